@@ -33,16 +33,16 @@ class Measured:
     peak_before: float  # before anything was restored
 
     @classmethod
-    def of(cls, told: dict[str, float], began: float) -> Measured:
+    def of(cls, measured: dict[str, float], began: float) -> Measured:
         """From what a client has written."""
         return cls(
-            start=told["first"] - began,
-            restore=told["restored"] - told["ready"],
-            first=told["first"] - told["restored"],
-            execute=told["execute"],
-            called=told.get("called", -1.0),
-            peak=told["hwm"] / 1024,
-            peak_before=told["hwm_before"] / 1024,
+            start=measured["first"] - began,
+            restore=measured["restored"] - measured["ready"],
+            first=measured["first"] - measured["restored"],
+            execute=measured["execute"],
+            called=measured.get("called", -1.0),
+            peak=measured["hwm"] / 1024,
+            peak_before=measured["hwm_before"] / 1024,
         )
 
 
@@ -78,7 +78,7 @@ def run(
     package: Sequence[str] = (),
 ) -> Measured:
     """`argv` is the C client, or Python with py_client.py."""
-    listed, out = room / "tensors.txt", room / "told.json"
+    listed, out = room / "tensors.txt", room / "measured.json"
     with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
         info = system.binary_info(runtime.with_name("libQnnSystem.so"), view)
     listed.write_text(tensors(next(each for each in info.graphs if each.name == graph)), "utf-8")

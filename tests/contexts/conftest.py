@@ -74,13 +74,13 @@ def sharded_llm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture(scope="session")
-def said_by_htp() -> list[str]:
-    """What the HTP emulator has logged."""
+def htp_log() -> list[str]:
+    """The lines that the HTP emulator has logged."""
     return []
 
 
 @pytest.fixture(scope="session")
-def htp(said_by_htp: list[str]) -> Iterator[Runtime]:
+def htp(htp_log: list[str]) -> Iterator[Runtime]:
     """The HTP emulator in this process: what registers shared memory is not on a PC otherwise."""
-    with Runtime("htp", kind="emulator", log=lambda _level, text: said_by_htp.append(text)) as runtime:
+    with Runtime("htp", kind="emulator", log=lambda _level, text: htp_log.append(text)) as runtime:
         yield runtime

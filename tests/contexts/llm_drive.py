@@ -123,7 +123,7 @@ def steps(found: Array, expected: Array, grid: Grid, rows: int) -> int:
 
 def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> dict[str, Any]:
     """A prompt and the tokens after it; `alone` gives each shard what numpy's shard before it has made."""
-    told: dict[str, Any] = {"tokens": [], "expected": [], "gaps": [], "hidden": [], "logits": [], "cache": []}
+    report: dict[str, Any] = {"tokens": [], "expected": [], "gaps": [], "hidden": [], "logits": [], "cache": []}
     tokens, position, rows = padded(raw.sizes, prompt), 0, len(prompt)
     for _ in range(TOKENS):
         logits = model.forward(tokens, position)
@@ -135,32 +135,32 @@ def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> di
             apart.append(steps(raw.real(shard, "hidden_out", hidden), made["hidden_out"], grid("hidden"), rows))
             for at, name in enumerate(("key", "value")):
                 found = raw.real(shard, name, raw.caches[shard][at]).reshape(raw.sizes.cache)[0, :, : position + rows]
-                told["cache"].append(steps(found, made[name][0, :, : position + rows], grid(name), raw.sizes.heads))
+                report["cache"].append(steps(found, made[name][0, :, : position + rows], grid(name), raw.sizes.heads))
             if alone:
                 hidden = bytearray(grid("hidden").store(made["hidden_out"]).tobytes())
                 raw.caches[shard] = [bytearray(grid(name).store(made[name]).tobytes()) for name in ("key", "value")]
-        told["hidden"].append(apart)
+        report["hidden"].append(apart)
         last = raw.sizes.shards - 1
         found = raw.real(last, "logits", buffers["logits"])
-        told["logits"].append(steps(found, logits, raw.shards[last][KV].grid("logits"), rows))
-        told["tokens"].append(int(found[rows - 1].argmax()))
-        told["expected"].append(int(logits[rows - 1].argmax()))
+        report["logits"].append(steps(found, logits, raw.shards[last][KV].grid("logits"), rows))
+        report["tokens"].append(int(found[rows - 1].argmax()))
+        report["expected"].append(int(logits[rows - 1].argmax()))
         *_, second, first = np.sort(logits[rows - 1])
-        told["gaps"].append(round(float(first - second) / raw.shards[last][KV].grid("logits").scale))
-        tokens, position, rows = told["expected"][-1:], position + rows, 1
-    return told
+        report["gaps"].append(round(float(first - second) / raw.shards[last][KV].grid("logits").scale))
+        tokens, position, rows = report["expected"][-1:], position + rows, 1
+    return report
 
 
 def main() -> None:
     """`llm_drive.py KIND DIR OUT`."""
     kind, folder, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     os.dup2(2, 1)  # libQnnHtp writes to stdout
-    told: dict[str, Any] = {"alone": [], "chained": []}
+    report: dict[str, Any] = {"alone": [], "chained": []}
     for prompt in PROMPTS:
-        for way, texts in told.items():
+        for way, texts in report.items():
             with RawModel(folder, kind=kind) as raw:
                 texts.append(follow(raw, rounded(raw.sizes), prompt, alone=way == "alone"))
-    out.write_text(json.dumps(told), "utf-8")
+    out.write_text(json.dumps(report), "utf-8")
 
 
 if __name__ == "__main__":

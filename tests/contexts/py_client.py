@@ -52,7 +52,7 @@ def main() -> None:
             peak = status("VmHWM")
             called = best(lambda: graph(arrays, out=results), loops)
             graph.bind({**arrays, **results})
-            told = {
+            measured = {
                 "begin": begin,
                 "ready": ready,
                 "restored": restored,
@@ -63,7 +63,7 @@ def main() -> None:
                 "hwm": peak,
                 "hwm_end": status("VmHWM"),
             }
-    Path(out).write_text(json.dumps(told), "utf-8")
+    Path(out).write_text(json.dumps(measured), "utf-8")
 
 
 if __name__ == "__main__":

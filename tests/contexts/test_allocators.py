@@ -51,9 +51,9 @@ def test_a_memfd_is_shared_and_stays_as_long_as_it_is(tidy: None) -> None:
 def test_client_memory_has_no_descriptor() -> None:
     with allocate("client", 64, name="x") as buffer:
         assert buffer.fd is None
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             buffer.descriptor()
-    assert told.value.message == "buffer `x` is client memory: it has no file descriptor to register"
+    assert caught.value.message == "buffer `x` is client memory: it has no file descriptor to register"
 
 
 @pytest.mark.parametrize("kind", HERE)
@@ -80,9 +80,9 @@ def test_a_buffer_that_was_forgotten_is_closed(tidy: None) -> None:
 def test_what_is_held_is_not_closed(tidy: None) -> None:
     buffer = allocate("memfd", 64, name="kv")
     first, second = buffer.hold("context `a`"), buffer.hold("context `b`")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         buffer.close()
-    assert told.value.message == "buffer `kv` cannot be closed: it is in use by context `a`, context `b`"
+    assert caught.value.message == "buffer `kv` cannot be closed: it is in use by context `a`, context `b`"
     first()
     first()
     assert buffer.held_by == ("context `b`",)
@@ -104,17 +104,17 @@ def test_a_held_buffer_goes_with_its_last_holder_after_an_error(tidy: None) -> N
 def test_reserved_bytes_are_seen_by_nobody() -> None:
     with allocate("memfd", 64, name="w") as buffer:
         view = buffer.view
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             buffer.reserve("external weights buffer of `m`")
-        assert told.value.message == (
+        assert caught.value.message == (
             "buffer `w` cannot become the external weights buffer of `m`: arrays or views of its bytes are alive"
         )
         view.release()
         del view
         end = buffer.reserve("external weights buffer of `m`")
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             _ = buffer.view
-        assert told.value.message == "buffer `w` belongs to QNN: it is the external weights buffer of `m`"
+        assert caught.value.message == "buffer `w` belongs to QNN: it is the external weights buffer of `m`"
         end()
         assert len(buffer.view) == 64
 
@@ -124,37 +124,37 @@ def test_a_closed_buffer_says_so() -> None:
     buffer.close()
     assert repr(buffer) == "<Buffer x (client): closed>"
     for use in (lambda: buffer.view, lambda: buffer.fd, buffer.descriptor, lambda: buffer.hold("y"), buffer.__enter__):
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             use()
-        assert told.value.message == "buffer `x` is closed"
+        assert caught.value.message == "buffer `x` is closed"
 
 
 @pytest.mark.parametrize("alignment", [0, -64, 3, 96, 8192])
 def test_what_is_no_alignment(alignment: int) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         allocate("client", 64, alignment=alignment)
-    assert told.value.message == f"buffers cannot be aligned to {alignment} bytes"
+    assert caught.value.message == f"buffers cannot be aligned to {alignment} bytes"
 
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_what_is_no_size(size: int) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         allocate("memfd", size, name="x")
-    assert told.value.message == f"buffer `x` cannot have {size} bytes"
+    assert caught.value.message == f"buffer `x` cannot have {size} bytes"
 
 
 def test_unknown_allocators_are_refused_with_the_list() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         allocate("ion", 64)
-    assert told.value.hint == "one of: client, memfd, rpcmem"
+    assert caught.value.hint == "one of: client, memfd, rpcmem"
 
 
 @pytest.mark.parametrize("kind", HERE)
 @pytest.mark.parametrize("size", [2**46 + 2**60, 2**63 - 1, 2**70])
 def test_more_memory_than_there_is(tidy: None, kind: str, size: int) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         allocate(kind, size, name="big")
-    assert told.value.message.startswith(f"buffer `big` cannot be allocated: {size} bytes of {kind} memory: ")
+    assert caught.value.message.startswith(f"buffer `big` cannot be allocated: {size} bytes of {kind} memory: ")
 
 
 # --- rpcmem -------------------------------------------------------------------------------------------------------
@@ -170,60 +170,60 @@ def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CD
     """The stand-in, as the library that `rpcmem` finds."""
     monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
     opened = ctypes.CDLL(str(library))
-    opened.stand_in_said.restype = ctypes.c_char_p
+    opened.stand_in_log.restype = ctypes.c_char_p
     opened.stand_in_forget()
     yield opened
     opened.stand_in_limit(-1)
     opened.stand_in_blind(0)
 
 
-def said(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_said().decode().splitlines()
+def lines_of(device: ctypes.CDLL) -> list[str]:
+    return device.stand_in_log().decode().splitlines()
 
 
 def test_rpcmem_is_asked_as_the_tutorial_does(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 5000, alignment=128) as buffer:
         os.pwrite(buffer.descriptor(), b"by the device", 4096)
         assert bytes(buffer.view[4096:4109]) == b"by the device"
-    assert said(device) == ["rpcmem_alloc(25, 1, 5000)", "rpcmem_to_fd", "rpcmem_free"]
+    assert lines_of(device) == ["rpcmem_alloc(25, 1, 5000)", "rpcmem_to_fd", "rpcmem_free"]
 
 
 def test_rpcmem_is_freed_with_the_last_array(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 4096) as buffer:
         array = np.frombuffer(buffer.view, np.uint8)
         assert buffer.exported
-    assert "rpcmem_free" not in said(device)
+    assert "rpcmem_free" not in lines_of(device)
     array[0] = 1
     del array
-    assert said(device)[-1] == "rpcmem_free"
+    assert lines_of(device)[-1] == "rpcmem_free"
 
 
 def test_rpcmem_of_more_than_an_int(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 2**31 + 4096) as buffer:
         buffer.view[2**31] = 9
-    assert said(device)[0] == "rpcmem_alloc2(25, 1, 2147487744)"
+    assert lines_of(device)[0] == "rpcmem_alloc2(25, 1, 2147487744)"
 
 
 def test_rpcmem_of_an_old_system_ends_at_an_int(tmp_path: Path) -> None:
     old = memory.Rpcmem(str(stand_in(tmp_path, "cdsprpc.c", "libold.so", "-DOLD")))
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         old.allocate(2**31)
-    assert told.value.message == (
+    assert caught.value.message == (
         "rpcmem_alloc cannot allocate 2147483648 bytes: its size is an int, and libcdsprpc.so has no rpcmem_alloc2"
     )
 
 
 def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) -> None:
     device.stand_in_limit(0)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         allocate("rpcmem", 4096)
-    assert told.value.message == "rpcmem_alloc has no 4096 bytes (heap 25)"
+    assert caught.value.message == "rpcmem_alloc has no 4096 bytes (heap 25)"
     device.stand_in_limit(-1)
     device.stand_in_blind(1)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         allocate("rpcmem", 4096)
-    assert told.value.message == "rpcmem_to_fd has no descriptor for 4096 bytes from rpcmem_alloc"
-    assert said(device)[-1] == "rpcmem_free"
+    assert caught.value.message == "rpcmem_to_fd has no descriptor for 4096 bytes from rpcmem_alloc"
+    assert lines_of(device)[-1] == "rpcmem_free"
 
 
 def test_the_descriptor_zero_is_one(device: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,21 +237,21 @@ def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, dev
     with allocate("rpcmem", 4096, name="x") as buffer:
         with memory.mapped_to_hexagon(buffer):
             assert buffer.fastrpc == 1
-            with pytest.raises(RunFailed) as told:
+            with pytest.raises(RunFailed) as caught:
                 buffer.close()
-            assert told.value.message == "buffer `x` cannot be closed: it is in use by fastrpc_mmap"
-        assert said(device)[2:] == ["fastrpc_mmap(3, 0, 4096, 2)", "fastrpc_munmap(3, 4096)"]
+            assert caught.value.message == "buffer `x` cannot be closed: it is in use by fastrpc_mmap"
+        assert lines_of(device)[2:] == ["fastrpc_mmap(3, 0, 4096, 2)", "fastrpc_munmap(3, 4096)"]
         device.stand_in_blind(1)
-        with pytest.raises(RunFailed) as told, memory.mapped_to_hexagon(buffer):
+        with pytest.raises(RunFailed) as caught, memory.mapped_to_hexagon(buffer):
             pass
-        assert told.value.message == f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"
+        assert caught.value.message == f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"
         assert not buffer.fastrpc and not buffer.held_by
 
 
 def test_a_library_that_is_no_libcdsprpc() -> None:
-    with pytest.raises(ToolMissing) as told:
+    with pytest.raises(ToolMissing) as caught:
         memory.Rpcmem("libc.so.6")
-    assert told.value.message.startswith("libc.so.6 cannot be used: ")
+    assert caught.value.message.startswith("libc.so.6 cannot be used: ")
 
 
 def test_the_machine_chooses(library: Path) -> None:

@@ -88,11 +88,11 @@ FAULTS: dict[str, tuple[Break, str]] = {
 
 
 def refused(path: Path, **more: Any) -> RunFailed:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         StoredContext(path, **more).close()
-    assert told.value.exit_code == 5
-    assert told.value.hint
-    return told.value
+    assert caught.value.exit_code == 5
+    assert caught.value.hint
+    return caught.value
 
 
 @pytest.mark.parametrize(("damage", "sentence"), FAULTS.values(), ids=list(FAULTS))
@@ -169,7 +169,7 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
     data = bytearray(binary(backend, "real"))
     path = tmp_path / "crash.bin"
     library = find_runtime(backend, kind="real").system
-    said = set()
+    messages = set()
     place = CRASHES[backend][0]
     for offset in (place, place + 4, place + 5, place + 41, place + 118):
         for bit in (0, 4, 7):
@@ -179,16 +179,16 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
             try:
                 binary_info.file_info(library, path)
             except RunFailed as fault:
-                said.add(fault.message.removeprefix(str(path)))
-    assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in said
+                messages.add(fault.message.removeprefix(str(path)))
+    assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in messages
 
 
 def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
     path = store(tmp_path)
     monkeypatch.setattr(process, "python_program", lambda *_, **__: "import time; time.sleep(60)")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         binary_info.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
-    assert told.value.message == (
+    assert caught.value.message == (
         f"{path} is damaged: libQnnSystem.so did not come back from reading it in 0.3 seconds"
     )
 
@@ -196,17 +196,17 @@ def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.M
 def test_a_child_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
     path = store(tmp_path)
     monkeypatch.setattr(process, "python_program", lambda *_, **__: "raise SystemExit('no')")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         binary_info.file_info(Path("/x/libQnnSystem.so"), path)
-    assert told.value.message == f"reading {path} in a child process failed with code 1"
-    assert told.value.details == ("no",)
+    assert caught.value.message == f"reading {path} in a child process failed with code 1"
+    assert caught.value.details == ("no",)
 
 
 def test_no_system_library(tmp_path: Path, tidy: None) -> None:
     path = store(tmp_path)
     (tmp_path / "libQnnSystem.so").write_bytes(b"\x7fELF nonsense")
-    told = refused(path, system_library=tmp_path)
-    assert told.message.startswith(f"the runtime library {tmp_path}/libQnnSystem.so cannot be loaded:")
+    error = refused(path, system_library=tmp_path)
+    assert error.message.startswith(f"the runtime library {tmp_path}/libQnnSystem.so cannot be loaded:")
 
 
 # --- manifests --------------------------------------------------------------------------------------------------------
@@ -248,9 +248,9 @@ def test_a_manifest_that_is_wrong(damage: Break, sentence: str, tmp_path: Path, 
     path = store(tmp_path)
     size, beside = path.stat().st_size, vouch(path)
     damage(beside)
-    told = refused(path)
-    assert told.message.startswith(sentence.format(path=path, beside=beside, size=size))
-    assert "--write-manifest" in told.hint
+    error = refused(path)
+    assert error.message.startswith(sentence.format(path=path, beside=beside, size=size))
+    assert "--write-manifest" in error.hint
     with StoredContext(path, check_manifest=False) as stored:
         assert stored.verdict.message == "its manifest was not checked"
 
@@ -272,8 +272,8 @@ def test_one_flipped_byte_of_the_weights(tmp_path: Path, tidy: None) -> None:
     data = bytearray(path.read_bytes())
     data[70_000] ^= 1
     path.write_bytes(data)
-    told = refused(path)
-    assert told.message.endswith(", though it has as many bytes")
+    error = refused(path)
+    assert error.message.endswith(", though it has as many bytes")
     with StoredContext(path, check_manifest=False) as stored:
         assert len(stored.info.graphs) == 2
 
@@ -319,9 +319,9 @@ def test_a_json_by_which_buffers_are_too_small(tmp_path: Path, tidy: None) -> No
         tensor_of(data, graph=1, side="graphOutputs").update(dimensions=[1, 4, 4, 7])
 
     describe(path, edit)
-    told = refused(path)
-    assert told.message == "forward_0_json.json does not describe forward_0.bin: buffers made by it would be too small"
-    assert told.details == (
+    error = refused(path)
+    assert error.message == "forward_0_json.json does not describe forward_0.bin: buffers made by it would be too small"
+    assert error.details == (
         "tensor `x` of graph `kv_forward` takes 8 bytes (UFIXED_POINT_8 [1, 1, 1, 8]), "
         "by the JSON 4 (UFIXED_POINT_8 [1, 1, 1, 4])",
         "tensor `y` of graph `prefill_forward` takes 128 bytes (UFIXED_POINT_8 [1, 4, 4, 8]), "
@@ -339,9 +339,9 @@ def test_the_json_of_another_binary(tmp_path: Path, tidy: None) -> None:
             graph["info"]["graphName"] = f"other_{number}"
 
     describe(path, edit)
-    told = refused(path)
-    assert told.message == "forward_0_json.json does not describe forward_0.bin: it has none of its graphs"
-    assert told.hint.startswith("is it the JSON of another shard?")
+    error = refused(path)
+    assert error.message == "forward_0_json.json does not describe forward_0.bin: it has none of its graphs"
+    assert error.hint.startswith("is it the JSON of another shard?")
 
 
 DISAGREEMENTS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {

@@ -193,9 +193,9 @@ def test_numbers_whose_scale_is_too_small_for_float16_become_zero(kind: str) -> 
 def test_what_is_not_finite_is_refused(kind: str, value: float) -> None:
     values = np.zeros((3, 64), np.float32)
     values[2, 33] = value
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         quantize_blocks(values, kind)
-    assert told.value.message == f"row 2, column 33 is {value}: {kind} has finite numbers only"
+    assert caught.value.message == f"row 2, column 33 is {value}: {kind} has finite numbers only"
 
 
 @pytest.mark.parametrize(("kind", "largest"), [("Q4_0", 65504 * 8), ("Q8_0", 65504 * 127)])
@@ -203,29 +203,31 @@ def test_a_scale_that_float16_does_not_have_is_refused(kind: str, largest: float
     assert np.isfinite(dequantize_blocks(quantize_blocks(block(largest), kind), kind)).all()
     values = np.zeros((2, 64), np.float32)
     values[1, 40] = 1e8
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         quantize_blocks(values, kind)
-    assert told.value.message == "row 1, columns 32 to 63: numbers up to 1e+08 need a scale that float16 does not have"
+    assert (
+        caught.value.message == "row 1, columns 32 to 63: numbers up to 1e+08 need a scale that float16 does not have"
+    )
 
 
 @pytest.mark.parametrize("columns", [1, 31, 33])
 def test_rows_that_are_not_whole_blocks_are_refused(columns: int) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         quantize_blocks(np.zeros((2, columns), np.float32), "Q4_0")
-    assert told.value.message == f"a row of {columns} numbers is not whole blocks of Q4_0"
+    assert caught.value.message == f"a row of {columns} numbers is not whole blocks of Q4_0"
 
 
 def test_bytes_that_are_not_whole_blocks_are_refused() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         dequantize_blocks(np.zeros(35, np.uint8), "Q8_0")
-    assert told.value.message == "35 bytes are not whole blocks of Q8_0: 1 are over"
-    assert told.value.hint == "a block of 32 numbers takes 34 bytes"
+    assert caught.value.message == "35 bytes are not whole blocks of Q8_0: 1 are over"
+    assert caught.value.hint == "a block of 32 numbers takes 34 bytes"
 
 
 def test_an_unknown_type_is_refused() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         quantize_blocks(np.zeros(32, np.float32), "Q5_K")
-    assert (told.value.message, told.value.hint) == (
+    assert (caught.value.message, caught.value.hint) == (
         "`Q5_K` is no block-quantized type",
         "one of: Q4_0, Q8_0, MXFP4",
     )

@@ -49,15 +49,19 @@ class World:
     patch: pytest.MonkeyPatch
     folder: Path
 
-    def plan(self, wishes: BufferOptions = SHARED) -> Any:
-        return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], wishes)
+    def plan(self, options: BufferOptions = SHARED) -> Any:
+        return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], options)
 
-    def answer(self, call: Callable[[], object]) -> str:
-        """What the user is told."""
-        with pytest.raises(UdogenError) as told:
+    def error(self, call: Callable[[], object]) -> UdogenError:
+        """The error that a call raises."""
+        with pytest.raises(UdogenError) as caught:
             call()
-        assert (told.value.hint or isinstance(told.value, QnnError)) and told.value.exit_code in (2, 3, 5)
-        return told.value.message
+        assert (caught.value.hint or isinstance(caught.value, QnnError)) and caught.value.exit_code in (2, 3, 5)
+        return caught.value
+
+    def refused(self, call: Callable[[], object], message: str) -> None:
+        """A call is refused with this message."""
+        assert self.error(call).message == message
 
 
 @pytest.fixture(scope="module")
@@ -76,40 +80,31 @@ def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path
         assert not buffer_module._entries
 
 
-FAULTS: dict[str, Callable[[World], None]] = {}
-
-
-def fault(function: Callable[[World], None]) -> Callable[[World], None]:
-    FAULTS[function.__name__] = function
-    return function
-
-
 # --- descriptors ------------------------------------------------------------------------------------------------------
 
 
-@fault
-def fd_closed_behind_our_back(world: World) -> None:
+def test_fd_closed_behind_our_back(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer:
         fd = buffer.descriptor()
         os.close(fd)
         for place in (buffer, buffer.part(64)):
-            said = world.answer(lambda place=place: world.context.graph("one").bind({"x": place}))  # type: ignore[misc]
-            assert said == f"file descriptor {fd} of buffer `b` was closed outside of udogen"
+            world.refused(
+                lambda place=place: world.context.graph("one").bind({"x": place}),
+                f"file descriptor {fd} of buffer `b` was closed outside of udogen",
+            )  # type: ignore[misc]
 
 
-@fault
-def fd_closed_and_given_anew(world: World) -> None:
+def test_fd_closed_and_given_anew(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer, open("/dev/zero") as other:
         fd = buffer.descriptor()
         os.dup2(other.fileno(), fd)
-        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
-        assert said.startswith(f"file descriptor {fd} of buffer `b` refers to another file now")
+        message = world.error(lambda: world.context.graph("one").bind({"x": buffer})).message
+        assert message.startswith(f"file descriptor {fd} of buffer `b` refers to another file now")
         buffer.close()
         os.close(fd)  # what it leads to now is not the buffer's, and was left alone
 
 
-@fault
-def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
+def test_every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
     with PlannedBuffers(world.plan(BufferOptions(shared=True))) as buffers:
         buffers.bind(world.context.graph("one"))
         for buffer in buffers.buffers.values():
@@ -120,33 +115,35 @@ def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
         np.testing.assert_array_equal(graph.array("y"), expected(X))
 
 
-@fault
-def fd_that_never_was(world: World) -> None:
+def test_fd_that_never_was(world: World) -> None:
     for fd in (-1, 1 << 20):
-        said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=FileRange(fd), name="p"))  # type: ignore[misc]
-        assert said == f"pool `p`: {fd} is not an open file descriptor"
+        world.refused(
+            lambda fd=fd: open_pool("mmap_fd", 8, file=FileRange(fd), name="p"),
+            f"pool `p`: {fd} is not an open file descriptor",
+        )  # type: ignore[misc]
 
 
-@fault
-def fd_of_a_folder(world: World) -> None:
+def test_fd_of_a_folder(world: World) -> None:
     fd = os.open(world.folder, os.O_RDONLY)
-    said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(fd, writable=False), name="p"))
-    assert said == f"pool `p`: descriptor {fd} cannot be mapped"
+    world.refused(
+        lambda: open_pool("mmap_fd", 8, file=FileRange(fd, writable=False), name="p"),
+        f"pool `p`: descriptor {fd} cannot be mapped",
+    )
     os.close(fd)
 
 
-@fault
-def file_made_shorter_before_it_is_registered(world: World) -> None:
+def test_file_made_shorter_before_it_is_registered(world: World) -> None:
     path = world.folder / "weights"
     path.write_bytes(bytes(8192))
     with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=FileRange(file.fileno()), name="p") as pool:
         os.truncate(path, 100)
-        said = world.answer(lambda: world.context.graph("one").bind({"x": pool.buffer}))
-        assert said == ("the file of buffer `p` has 100 bytes now, less than the buffer, which ends at 8192")
+        world.refused(
+            lambda: world.context.graph("one").bind({"x": pool.buffer}),
+            "the file of buffer `p` has 100 bytes now, less than the buffer, which ends at 8192",
+        )
 
 
-@fault
-def file_without_a_name_any_more(world: World) -> None:
+def test_file_without_a_name_any_more(world: World) -> None:
     path = world.folder / "x"
     path.write_bytes(X.tobytes())
     with path.open("r+b") as file:
@@ -162,74 +159,68 @@ def file_without_a_name_any_more(world: World) -> None:
 # --- sizes and places -------------------------------------------------------------------------------------------------
 
 
-@fault
-def too_small(world: World) -> None:
+def test_too_small(world: World) -> None:
     with allocate("memfd", 191, name="b") as buffer:
-        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
-        assert said == "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 0 of buffer `b` is followed by 191"
+        world.refused(
+            lambda: world.context.graph("one").bind({"x": buffer}),
+            "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 0 of buffer `b` is followed by 191",
+        )
 
 
-@fault
-def too_near_to_the_end(world: World) -> None:
+def test_too_near_to_the_end(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer:
-        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer.part(4096 - 128)}))
-        assert said == "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 3968 of buffer `b` is followed by 128"
+        world.refused(
+            lambda: world.context.graph("one").bind({"x": buffer.part(4096 - 128)}),
+            "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 3968 of buffer `b` is followed by 128",
+        )
 
 
-@fault
-def misaligned(world: World) -> None:
-    assert world.answer(lambda: allocate("memfd", 64, alignment=100)) == "buffers cannot be aligned to 100 bytes"
-    assert world.answer(lambda: world.plan(BufferOptions(alignment=3))) == "buffers cannot be aligned to 3 bytes"
+def test_misaligned(world: World) -> None:
+    world.refused(lambda: allocate("memfd", 64, alignment=100), "buffers cannot be aligned to 100 bytes")
+    world.refused(lambda: world.plan(BufferOptions(alignment=3)), "buffers cannot be aligned to 3 bytes")
 
 
-@fault
-def of_no_size(world: World) -> None:
-    assert world.answer(lambda: allocate("client", 0, name="b")) == "buffer `b` cannot have 0 bytes"
-    assert world.answer(lambda: allocate("client", -(2**63), name="b")) == f"buffer `b` cannot have {-(2**63)} bytes"
+def test_of_no_size(world: World) -> None:
+    world.refused(lambda: allocate("client", 0, name="b"), "buffer `b` cannot have 0 bytes")
+    world.refused(lambda: allocate("client", -(2**63), name="b"), f"buffer `b` cannot have {-(2**63)} bytes")
 
 
-def planned(shape: tuple[int, ...], dtype: str = "FLOAT_32", **wishes: bool) -> Any:
+def planned(shape: tuple[int, ...], dtype: str = "FLOAT_32", **options: bool) -> Any:
     graph = GraphInfo("g", (TensorInfo(1, "t", dtype, shape, None),), ())
-    return plan_buffers([ExecutionStep(0, graph)], BufferOptions(**wishes))
+    return plan_buffers([ExecutionStep(0, graph)], BufferOptions(**options))
 
 
-@fault
-def dimensions_that_cannot_be(world: World) -> None:
+def test_dimensions_that_cannot_be(world: World) -> None:
     for shape in ((0,), (4, -1), (2**31, 0, 2**31)):
-        with pytest.raises(UdogenError) as told:
-            planned(shape)
-        assert told.value.details == (
+        error = world.error(lambda shape=shape: planned(shape))  # type: ignore[misc]
+        assert error.details == (
             f"`t` of graph `g` (shard 0) has the shape {list(shape)}: every dimension is 1 or more",
         )
 
 
-@fault
-def dimensions_that_overflow(world: World) -> None:
-    said = world.answer(lambda: planned((2**32 - 1,) * 4))
-    assert said == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
-    said = world.answer(lambda: planned((2**32 - 1,) * 4, shared=True))
-    assert said.endswith(f"a process has at most {2**63 - 1}")
+def test_dimensions_that_overflow(world: World) -> None:
+    world.refused(
+        lambda: planned((2**32 - 1,) * 4),
+        "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)",
+    )
+    message = world.error(lambda: planned((2**32 - 1,) * 4, shared=True)).message
+    assert message.endswith(f"a process has at most {2**63 - 1}")
 
 
-@fault
-def a_data_type_that_nobody_knows(world: World) -> None:
-    with pytest.raises(UdogenError) as told:
-        planned((4,), "0x777")
-    assert "`0x777` is not a data type" in told.value.details[0]
+def test_a_data_type_that_nobody_knows(world: World) -> None:
+    assert "`0x777` is not a data type" in world.error(lambda: planned((4,), "0x777")).details[0]
 
 
 # --- the end, twice, too early, too late ------------------------------------------------------------------------------
 
 
-@fault
-def closed_twice(world: World) -> None:
+def test_closed_twice(world: World) -> None:
     buffer, buffers = allocate("memfd", 64), PlannedBuffers(world.plan())
     for each in (buffer, buffers, buffer, buffers):
         each.close()  # type: ignore[attr-defined]
 
 
-@fault
-def used_after_close(world: World) -> None:
+def test_used_after_close(world: World) -> None:
     buffer = allocate("memfd", 4096, name="b")
     part = buffer.part(64)
     buffer.close()
@@ -243,19 +234,17 @@ def used_after_close(world: World) -> None:
         lambda: graph.bind({"x": part}),
         lambda: external.register_weights(world.context, buffer) if world.context.deferred else buffer.descriptor(),
     ):
-        assert world.answer(use) == "buffer `b` is closed"
+        world.refused(use, "buffer `b` is closed")
 
 
-@fault
-def freed_while_bound(world: World) -> None:
+def test_freed_while_bound(world: World) -> None:
     buffer = allocate("memfd", 4096, name="b")
     world.context.graph("one").bind({"x": buffer})
     buffer.close()
-    assert world.answer(world.context.graph("one").execute).endswith("buffer `b` was closed")
+    assert world.error(world.context.graph("one").execute).message.endswith("buffer `b` was closed")
 
 
-@fault
-def freed_by_a_thread_while_another_executes(world: World) -> None:
+def test_freed_by_a_thread_while_another_executes(world: World) -> None:
     """The execution ends first; the next one is refused."""
     graph = world.context.graph("one")
     for _ in range(20):
@@ -263,54 +252,53 @@ def freed_by_a_thread_while_another_executes(world: World) -> None:
             buffers.bind(graph)
             graph.array("x")[:] = X
             [buffer] = buffers.buffers.values()
-            answers, running = [], threading.Event()
+            messages, running = list[str](), threading.Event()
 
-            def work(answers: list[str] = answers, running: threading.Event = running) -> None:
+            def work(messages: list[str] = messages, running: threading.Event = running) -> None:
                 def execute() -> None:
                     while True:
                         graph.execute()
                         running.set()
 
-                answers.append(world.answer(execute))
+                messages.append(world.error(execute).message)
 
             thread = threading.Thread(target=work)
             thread.start()
             assert running.wait(10)
             buffer.close()
             thread.join(10)
-            assert answers == ["graph `one` has no memory for `y`, `x`: buffer `shard 0` was closed"]
+            assert messages == ["graph `one` has no memory for `y`, `x`: buffer `shard 0` was closed"]
 
 
-@fault
-def deregistered_while_bound(world: World) -> None:
+def test_deregistered_while_bound(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer:
         world.context.graph("one").bind({"x": buffer})
-        said = world.answer(lambda: world.context.registrations.release(buffer))
-        assert said == "buffer `b` cannot be deregistered: tensors of context m are bound to it"
+        world.refused(
+            lambda: world.context.registrations.release(buffer),
+            "buffer `b` cannot be deregistered: tensors of context m are bound to it",
+        )
         world.context.graph("one").unbind(["x"])
         for _ in range(2):
             world.context.registrations.release(buffer)
 
 
-@fault
-def executed_after_unbind(world: World) -> None:
+def test_executed_after_unbind(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         buffers.bind(world.context.graph("one"))
-    said = world.answer(world.context.graph("one").execute)
-    assert said == "graph `one` has no memory for `y`, `x`: buffer `shard 0` was closed"
+    world.refused(
+        world.context.graph("one").execute, "graph `one` has no memory for `y`, `x`: buffer `shard 0` was closed"
+    )
 
 
-@fault
-def bound_after_the_context(world: World) -> None:
+def test_bound_after_the_context(world: World) -> None:
     graph = world.context.graph("one")
     with PlannedBuffers(world.plan()) as buffers:
         buffers.bind(graph)
         world.context.close()
-        assert world.answer(lambda: buffers.bind(graph)) == "context m is closed"
+        world.refused(lambda: buffers.bind(graph), "context m is closed")
 
 
-@fault
-def the_runtime_ends_first(world: World) -> None:
+def test_the_runtime_ends_first(world: World) -> None:
     with Runtime("htp", kind="emulator") as runtime:
         context = runtime.restore(world.stored)
         buffers = PlannedBuffers(world.plan())
@@ -321,21 +309,19 @@ def the_runtime_ends_first(world: World) -> None:
 # --- the runtime refuses ----------------------------------------------------------------------------------------------
 
 
-@fault
-def registration_refused(world: World) -> None:
+def test_registration_refused(world: World) -> None:
     class Refusing(buffer_module.MemoryHandle):
         def __init__(self, *_args: Any, **_named: Any) -> None:
             raise QnnError("memRegister", 8003)
 
     world.patch.setattr(buffer_module, "MemoryHandle", Refusing)
     with PlannedBuffers(world.plan()) as buffers:
-        said = world.answer(lambda: buffers.bind(world.context.graph("one")))
-        assert said.startswith("memRegister failed with 8003 (QNN_MEM_ERROR_MAPPING)")
+        message = world.error(lambda: buffers.bind(world.context.graph("one"))).message
+        assert message.startswith("memRegister failed with 8003 (QNN_MEM_ERROR_MAPPING)")
         assert len(world.context.registrations) == 0
 
 
-@fault
-def registration_interrupted(world: World) -> None:
+def test_registration_interrupted(world: World) -> None:
     class Interrupted(buffer_module.MemoryHandle):
         def __init__(self, *args: Any, **named: Any) -> None:
             if named["offset"]:
@@ -349,9 +335,8 @@ def registration_interrupted(world: World) -> None:
         assert len(world.context.registrations) == 0 and not buffer_module._entries
 
 
-@fault
-def deregistration_fails(world: World) -> None:
-    """The others end all the same, and the first error is told."""
+def test_deregistration_fails(world: World) -> None:
+    """The others end all the same, and the first error is raised."""
     ended = []
 
     class Failing(buffer_module.MemoryHandle):
@@ -365,16 +350,15 @@ def deregistration_fails(world: World) -> None:
     world.patch.setattr(buffer_module, "MemoryHandle", Failing)
     buffers = PlannedBuffers(world.plan())
     buffers.bind(world.context.graph("one"))
-    said = world.answer(buffers.close)
-    assert said.startswith("memDeRegister failed with 8001") and len(ended) == 2
+    message = world.error(buffers.close).message
+    assert message.startswith("memDeRegister failed with 8001") and len(ended) == 2
     assert all(buffer.closed for buffer in buffers.buffers.values())
 
 
 # --- no memory --------------------------------------------------------------------------------------------------------
 
 
-@fault
-def no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
+def test_no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
     real, made = memory.ALLOCATORS["memfd"], []
 
     def take(size: int, name: str) -> Any:
@@ -384,47 +368,49 @@ def no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
         return real.take(size, name)
 
     world.patch.setitem(memory.ALLOCATORS, "memfd", real._replace(take=take))
-    said = world.answer(lambda: PlannedBuffers(world.plan(BufferOptions(shared=True))))
-    assert said == "buffer `0.one.y` cannot be allocated: 192 bytes of memfd memory: Cannot allocate memory"
+    world.refused(
+        lambda: PlannedBuffers(world.plan(BufferOptions(shared=True))),
+        "buffer `0.one.y` cannot be allocated: 192 bytes of memfd memory: Cannot allocate memory",
+    )
 
 
-@fault
-def no_memory_to_map_what_was_made(world: World) -> None:
+def test_no_memory_to_map_what_was_made(world: World) -> None:
     def fail(*_args: Any, **_named: Any) -> None:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     world.patch.setattr(mmap, "mmap", fail)
     for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
-        assert world.answer(call).endswith("Cannot allocate memory")
+        assert world.error(call).message.endswith("Cannot allocate memory")
     with open("/dev/zero", "r+b", buffering=0) as file:
-        said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"))
-    assert said == "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory"
+        world.refused(
+            lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"),
+            "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory",
+        )
 
 
-@fault
-def no_seals(world: World) -> None:
+def test_no_seals(world: World) -> None:
     """The file exists when its seals fail: it is closed again."""
 
     def fail(*_args: Any) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
     world.patch.setattr(fcntl, "fcntl", fail)
-    said = world.answer(lambda: allocate("memfd", 64, name="b"))
-    assert said == "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument"
+    world.refused(
+        lambda: allocate("memfd", 64, name="b"),
+        "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument",
+    )
 
 
-@fault
-def no_memory_of_the_device(world: World) -> None:
+def test_no_memory_of_the_device(world: World) -> None:
     library = stand_in(world.folder, "cdsprpc.c", "libcdsprpc.so")
     device = ctypes.CDLL(str(library))
     world.patch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
     device.stand_in_limit(1)
     plan = world.plan(BufferOptions(shared=True, memory="rpcmem"))
-    assert world.answer(lambda: PlannedBuffers(plan)) == "rpcmem_alloc has no 192 bytes (heap 25)"
+    world.refused(lambda: PlannedBuffers(plan), "rpcmem_alloc has no 192 bytes (heap 25)")
     device.stand_in_limit(-1)
     device.stand_in_blind(1)
-    said = world.answer(lambda: PlannedBuffers(plan))
-    assert said == "rpcmem_to_fd has no descriptor for 192 bytes from rpcmem_alloc"
+    world.refused(lambda: PlannedBuffers(plan), "rpcmem_to_fd has no descriptor for 192 bytes from rpcmem_alloc")
 
 
 def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -> subprocess.CompletedProcess[str]:
@@ -435,7 +421,7 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
         "from udogen.runtime.buffers.memory import allocate\n"
         "from udogen.runtime.buffers.pools import FileRange, open_pool\n"
         "allocate('client', 64).close()\n"
-        "def told(call):\n"
+        "def report(call):\n"
         "    try:\n"
         "        call()\n"
         "    except UdogenError as error:\n"
@@ -452,11 +438,10 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
     )
 
 
-@fault
-def out_of_address_space(world: World) -> None:
+def test_out_of_address_space(world: World) -> None:
     done = child(
-        "for kind in ('client', 'memfd'): told(lambda: allocate(kind, 2**31, name='b'))\n"
-        "told(lambda: open_pool('ashmem', 2**31, name='p'))\n"
+        "for kind in ('client', 'memfd'): report(lambda: allocate(kind, 2**31, name='b'))\n"
+        "report(lambda: open_pool('ashmem', 2**31, name='p'))\n"
         "print(len(allocate('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
         limit=(resource.RLIMIT_AS, 2**30),
     )
@@ -469,11 +454,10 @@ def out_of_address_space(world: World) -> None:
     ]
 
 
-@fault
-def out_of_descriptors(world: World) -> None:
+def test_out_of_descriptors(world: World) -> None:
     done = child(
         "kept = []\n"
-        "told(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
+        "report(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
         "print(0 < len(kept) < 32)\n"
         "kept.clear()\n"
         "print(allocate('memfd', 64).size)",
@@ -487,9 +471,8 @@ def out_of_descriptors(world: World) -> None:
     ]
 
 
-@fault
-def files_may_not_be_so_large(world: World) -> None:
-    done = child("told(lambda: allocate('memfd', 2**20, name='b'))", limit=(resource.RLIMIT_FSIZE, 4096))
+def test_files_may_not_be_so_large(world: World) -> None:
+    done = child("report(lambda: allocate('memfd', 2**20, name='b'))", limit=(resource.RLIMIT_FSIZE, 4096))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large\n"
 
@@ -497,8 +480,7 @@ def files_may_not_be_so_large(world: World) -> None:
 # --- a second process -------------------------------------------------------------------------------------------------
 
 
-@fault
-def a_second_process_writes(world: World) -> None:
+def test_a_second_process_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
@@ -515,8 +497,7 @@ def a_second_process_writes(world: World) -> None:
         np.testing.assert_array_equal(graph.array("y"), expected(X))
 
 
-@fault
-def a_second_process_makes_it_shorter(world: World) -> None:
+def test_a_second_process_makes_it_shorter(world: World) -> None:
     with allocate("memfd", 4096) as buffer:
         fd = buffer.descriptor()
         done = child(f"os.ftruncate({fd}, 0)", pass_fds=(fd,))
@@ -524,8 +505,7 @@ def a_second_process_makes_it_shorter(world: World) -> None:
         buffer.view[4095] = 1
 
 
-@fault
-def a_second_process_closes_its_copy(world: World) -> None:
+def test_a_second_process_closes_its_copy(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         buffers.bind(world.context.graph("one"))
         fd = next(iter(buffers.buffers.values())).descriptor()
@@ -533,8 +513,7 @@ def a_second_process_closes_its_copy(world: World) -> None:
         world.context.graph("one").execute()
 
 
-@fault
-def a_child_is_killed_while_it_writes(world: World) -> None:
+def test_a_child_is_killed_while_it_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
@@ -560,8 +539,7 @@ def a_child_is_killed_while_it_writes(world: World) -> None:
         np.testing.assert_array_equal(graph.array("y"), expected(X))
 
 
-@fault
-def a_forked_child_ends(world: World) -> None:
+def test_a_forked_child_ends(world: World) -> None:
     """Its copies of our objects end with it, and ours stay."""
     with allocate("memfd", 4096) as buffer:
         buffer.view[0] = 7
@@ -577,12 +555,3 @@ def a_forked_child_ends(world: World) -> None:
         )
         assert done.stdout == "b'\\x01'\n", done.stderr
         assert buffer.view[0] == 7
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault(world: World, name: str) -> None:
-    FAULTS[name](world)
-
-
-def test_there_are_enough() -> None:
-    assert len(FAULTS) >= 25

@@ -63,16 +63,16 @@ def test_tensors_that_cannot_be_one_piece_of_memory() -> None:
         ),
         (tensor("h", scale=0.5), f"{output} and input `h` of stage 1 (graph `b`) have different quantizations"),
     ):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             find_connections([writes, GraphInfo("b", (other,), ())])
-        assert told.value.message == f"the graphs cannot be connected: {fault}"
+        assert caught.value.message == f"the graphs cannot be connected: {fault}"
 
 
 def test_links_that_lead_nowhere_are_told_together() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         find_connections([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
-    assert told.value.message == "the graphs cannot be connected: 2 links are wrong"
-    assert list(told.value.details) == [
+    assert caught.value.message == "the graphs cannot be connected: 2 links are wrong"
+    assert list(caught.value.details) == [
         "input `x` of stage 1: no stage before it writes `nothing`",
         "there is no input `other`",
     ]

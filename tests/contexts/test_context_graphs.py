@@ -105,7 +105,7 @@ def test_what_is_not_contiguous_is_copied_and_counted(emulated: Context) -> None
 
 
 @pytest.mark.parametrize(
-    ("inputs", "out", "said", "hint"),
+    ("inputs", "out", "message", "hint"),
     [
         (
             {"state": array(1).astype(np.float64), "x": array(1)},
@@ -148,11 +148,11 @@ def test_what_is_not_contiguous_is_copied_and_counted(emulated: Context) -> None
         ),
     ],
 )
-def test_what_a_call_refuses(emulated: Context, inputs: dict, out: dict, said: str, hint: str) -> None:
+def test_what_a_call_refuses(emulated: Context, inputs: dict, out: dict, message: str, hint: str) -> None:
     step = emulated.graph("step")
     with pytest.raises(RunFailed) as caught:
         step(inputs, out=out)
-    assert caught.value.message == said
+    assert caught.value.message == message
     assert caught.value.hint in (hint, hint.replace("did you mean `next`?", "it has: next, state, x"))
     assert np.array_equal(step(state=array(1), x=array(1))["next"], array(2))  # and no harm is done
 
@@ -211,14 +211,14 @@ def test_execute_wants_everything_bound(emulated: Context) -> None:
 
 def test_what_cannot_be_bound(emulated: Context) -> None:
     step = emulated.graph("step")
-    for place, said in (
+    for place, message in (
         (bytearray(100), "tensor `state` (FLOAT_32 [1, 4, 8]) needs 128 bytes, its memory has 100"),
         (array(1, (32,)), "tensor `state` is FLOAT_32 [1, 4, 8], its array is float32 [32]"),
         (7, "tensor `state` cannot lie in this int: "),
     ):
         with pytest.raises(RunFailed) as caught:
             step.bind({"state": place})
-        assert caught.value.message.startswith(said)
+        assert caught.value.message.startswith(message)
     with pytest.raises(RunFailed, match="tensor `next` cannot lie in this bytes: "):
         step.bind({"next": bytes(128)})
     with pytest.raises(RunFailed, match="tensor `x` has no memory that can be looked into"):
@@ -273,22 +273,22 @@ def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [("no.bin", None, "cannot be read: No such file or directory"), ("folder", "folder", "is no file")],
 )
-def test_files_that_are_none(emulated: Context, tmp_path: Path, name: str, content: str | None, said: str) -> None:
+def test_files_that_are_none(emulated: Context, tmp_path: Path, name: str, content: str | None, message: str) -> None:
     if content == "folder":
         (tmp_path / name).mkdir()
-    with nothing_left(), pytest.raises(RunFailed, match=said):
+    with nothing_left(), pytest.raises(RunFailed, match=message):
         emulated.runtime.restore(tmp_path / name)
 
 
 def test_a_binary_of_another_maker_or_backend(emulated: Context) -> None:
-    for backend, kind, said, hint in (
+    for backend, kind, message, hint in (
         ("htp", "emulator", "was made for the backend htp, not cpu", "use --backend htp"),
         ("cpu", "real", "was made by Qualcomm's runtime; CPU_UDOGEN_EMULATOR cannot restore it", "use --runtime real"),
     ):
-        with pytest.raises(RunFailed, match=said) as caught:
+        with pytest.raises(RunFailed, match=message) as caught:
             open_runtime(backend, kind).close()  # skips where it is not installed
             emulated.runtime.restore(binary(backend, kind))
         assert caught.value.hint == hint

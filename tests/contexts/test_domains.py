@@ -63,10 +63,10 @@ def state_roles(runtime: Runtime, context: int = 0) -> list[Role]:
 
 
 def refused(call: Callable[[], object], message: str, *, hint: str = "", error: type[UdogenError] = RunFailed) -> None:
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as caught:
         call()
-    assert told.value.message == message
-    assert not hint or told.value.hint == hint
+    assert caught.value.message == message
+    assert not hint or caught.value.hint == hint
 
 
 # --- what they are for ------------------------------------------------------------------------------------------------
@@ -221,9 +221,9 @@ def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) ->
 
 def test_every_contradiction_of_one_axis_is_told() -> None:
     writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [Info("x", (1, 4))], [])
-    with playing(writes, reads) as domain, pytest.raises(UsageError) as told:
+    with playing(writes, reads) as domain, pytest.raises(UsageError) as caught:
         domain.allocate(roles(writes, reads), BufferDesc((1, 5)))
-    assert list(told.value.details) == [
+    assert list(caught.value.details) == [
         f"dimension 1 is 5 in the description, 4 in {WRITES}",
         f"dimension 1 is 5 in the description, 4 in {READS}",
     ]
@@ -255,11 +255,11 @@ def test_a_domain_may_refuse_what_is_large(runtime: Runtime) -> None:
 
 def test_a_use_that_is_no_role(runtime: Runtime, domain: MemoryDomain) -> None:
     made = domain.allocate(state_roles(runtime))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         graph(runtime, "look").bind({"a": made})
-    assert told.value.message == "buffer `state` may not be input `a` of graph `look` in first"
-    assert told.value.hint == "allocate it with this role too"
-    assert list(told.value.details) == [
+    assert caught.value.message == "buffer `state` may not be input `a` of graph `look` in first"
+    assert caught.value.hint == "allocate it with this role too"
+    assert list(caught.value.details) == [
         "it was allocated as input `state` of graph `step` in first",
         "it was allocated as output `next` of graph `step` in first",
     ]
@@ -783,7 +783,7 @@ def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Run
             memory = graph.context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
             return Attachment(handle=memory.handle)
 
-    begun, said = threading.Event(), []
+    begun, messages = threading.Event(), []
     context = runtime.restore(binary("cpu", "emulator"))
     step = context.graph("step")
 
@@ -791,7 +791,7 @@ def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Run
         try:
             step.bind({"x": Slow()})
         except RunFailed as refusal:
-            said.append(refusal.message)
+            messages.append(refusal.message)
 
     with allocate("memfd", BYTES) as buffer:
         thread = threading.Thread(target=bind, daemon=True)
@@ -800,7 +800,7 @@ def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Run
         context.close()
         thread.join(10)
         assert not thread.is_alive()
-    assert said == ["context (bytes) is closed"]
+    assert messages == ["context (bytes) is closed"]
 
 
 def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> None:
@@ -822,16 +822,16 @@ def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime,
         state = domain.pair([Role(step, "state", INPUT), Role(step, "next", OUTPUT)], name="kept")
         state.bind(step, reads="state", writes="next")
         state.copy_from(array(1))
-        said: list[str] = []
+        messages: list[str] = []
         running = threading.Event()
 
-        def work(step: Graph = step, said: list[str] = said, running: threading.Event = running) -> None:
-            while not said:
+        def work(step: Graph = step, messages: list[str] = messages, running: threading.Event = running) -> None:
+            while not messages:
                 try:
                     step(x=array(1))
                     running.set()
                 except RunFailed as refusal:
-                    said.append(refusal.message)
+                    messages.append(refusal.message)
 
         thread = threading.Thread(target=work)
         thread.start()
@@ -839,7 +839,7 @@ def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime,
         (state.free, domain.close, context.close)[turn % 3]()
         thread.join(10)
         assert not thread.is_alive()
-        assert said[0] in (
+        assert messages[0] in (
             *(f"buffer `kept.{each}` was freed" for each in range(2)),
             *(f"buffer `kept.{each}` cannot be used: memory domain `ending` is closed" for each in range(2)),
             *(f"graph `step` has no memory for `state`: buffer `kept.{each}` was freed" for each in range(2)),

@@ -202,13 +202,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Plac
     return made
 
 
-def ends(place: Place, program: str, *, code: int = 0, said: str = "", out: str = "") -> None:
+def ends(place: Place, program: str, *, code: int = 0, error: str = "", out: str = "") -> None:
     """Run a program; check its exit code, and that nothing is on stderr but the traceback of its own error."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + program, *place], cwd=ROOT, capture_output=True, text=True, timeout=LONG
     )
     assert done.returncode == code, (done.returncode, done.stderr)
-    assert (done.stderr.splitlines() or [""])[-1] == said and done.stderr.count("Traceback") == bool(said), done.stderr
+    assert (done.stderr.splitlines() or [""])[-1] == error and done.stderr.count("Traceback") == bool(error), (
+        done.stderr
+    )
     assert sorted(done.stdout.splitlines()) == sorted(out.splitlines())  # C flushes its own when it likes
 
 
@@ -221,8 +223,8 @@ def test_a_program_that_closes_nothing(place: Callable[[str, str], Place], name:
 def test_a_program_that_ends_in_the_middle(
     place: Callable[[str, str], Place], name: str, backend: tuple[str, str]
 ) -> None:
-    program, code, said = ENDS[name]
-    ends(place(*backend), program, code=code, said=said)
+    program, code, error = ENDS[name]
+    ends(place(*backend), program, code=code, error=error)
 
 
 @everywhere(FORKS)

@@ -1,4 +1,4 @@
-"""External weights and spill-fill buffers: each rule of Qualcomm's tutorial is broken, and its sentence seen.
+"""External weights and spill-fill buffers: each rule of Qualcomm's tutorial, broken and refused with a message.
 
 On the HTP emulator, which keeps the same rules: what is refused here never reached it (its log stays empty).
 rpcmem is a stand-in for libcdsprpc.so.
@@ -66,7 +66,7 @@ def buffer() -> Iterator[Buffer]:
 
 
 @pytest.fixture
-def deferred(htp: Runtime, stored: bytes, buffer: Buffer) -> Iterator[Callable[..., Context]]:
+def deferred(htp: Runtime, stored: bytes, buffer: Buffer) -> Iterator[Deferred]:
     """Contexts with deferred graphs, closed at the end of the test, before the buffer is."""
     made: list[Context] = []
 
@@ -79,14 +79,23 @@ def deferred(htp: Runtime, stored: bytes, buffer: Buffer) -> Iterator[Callable[.
         context.close()
 
 
-def refused(said_by_htp: list[str], call: Callable[[], object], said: str) -> None:
-    """Refused by us, in these words, and before the runtime has heard of it."""
-    said_by_htp.clear()
-    with pytest.raises(RunFailed) as told:
-        call()
-    assert not isinstance(told.value, QnnError)
-    assert told.value.message == said and told.value.hint
-    assert not said_by_htp
+Deferred = Callable[..., Context]
+Refused = Callable[[Callable[[], object], str], None]
+
+
+@pytest.fixture
+def refused(htp_log: list[str]) -> Refused:
+    """Check that a call is refused with a message, before the runtime is asked."""
+
+    def check(call: Callable[[], object], message: str) -> None:
+        htp_log.clear()
+        with pytest.raises(RunFailed) as caught:
+            call()
+        assert not isinstance(caught.value, QnnError)
+        assert caught.value.message == message and caught.value.hint
+        assert not htp_log
+
+    return check
 
 
 # --- what works -----------------------------------------------------------------------------------------------------
@@ -105,14 +114,14 @@ def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: by
             np.testing.assert_array_equal(run(context, name), expected(X))
         for kind, made in buffers.items():
             assert made is not None
-            wanted = ROW if kind == WEIGHTS else X + ROW
-            assert wanted.tobytes() in os.pread(made.descriptor(), made.size, 0)
+            content = ROW if kind == WEIGHTS else X + ROW
+            assert content.tobytes() in os.pread(made.descriptor(), made.size, 0)
     for made in buffers.values():
         assert made is not None
         made.close()
 
 
-def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> None:
+def test_buffers_named_for_what_they_hold(deferred: Deferred) -> None:
     first, second = deferred("a"), deferred("b")
     for made, name in (
         (allocate_external([first], WEIGHTS), "weights of a"),
@@ -122,7 +131,7 @@ def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> N
         made.close()
 
 
-def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferred: Callable[..., Context]) -> None:
+def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferred: Deferred) -> None:
     small = deferred("small")
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
         assert external_sizes(big).spill > external_sizes(small).spill
@@ -137,9 +146,9 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
             np.testing.assert_array_equal(run(small, "one"), expected(X))
             np.testing.assert_array_equal(run(big, "big", x), expected(x))
         small.close()
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             _ = shared.view
-        assert told.value.message == (
+        assert caught.value.message == (
             f"buffer `{shared.name}` belongs to QNN: it is the external spill-fill buffer of context big"
         )
         np.testing.assert_array_equal(run(big, "big", x), expected(x))
@@ -147,7 +156,7 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
     shared.close()
 
 
-def test_parts_of_one_descriptor(deferred: Callable[..., Context], buffer: Buffer) -> None:
+def test_parts_of_one_descriptor(deferred: Deferred, buffer: Buffer) -> None:
     """The start is that of descriptor and offset together."""
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer, offset=3 * PAGE)
@@ -162,7 +171,7 @@ def test_parts_of_one_descriptor(deferred: Callable[..., Context], buffer: Buffe
         second.close()
 
 
-def test_one_buffer_is_changed_for_another_before_finalize(deferred: Callable[..., Context], buffer: Buffer) -> None:
+def test_one_buffer_is_changed_for_another_before_finalize(deferred: Deferred, buffer: Buffer) -> None:
     context = deferred()
     with allocate("memfd", PAGE, name="first") as first:
         given = register_weights(context, first)
@@ -202,14 +211,14 @@ def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_pat
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_graphs_that_share_spill_memory_wait_for_each_other(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], asynchronous: bool
+    deferred: Deferred, buffer: Buffer, htp_log: list[str], asynchronous: bool
 ) -> None:
     """The emulator refuses what runs in parallel (1005); two graphs of each of two contexts, as fast as they can."""
     contexts = deferred("first"), deferred("second")
     for context in contexts:
         register_spill_fill(context, buffer)
         context.finalize()
-    said_by_htp.clear()
+    htp_log.clear()
     faults: list[object] = []
 
     def work(context: Context, name: str) -> None:
@@ -233,17 +242,52 @@ def test_graphs_that_share_spill_memory_wait_for_each_other(
         thread.start()
     for thread in threads:
         thread.join()
-    assert not faults and not said_by_htp
+    assert not faults and not htp_log
 
 
 # --- the rules ------------------------------------------------------------------------------------------------------
 
+UNALIGNED = (
+    "the {} of context m cannot begin at byte %d of its descriptor: its start is a multiple of 4096 "
+    "(BUFFER_START_ALIGNMENT)"
+)
+EXCLUDED = "context m cannot have external buffers: they exclude %s"
+
 
 @both
-def test_they_are_dma_buffers(deferred: Callable[..., Context], said_by_htp: list[str], kind: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "given", "message"),
+    [
+        (None, {"offset": 1}, UNALIGNED % 1),
+        (None, {"offset": 64}, UNALIGNED % 64),
+        (None, {"offset": PAGE + 2048}, UNALIGNED % (PAGE + 2048)),
+        (None, {"features": ["udma64"]}, EXCLUDED % "udma64"),
+        (None, {"features": ["securepd"]}, EXCLUDED % "securepd"),
+        (None, {"features": ["graph switching"]}, EXCLUDED % "graph switching"),
+        (None, {"features": ["secure"]}, "`secure` is not a known feature"),
+        (Context.finalize, {}, "context m is finalized: external buffers are registered before that"),
+        (Context.close, {}, "context m is closed"),
+    ],
+)
+def test_what_is_refused(
+    deferred: Deferred,
+    buffer: Buffer,
+    refused: Refused,
+    kind: str,
+    before: Callable[[Context], None] | None,
+    given: dict[str, Any],
+    message: str,
+) -> None:
+    context = deferred()
+    if before:
+        before(context)
+    refused(lambda: GIVE[kind](context, buffer, **given), message.format(NAMES[kind]))
+
+
+@both
+def test_they_are_dma_buffers(deferred: Deferred, refused: Refused, kind: str) -> None:
     with allocate("client", PAGE, name="c") as made:
         refused(
-            said_by_htp,
             lambda: GIVE[kind](deferred(), made),
             f"buffer `c` cannot be an {NAMES[kind]}: it is client memory, no DMA buffer",
         )
@@ -251,75 +295,51 @@ def test_they_are_dma_buffers(deferred: Callable[..., Context], said_by_htp: lis
 
 @both
 def test_on_a_device_a_file_is_no_dma_buffer(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], monkeypatch: pytest.MonkeyPatch, kind: str
+    deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The emulator, told to be a device."""
+    """On the emulator, as if it were a device."""
     context = deferred()
     monkeypatch.setattr(context.runtime, "emulator", False)
     monkeypatch.setattr(sys, "getandroidapilevel", lambda: 34, raising=False)
     refused(
-        said_by_htp,
-        lambda: GIVE[kind](context, buffer),
-        f"buffer `b` cannot be an {NAMES[kind]}: it is memfd memory, no DMA buffer",
+        lambda: GIVE[kind](context, buffer), f"buffer `b` cannot be an {NAMES[kind]}: it is memfd memory, no DMA buffer"
     )
     monkeypatch.setattr(external, "_DMA_FILES", ("/memfd:b",))  # what its link begins with
     GIVE[kind](context, buffer)
 
 
 @both
-@pytest.mark.parametrize("offset", [64, 1, PAGE + 2048])
-def test_they_begin_where_the_context_wants(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str, offset: int
-) -> None:
-    refused(
-        said_by_htp,
-        lambda: GIVE[kind](deferred(), buffer, offset=offset),
-        f"the {NAMES[kind]} of context m cannot begin at byte {offset} of its descriptor: its start is a multiple of "
-        "4096 (BUFFER_START_ALIGNMENT)",
-    )
-
-
-@both
 def test_descriptor_and_offset_together_are_aligned(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
         refused(
-            said_by_htp,
             lambda: GIVE[kind](deferred(), pool.buffer),
-            f"the {NAMES[kind]} of context m cannot begin at byte 64 of its descriptor: its start is a multiple of "
-            "4096 (BUFFER_START_ALIGNMENT)",
+            UNALIGNED.format(NAMES[kind]) % 64,
         )
 
 
 @both
 @pytest.mark.parametrize("offset", [0, PAGE])
-def test_they_are_large_enough(
-    deferred: Callable[..., Context], said_by_htp: list[str], kind: str, offset: int
-) -> None:
+def test_they_are_large_enough(deferred: Deferred, refused: Refused, kind: str, offset: int) -> None:
     needs = NEEDS.of(kind)
     with allocate("memfd", offset + needs - 1, name="s") as small:
         refused(
-            said_by_htp,
             lambda: GIVE[kind](deferred(), small, offset=offset),
             f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has {needs - 1} from byte {offset} on",
         )
         refused(
-            said_by_htp,
             lambda: GIVE[kind](deferred(), small, offset=2 * PAGE),
             f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has 0 from byte 8192 on",
         )
 
 
-def test_spill_memory_is_as_large_as_the_largest_wants(
-    htp: Runtime, deferred: Callable[..., Context], said_by_htp: list[str]
-) -> None:
+def test_spill_memory_is_as_large_as_the_largest_needs(htp: Runtime, deferred: Deferred, refused: Refused) -> None:
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
         small = allocate_external([deferred()], SPILL_FILL, name="s")
         assert small is not None
         needs = external_sizes(big).spill
         refused(
-            said_by_htp,
             lambda: register_spill_fill(big, small),
             f"the external spill-fill buffer of context big needs {needs} bytes, buffer `s` has 1024 from byte 0 on",
         )
@@ -328,31 +348,27 @@ def test_spill_memory_is_as_large_as_the_largest_wants(
 
 @both
 def test_their_descriptor_is_not_registered_with_fastrpc(
-    deferred: Callable[..., Context], said_by_htp: list[str], device: object, kind: str
+    deferred: Deferred, refused: Refused, device: object, kind: str
 ) -> None:
     with allocate("rpcmem", PAGE, name="w") as made:
         context = deferred()
         with memory.mapped_to_hexagon(made):
             refused(
-                said_by_htp,
                 lambda: GIVE[kind](context, made),
                 f"buffer `w` cannot be an {NAMES[kind]}: its descriptor is registered with fastrpc (fastrpc_mmap)",
             )
         given = GIVE[kind](context, made)
-        with pytest.raises(RunFailed) as told, memory.mapped_to_hexagon(made):
+        with pytest.raises(RunFailed) as caught, memory.mapped_to_hexagon(made):
             pass
-        assert told.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: it belongs to QNN"
+        assert caught.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: it belongs to QNN"
         given.close()
 
 
 @both
-def test_nobody_else_looks_into_them_or_writes(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
-) -> None:
+def test_nobody_else_looks_into_them_or_writes(deferred: Deferred, buffer: Buffer, refused: Refused, kind: str) -> None:
     context = deferred()
     view = buffer.view
     refused(
-        said_by_htp,
         lambda: GIVE[kind](context, buffer),
         f"buffer `b` cannot become the {NAMES[kind]} of context m: arrays or views of its bytes are alive",
     )
@@ -360,79 +376,63 @@ def test_nobody_else_looks_into_them_or_writes(
     del view
     GIVE[kind](context, buffer)
     for _ in range(2):
-        refused(
-            said_by_htp,
-            lambda: buffer.view,
-            f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m",
-        )
+        refused(lambda: buffer.view, f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m")
         if context.deferred:
             context.finalize()
 
 
 @both
 def test_they_are_not_deallocated_while_they_are_registered(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
     context = deferred()
     GIVE[kind](context, buffer)
-    said = f"buffer `b` cannot be closed: it is in use by context m, as {NAMES[kind]}"
-    refused(said_by_htp, buffer.close, said)
+    message = f"buffer `b` cannot be closed: it is in use by context m, as {NAMES[kind]}"
+    refused(buffer.close, message)
     context.finalize()
-    refused(said_by_htp, buffer.close, said)
+    refused(buffer.close, message)
     context.close()
     buffer.close()
 
 
-def test_every_context_has_weights_of_its_own(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
-) -> None:
+def test_every_context_has_weights_of_its_own(deferred: Deferred, buffer: Buffer, refused: Refused) -> None:
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer)
-    said = "buffer `{}` holds the external weights of context first: each context needs its own"
-    refused(said_by_htp, lambda: register_weights(second, buffer), said.format("b"))
+    message = "buffer `{}` holds the external weights of context first: each context needs its own"
+    refused(lambda: register_weights(second, buffer), message.format("b"))
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
-        refused(said_by_htp, lambda: register_weights(second, pool.buffer), said.format("again"))
+        refused(lambda: register_weights(second, pool.buffer), message.format("again"))
     refused(
-        said_by_htp,
         lambda: allocate_external([first, second], WEIGHTS),
         "2 contexts cannot share an external weights buffer: each context needs its own",
     )
 
 
 @both
-def test_a_context_has_one_of_a_kind(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
-) -> None:
+def test_a_context_has_one_of_a_kind(deferred: Deferred, buffer: Buffer, refused: Refused, kind: str) -> None:
     context = deferred()
     GIVE[kind](context, buffer)
     with allocate("memfd", PAGE) as other:
-        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m already has an {NAMES[kind]}")
+        refused(lambda: GIVE[kind](context, other), f"context m already has an {NAMES[kind]}")
 
 
 @both
-def test_a_descriptor_is_for_one_purpose(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
-) -> None:
+def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, refused: Refused, kind: str) -> None:
     context = deferred()
     GIVE[kind](context, buffer)
     other = SPILL_FILL if kind == WEIGHTS else WEIGHTS
-    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot also be an {NAMES[other]}"
-    refused(said_by_htp, lambda: GIVE[other](context, buffer, offset=2 * PAGE), said)
+    message = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot also be an {NAMES[other]}"
+    refused(lambda: GIVE[other](context, buffer, offset=2 * PAGE), message)
     context.finalize()
     graph = context.graph("one")
     # For tensors: the buffer itself is not to be looked into, another mapping of the descriptor is found out.
-    refused(
-        said_by_htp,
-        lambda: graph.bind({"x": buffer}),
-        f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m",
-    )
+    refused(lambda: graph.bind({"x": buffer}), f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m")
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
         for place, what in (
             (pool.buffer, "the buffer of one tensor (ION)"),
             (pool.buffer.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
         ):
             refused(
-                said_by_htp,
                 lambda place=place: graph.bind({"x": place}),
                 f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot also be {what}",
             )
@@ -440,13 +440,12 @@ def test_a_descriptor_is_for_one_purpose(
 
 @both
 def test_a_buffer_of_tensors_is_for_nothing_else(
-    htp: Runtime, stored: bytes, deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+    htp: Runtime, stored: bytes, deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
     with htp.restore(stored, name="tensors") as tensors:
         tensors.graph("one").bind({"x": buffer})
         with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
             refused(
-                said_by_htp,
                 lambda: GIVE[kind](deferred(), pool.buffer),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
                 f"it cannot also be an {NAMES[kind]}",
@@ -454,12 +453,11 @@ def test_a_buffer_of_tensors_is_for_nothing_else(
 
 
 def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
+    deferred: Deferred, buffer: Buffer, refused: Refused
 ) -> None:
     first, second = deferred("first"), deferred("second")
     register_spill_fill(first, buffer)
     refused(
-        said_by_htp,
         lambda: register_spill_fill(second, buffer, offset=PAGE),
         "buffer `b` is a spill-fill buffer from byte 0 on for context first: one from byte 4096 on would overlap it",
     )
@@ -467,48 +465,29 @@ def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
 
 @both
 def test_nothing_is_deregistered_after_finalize(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
     context = deferred()
     given = GIVE[kind](context, buffer)
     context.finalize()
-    refused(
-        said_by_htp,
-        given.close,
-        f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it",
-    )
+    refused(given.close, f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it")
     np.testing.assert_array_equal(run(context, "one"), expected(X))
 
 
 @both
-def test_nothing_is_registered_after_finalize(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
-) -> None:
-    context = deferred()
-    context.finalize()
-    refused(
-        said_by_htp,
-        lambda: GIVE[kind](context, buffer),
-        "context m is finalized: external buffers are registered before that",
-    )
-
-
-@both
-def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, refused: Refused, kind: str) -> None:
     with htp.restore(stored, name="m") as context:
         refused(
-            said_by_htp,
             lambda: GIVE[kind](context, buffer),
             "context m was not restored with deferred graphs: it has allocated its own memory",
         )
 
 
 @both
-def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, refused: Refused, kind: str) -> None:
     """Composed, or restored with others from a list: what `Runtime.restore` has not made."""
     with htp.new_context() as context:
         refused(
-            said_by_htp,
             lambda: GIVE[kind](context, buffer),
             "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
             "context new was made in another way",
@@ -531,101 +510,46 @@ def group() -> dict[str, Any]:
     ],
 )
 def test_options_that_do_not_go_together_with_them(
-    deferred: Callable[..., Context],
-    buffer: Buffer,
-    said_by_htp: list[str],
-    kind: str,
-    feature: str,
-    options: dict[str, Any],
+    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str, feature: str, options: dict[str, Any]
 ) -> None:
     context = deferred(**options)
+    refused(lambda: GIVE[kind](context, buffer), f"context m cannot have external buffers: they exclude {feature}")
     refused(
-        said_by_htp,
-        lambda: GIVE[kind](context, buffer),
-        f"context m cannot have external buffers: they exclude {feature}",
-    )
-    refused(
-        said_by_htp,
-        lambda: allocate_external([context], kind),
-        f"context m cannot have external buffers: they exclude {feature}",
+        lambda: allocate_external([context], kind), f"context m cannot have external buffers: they exclude {feature}"
     )
     context.finalize()
     np.testing.assert_array_equal(run(context, "one"), expected(X))
 
 
 @both
-@pytest.mark.parametrize("feature", ["udma64", "securepd", "graph switching"])
-def test_features_that_a_context_cannot_tell(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str, feature: str
-) -> None:
-    refused(
-        said_by_htp,
-        lambda: GIVE[kind](deferred(), buffer, features=[feature]),
-        f"context m cannot have external buffers: they exclude {feature}",
-    )
-    refused(
-        said_by_htp,
-        lambda: GIVE[kind](deferred(), buffer, features=["secure"]),
-        "`secure` is not a known feature",
-    )
-
-
-@both
 def test_they_are_for_android(
-    deferred: Callable[..., Context],
-    buffer: Buffer,
-    said_by_htp: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """And for the emulator, which stands in for it."""
     context = deferred()
     monkeypatch.setattr(context.runtime, "emulator", False)
     refused(
-        said_by_htp,
-        lambda: GIVE[kind](context, buffer),
-        "external buffers are supported on Android only, and this is not Android",
+        lambda: GIVE[kind](context, buffer), "external buffers are supported on Android only, and this is not Android"
     )
 
 
 @both
-def test_they_are_htps(buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+def test_they_are_htps(buffer: Buffer, refused: Refused, kind: str) -> None:
     need_runtime("cpu")
     from tests.contexts.test_shared_buffers import relu
 
     with Runtime("cpu") as runtime, runtime.restore(relu(runtime), name="r") as context:
-        refused(
-            said_by_htp,
-            lambda: GIVE[kind](context, buffer),
-            "external buffers are HTP's: context r is one of CPU_QTI_AISW",
-        )
-
-
-@both
-def test_a_closed_context_has_none(
-    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
-) -> None:
-    context = deferred()
-    context.close()
-    refused(said_by_htp, lambda: GIVE[kind](context, buffer), "context m is closed")
+        refused(lambda: GIVE[kind](context, buffer), "external buffers are HTP's: context r is one of CPU_QTI_AISW")
 
 
 @both
 def test_a_context_without_a_need_gets_none(
-    deferred: Callable[..., Context],
-    buffer: Buffer,
-    said_by_htp: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     context = deferred()
     monkeypatch.setattr(external, "external_sizes", lambda *_args, **_named: ExternalSizes(0, 0, PAGE))
     assert allocate_external([context], kind) is None
-    refused(
-        said_by_htp,
-        lambda: GIVE[kind](context, buffer),
-        f"context m needs no {NAMES[kind]}: it does not use one",
-    )
+    refused(lambda: GIVE[kind](context, buffer), f"context m needs no {NAMES[kind]}: it does not use one")
 
 
 # --- when the runtime refuses -----------------------------------------------------------------------------------------
@@ -633,7 +557,7 @@ def test_a_context_without_a_need_gets_none(
 
 @both
 def test_a_registration_that_fails_leaves_nothing(
-    deferred: Callable[..., Context], buffer: Buffer, monkeypatch: pytest.MonkeyPatch, kind: str
+    deferred: Deferred, buffer: Buffer, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     context = deferred()
 
@@ -676,7 +600,7 @@ def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
 
 
-def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: None) -> None:
+def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:
     context = deferred()
     weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL_FILL))
     assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}

@@ -206,11 +206,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 def refused(path: Path) -> list[str]:
     """What is wrong with a file, as `file:line: message`."""
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         context_json.read(path)
-    assert told.value.exit_code == 2
-    assert told.value.message.endswith(f" in {path.name}")
-    return [f"{problem.location}: {problem.message}" for problem in told.value.problems]
+    assert caught.value.exit_code == 2
+    assert caught.value.message.endswith(f" in {path.name}")
+    return [f"{problem.location}: {problem.message}" for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize(("edit", "sentence"), FAULTS.values(), ids=list(FAULTS))
@@ -219,9 +219,9 @@ def test_a_fault_is_named_with_its_line(edit: Edit, sentence: str, whole: Data, 
     edit(data)
     path = tmp_path / "forward_0_json.json"
     path.write_text(json.dumps(data, indent=1))
-    told = refused(path)
-    found = [each for each in told if each.endswith(f": {sentence}")]
-    assert found, told
+    messages = refused(path)
+    found = [each for each in messages if each.endswith(f": {sentence}")]
+    assert found, messages
     line = int(re.fullmatch(rf"{path}:(\d+): .*", found[0])[1])  # type: ignore[index]
     assert 0 < line <= len(path.read_text().splitlines())
     assert line > 1 or "description" in sentence
@@ -265,8 +265,8 @@ TEXTS: dict[str, tuple[bytes, str]] = {
 def test_what_is_no_json(text: bytes, sentence: str, tmp_path: Path, tidy: None) -> None:
     path = tmp_path / "one.json"
     path.write_bytes(text)
-    [told] = refused(path)
-    assert told.startswith(f"{path}{sentence}")
+    [message] = refused(path)
+    assert message.startswith(f"{path}{sentence}")
 
 
 # --- what is taken as it is, with a warning, or without ---------------------------------------------------------------
@@ -421,9 +421,9 @@ def test_values_of_any_kind_anywhere(whole: Data, tmp_path: Path, tidy: None) ->
         path.write_text(json.dumps(data, indent=1))
         try:
             context_json.read(path)
-        except ConfigError as told:
+        except ConfigError as caught:
             refusals += 1
-            assert all(problem.location.line for problem in told.problems)
+            assert all(problem.location.line for problem in caught.problems)
     assert 100 < refusals < 400
 
 
@@ -436,5 +436,5 @@ def test_flipped_bytes_anywhere(whole: Data, tmp_path: Path, tidy: None) -> None
         path.write_bytes(changed)
         try:
             context_json.read(path)
-        except ConfigError as told:
-            assert told.problems
+        except ConfigError as caught:
+            assert caught.problems

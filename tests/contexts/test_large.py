@@ -30,7 +30,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
     package = json.loads((folder / "model.json").read_text("utf-8"))["op_package"]
     runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
     for argv in ([client], c_client.PYTHON):
-        told = c_client.run(
+        measured = c_client.run(
             argv,
             folder / "forward_0.bin",
             runtime=runtime,
@@ -39,9 +39,9 @@ def test_both_clients_run_a_shard_with_an_op_package(
             room=tmp_path,
             package=(folder / package["library"], package["provider"]),
         )
-        assert 0 < told.execute < 1 and 0 < told.first < told.start and told.restore > 0
-        assert 0 < told.peak_before < told.peak
-        assert (told.called > 0) == (argv is c_client.PYTHON)
+        assert 0 < measured.execute < 1 and 0 < measured.first < measured.start and measured.restore > 0
+        assert 0 < measured.peak_before < measured.peak
+        assert (measured.called > 0) == (argv is c_client.PYTHON)
 
 
 def test_restoring_a_gigabyte_takes_what_the_library_takes(large: Path, tmp_path: Path) -> None:

@@ -88,36 +88,36 @@ def test_a_version_that_is_not_built_is_said_with_the_command_that_builds_it(fol
     put("aarch64-linux-gnu", "aarch64")
     put("hexagon-v73", "hexagon", 0x73)
     put("hexagon-v79", "hexagon", 0x79)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         op_libraries(folder, machine="aarch64", arch=75)
-    assert told.value.message == (
+    assert caught.value.message == (
         "package LeakyReluPackage is not built for Hexagon v75 (it is for Hexagon v73, Hexagon v79)"
     )
-    assert told.value.hint == f"udogen build htp_v75 -C '{folder}'"
+    assert caught.value.hint == f"udogen build htp_v75 -C '{folder}'"
 
 
 def test_a_missing_arm_library(folder: Path, put: Put) -> None:
     put("hexagon-v73", "hexagon", 0x73)
     put("aarch64-linux-gnu", "aarch64")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         op_libraries(folder, machine="aarch64", arch=73, android=True)
-    assert told.value.message == "package LeakyReluPackage is not built for aarch64 Android"
-    assert told.value.hint == f"udogen build htp_aarch64 -C '{folder}'"
+    assert caught.value.message == "package LeakyReluPackage is not built for aarch64 Android"
+    assert caught.value.hint == f"udogen build htp_aarch64 -C '{folder}'"
 
 
 def test_a_package_that_is_not_built_at_all(folder: Path) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         op_libraries(folder, machine="x86_64")
-    assert told.value.message == "package LeakyReluPackage is not built for this PC"
-    assert told.value.hint == f"udogen build htp_x86 -C '{folder}'"
+    assert caught.value.message == "package LeakyReluPackage is not built for this PC"
+    assert caught.value.hint == f"udogen build htp_x86 -C '{folder}'"
 
 
 def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
     put("aarch64-linux-gnu", "aarch64")
     file = put("hexagon-v75", "hexagon", 0x68)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         op_libraries(folder, machine="aarch64", arch=75)
-    assert told.value.message == f"{file} is built for hexagon v68, hexagon v75 is needed"
+    assert caught.value.message == f"{file} is built for hexagon v68, hexagon v75 is needed"
 
 
 @pytest.mark.parametrize(
@@ -130,16 +130,16 @@ def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
     ],
 )
 def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         op_libraries(folder, machine="aarch64", arch=arch)
-    assert told.value.message == message
-    assert "v68, v69, v73, v75, v79, v81" in told.value.hint
+    assert caught.value.message == message
+    assert "v68, v69, v73, v75, v79, v81" in caught.value.hint
 
 
 def test_other_machines(folder: Path) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         op_libraries(folder, machine="riscv64")
-    assert told.value.message == "HTP does not run on riscv64"
+    assert caught.value.message == "HTP does not run on riscv64"
 
 
 def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: P
     assert adsp_library_path([found, found]) == str(hexagon.parent)
     assert adsp_library_path([found], "/vendor/dsp;/dsp") == f"{hexagon.parent};/vendor/dsp;/dsp"
     moved = folder.rename(tmp_path / "x;y")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         adsp_library_path([op_libraries(moved, machine="aarch64", arch=73)])
-    assert told.value.message == f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`"
+    assert caught.value.message == f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`"
 
 
 class Platform:
@@ -172,12 +172,12 @@ def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> Non
     runtime = Platform(79, 79)
     register_package(runtime, folder, machine="aarch64")  # type: ignore[arg-type]
     assert runtime.registered == [(str(arm), PROVIDER, "CPU"), (NAME, PROVIDER, "HTP")]
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         register_package(Platform(73, 79), folder, machine="aarch64")  # type: ignore[arg-type]
-    assert told.value.message == "the devices of this platform are different versions of Hexagon: v73, v79"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.message == "the devices of this platform are different versions of Hexagon: v73, v79"
+    with pytest.raises(UsageError) as caught:
         register_package(Platform(), folder, machine="aarch64")  # type: ignore[arg-type]
-    assert told.value.message == "the version of Hexagon is unknown: the device does not report it"
+    assert caught.value.message == "the version of Hexagon is unknown: the device does not report it"
     pc, file = Platform(73, 79), put("x86_64-linux-clang", "x86_64")
     register_package(pc, folder, machine="x86_64")  # type: ignore[arg-type]
     assert pc.registered == [(str(file), PROVIDER, None)]
@@ -186,13 +186,13 @@ def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> Non
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_a_pc_refuses_the_hexagon_library(kind: str) -> None:
     """The name reaches the runtime as it is, and that says what libQnnHtp says to the target HTP on a PC."""
-    with open_runtime("htp", kind) as runtime, pytest.raises(QnnError) as told:
+    with open_runtime("htp", kind) as runtime, pytest.raises(QnnError) as caught:
         runtime.register(Path("/nowhere/libQnnToy.so"), "ToyInterfaceProvider", "HTP")
-    assert told.value.code == 4003
+    assert caught.value.code == 4003
 
 
 def test_packages_as_the_udo_documentation_lays_them_out(tmp_path: Path, toy: bytes) -> None:
     [made, *_] = make_packages([ROOT / "examples/leaky_relu/LeakyRelu.xml"], tmp_path, chosen=["htp"], layout="snpe")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         op_libraries(made.folder, machine="x86_64")
-    assert told.value.hint == f"udogen build dsp_x86 -C {made.folder}"
+    assert caught.value.hint == f"udogen build dsp_x86 -C {made.folder}"

@@ -35,11 +35,11 @@ def runs(plan: SessionPlan) -> list[list[str]]:
 
 @contextmanager
 def refused(message: str, *, hint: str = "", details: list[str] | None = None) -> Iterator[None]:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         yield
-    assert told.value.message == message
-    assert not hint or told.value.hint == hint
-    assert details is None or list(told.value.details) == details
+    assert caught.value.message == message
+    assert not hint or caught.value.hint == hint
+    assert details is None or list(caught.value.details) == details
 
 
 # --- what is chosen ---------------------------------------------------------------------------------------------------
@@ -238,12 +238,12 @@ def test_layers_placed_by_hand_out_of_order() -> None:
 def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
     """The hint is what helps: not more sessions, but that layer elsewhere."""
     layers = [layer(name, 10) for name in "abcd"]
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         place_layers(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})
-    assert told.value.hint == "they fit if `c` are not pinned"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.hint == "they fit if `c` are not pinned"
+    with pytest.raises(UsageError) as caught:
         place_layers(layers, session_specs(2, limit=20 * MIB), pins={"x": "HTP0"})
-    assert told.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
+    assert caught.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:

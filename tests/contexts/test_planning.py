@@ -45,11 +45,11 @@ def handed_on(steps: list[ExecutionStep]) -> list[Link]:
     return chain_links(steps, {"next": "row"}) + state_links(steps, {"cache": "past"})
 
 
-def refused(steps: list[ExecutionStep], *links: Link, **wishes: object) -> list[str]:
-    with pytest.raises(UsageError) as told:
-        plan_buffers(steps, BufferOptions(**wishes), links)  # type: ignore[arg-type]
-    assert told.value.message == "these tensors cannot be planned"
-    return list(told.value.details)
+def refused(steps: list[ExecutionStep], *links: Link, **options: object) -> list[str]:
+    with pytest.raises(UsageError) as caught:
+        plan_buffers(steps, BufferOptions(**options), links)  # type: ignore[arg-type]
+    assert caught.value.message == "these tensors cannot be planned"
+    return list(caught.value.details)
 
 
 # --- what is asked, and what it becomes ---------------------------------------------------------------------------
@@ -88,8 +88,8 @@ def test_shared_blocks_belong_to_the_shards_that_map_them() -> None:
 def test_reuse_needs_fewer_bytes_and_stepwise_fewer_still() -> None:
     steps = shards(8)
     sizes = [
-        plan_buffers(steps, BufferOptions(packed=True, **wish), handed_on(steps)).size
-        for wish in ({}, {"reuse": True}, {"reuse": True, "stepwise": True})
+        plan_buffers(steps, BufferOptions(packed=True, **option), handed_on(steps)).size
+        for option in ({}, {"reuse": True}, {"reuse": True, "stepwise": True})
     ]
     assert sizes == [8 * 128 + 2 * 9 * 64, 8 * 128 + 3 * 64, 8 * 128 + 2 * 64]
 
@@ -122,15 +122,15 @@ def test_a_graph_that_is_executed_twice_keeps_its_tensors_between() -> None:
 def test_a_context_registers_no_place_with_two_types() -> None:
     first = graph("a", [tensor("x", 64)], [])
     second = graph("b", [tensor("y", 256, dtype="UINT_8")], [])
-    wish = {"reuse": True, "stepwise": True}
+    option = {"reuse": True, "stepwise": True}
     for shard, offsets in ((0, [0, 64]), (1, [0, 0])):  # in one context, and in two
         steps = [ExecutionStep(0, first), ExecutionStep(shard, second)]
-        plan = plan_buffers(steps, BufferOptions(shared=True, packed=True, **wish))
+        plan = plan_buffers(steps, BufferOptions(shared=True, packed=True, **option))
         if shard == 0:
             assert [row.offset for row in plan.tensors] == offsets
-        apart = plan_buffers(steps, BufferOptions(shared=True, **wish))
+        apart = plan_buffers(steps, BufferOptions(shared=True, **option))
         assert len({row.buffer for row in apart.tensors}) == (2 if shard == 0 else 1)
-    assert [row.offset for row in plan_buffers(steps, BufferOptions(packed=True, **wish)).tensors] == [0, 0]
+    assert [row.offset for row in plan_buffers(steps, BufferOptions(packed=True, **option)).tensors] == [0, 0]
 
 
 def test_nothing_is_planned_for_nothing() -> None:
@@ -184,10 +184,10 @@ def test_what_a_graph_reads_it_does_not_write_unless_it_may() -> None:
 
 def test_raw_buffers_end_at_four_gib() -> None:
     steps = [ExecutionStep(0, graph("g", [tensor("x", 2**30)], [tensor("y", 2**30 - 1)]))]
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         plan_buffers(steps, BufferOptions())
-    assert told.value.message == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
-    assert told.value.details == ("`x` of graph `g` (shard 0) has 4294967296 bytes",)
+    assert caught.value.message == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
+    assert caught.value.details == ("`x` of graph `g` (shard 0) has 4294967296 bytes",)
     plan = plan_buffers(steps, BufferOptions(shared=True, packed=True, alignment=4096))
     assert [row.offset for row in plan.tensors] == [0, 2**32] and plan.size == 2**33
 
@@ -195,13 +195,13 @@ def test_raw_buffers_end_at_four_gib() -> None:
 def test_sums_do_not_overflow() -> None:
     steps = [ExecutionStep(0, graph("g", [tensor(f"x{each}", 2**31, 2**29) for each in range(3)], []))]
     for packed in (False, True):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             plan_buffers(steps, BufferOptions(shared=True, packed=packed))
-        assert told.value.message.startswith(f"these tensors take {3 * 2**62} bytes, a process has at most ")
+        assert caught.value.message.startswith(f"these tensors take {3 * 2**62} bytes, a process has at most ")
 
 
 @pytest.mark.parametrize(
-    ("wishes", "said"),
+    ("options", "message"),
     [
         (BufferOptions(memory="memfd"), "raw buffers cannot be of `memfd` memory"),
         (BufferOptions(memory="client", shared=True), "shared buffers cannot be of `client` memory"),
@@ -209,10 +209,10 @@ def test_sums_do_not_overflow() -> None:
         (BufferOptions(alignment=100), "buffers cannot be aligned to 100 bytes"),
     ],
 )
-def test_wishes_that_cannot_be(wishes: BufferOptions, said: str) -> None:
-    with pytest.raises(UsageError) as told:
-        plan_buffers(shards(1), wishes)
-    assert told.value.message == said
+def test_wishes_that_cannot_be(options: BufferOptions, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan_buffers(shards(1), options)
+    assert caught.value.message == message
 
 
 # --- whatever is asked --------------------------------------------------------------------------------------------
@@ -264,21 +264,21 @@ def runs(draw: st.DrawFn) -> tuple[list[ExecutionStep], list[Link]]:
 
 @given(runs(), WISHES)
 def test_no_two_values_that_are_alive_together_overlap(
-    run: tuple[list[ExecutionStep], list[Link]], wishes: BufferOptions
+    run: tuple[list[ExecutionStep], list[Link]], options: BufferOptions
 ) -> None:
     steps, links = run
-    plan = plan_buffers(steps, wishes, links)
-    assert plan == plan_buffers(steps, wishes, links)
+    plan = plan_buffers(steps, options, links)
+    assert plan == plan_buffers(steps, options, links)
     sizes = {buffer.name: buffer.size for buffer in plan.buffers}
     assert len(sizes) == len(plan.buffers)
     for row in plan.tensors:
         assert row.nbytes == byte_size(row.dtype, row.shape)
-        assert row.offset % wishes.alignment == 0 and sizes[row.buffer] % wishes.alignment == 0
+        assert row.offset % options.alignment == 0 and sizes[row.buffer] % options.alignment == 0
         assert row.offset >= 0 and row.offset + row.nbytes <= sizes[row.buffer]
         assert 0 <= row.first <= row.last < len(steps)
         executed = [at for at, step in enumerate(plan.steps) if (step.shard, step.graph) == (row.shard, row.graph)]
         assert row.first <= min(executed) and row.last >= max(executed)
-        assert wishes.packed or row.offset == 0
+        assert options.packed or row.offset == 0
     values = {row.value: row for row in plan.tensors}
     for row in plan.tensors:
         same = values[row.value]
@@ -287,9 +287,9 @@ def test_no_two_values_that_are_alive_together_overlap(
         for other in values.values():
             if one.value < other.value and one.buffer == other.buffer:
                 apart = one.offset + one.nbytes <= other.offset or other.offset + other.nbytes <= one.offset
-                assert apart or (wishes.reuse and (one.last < other.first or other.last < one.first))
+                assert apart or (options.reuse and (one.last < other.first or other.last < one.first))
     registered: dict[tuple[int, str, int], str] = {}
-    for row in plan.tensors if wishes.shared else ():
+    for row in plan.tensors if options.shared else ():
         assert registered.setdefault((row.shard, row.buffer, row.offset), row.dtype) == row.dtype
     linked = {(row.shard, row.graph, row.tensor): row.value for row in plan.tensors}
     assert all(linked[link.source] == linked[link.target] for link in links)
@@ -346,8 +346,8 @@ def test_the_schema_is_one() -> None:
 )
 def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, int, int]], alignment: int) -> None:
     """Beside what is alive with it without a byte between or in common: looked for byte by byte."""
-    wishes = BufferOptions(alignment=alignment, packed=True, reuse=True)
-    block = planning._packed([PlannedValue((), size, min(ends), max(ends)) for size, *ends in rows], wishes)
+    options = BufferOptions(alignment=alignment, packed=True, reuse=True)
+    block = planning._packed([PlannedValue((), size, min(ends), max(ends)) for size, *ends in rows], options)
     lying: list[tuple[PlannedValue, int]] = []
     for value in sorted((value for value, _ in block.rows), key=lambda each: -each.nbytes):
         offset = next(begin for other, begin in block.rows if other is value)

@@ -66,9 +66,9 @@ def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
     with file(PAGE, os.O_RDONLY) as fd:
         with open_pool("mmap_fd", PAGE, file=FileRange(fd, writable=False)) as pool:
             assert pool.buffer.view.readonly
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             open_pool("mmap_fd", PAGE, file=FileRange(fd), name="w")
-        assert told.value.message == f"pool `w`: the file of descriptor {fd} is not open for writing"
+        assert caught.value.message == f"pool `w`: the file of descriptor {fd} is not open for writing"
 
 
 def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
@@ -80,7 +80,7 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "size", "said"),
+    ("offset", "size", "message"),
     [
         (0, PAGE + 1, "bytes 0 to 4097 are not in the file"),
         (PAGE, 1, "bytes 4096 to 4097 are not in the file"),
@@ -88,21 +88,21 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
         (2**62, 2**62, f"bytes {2**62} to {2**63} are not in the file"),
     ],
 )
-def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, said: str) -> None:
+def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, message: str) -> None:
     with file(PAGE) as fd:
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             open_pool("mmap_fd", size, file=FileRange(fd, offset=offset), name="p")
-        assert told.value.message == f"pool `p`: {said} of descriptor {fd}, which has 4096"
+        assert caught.value.message == f"pool `p`: {message} of descriptor {fd}, which has 4096"
 
 
 def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("mmap_fd", 1, file=FileRange(987), name="p")
-    assert told.value.message == "pool `p`: 987 is not an open file descriptor"
+    assert caught.value.message == "pool `p`: 987 is not an open file descriptor"
     here, there = os.pipe()
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("mmap_fd", 1, file=FileRange(here, writable=False), name="p")
-    assert told.value.message == f"pool `p`: descriptor {here} cannot be mapped"
+    assert caught.value.message == f"pool `p`: descriptor {here} cannot be mapped"
     os.close(here)
     os.close(there)
 
@@ -110,13 +110,15 @@ def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
 def test_a_file_that_was_made_shorter(tidy: None) -> None:
     with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=FileRange(fd, offset=PAGE), name="p") as pool:
         os.ftruncate(fd, PAGE)
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             pool.buffer.descriptor()
-    assert told.value.message == ("the file of buffer `p` has 4096 bytes now, less than the buffer, which ends at 8192")
+    assert caught.value.message == (
+        "the file of buffer `p` has 4096 bytes now, less than the buffer, which ends at 8192"
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "message"),
     [
         ("ion", {}, "there is no memory pool `ion`"),
         ("ashmem", {}, "a pool `ashmem` is opened with size"),
@@ -126,29 +128,29 @@ def test_a_file_that_was_made_shorter(tidy: None) -> None:
         ("hardware_buffer", {"size": 5}, "a pool `hardware_buffer` is opened with image"),
     ],
 )
-def test_pools_that_cannot_be(kind: str, given: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError) as told:
+def test_pools_that_cannot_be(kind: str, given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
         open_pool(kind, **given)  # type: ignore[arg-type]
-    assert told.value.message == said
+    assert caught.value.message == message
     if kind == "ion":
-        assert told.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob, hardware_buffer"
+        assert caught.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob, hardware_buffer"
 
 
 @pytest.mark.parametrize("kind", ["hardware_buffer_blob", "hardware_buffer"])
 def test_a_pc_has_no_hardware_buffers(kind: str) -> None:
-    with pytest.raises(ToolMissing) as told:
+    with pytest.raises(ToolMissing) as caught:
         open_pool(kind, **({"size": 64} if kind.endswith("blob") else {"image": ImageLayout(4, 4, 1, 4)}))  # type: ignore[arg-type]
-    assert told.value.message.startswith("libnativewindow.so cannot be used: ")
-    assert told.value.hint == ("it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd")
+    assert caught.value.message.startswith("libnativewindow.so cannot be used: ")
+    assert caught.value.hint == ("it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd")
 
 
 def test_a_pool_is_handed_out_until_it_is_full() -> None:
     with open_pool("ashmem", 256, name="p") as pool:
         assert [pool.take(10), pool.take(10, alignment=8), pool.take(64)] == [0, 16, 64]
         assert pool.free == 128
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             pool.take(129)
-        assert told.value.message == "pool `p` is full: 129 bytes are wanted, 128 of 256 are left"
+        assert caught.value.message == "pool `p` is full: 129 bytes are wanted, 128 of 256 are left"
         assert pool.take(128) == 128
 
 
@@ -173,15 +175,15 @@ def device(
     monkeypatch.setattr(memory, "ASHMEM", path)
     monkeypatch.setattr(memory, "HARDWARE_BUFFERS", path)
     opened = ctypes.CDLL(path)
-    opened.stand_in_said.restype = ctypes.c_char_p
+    opened.stand_in_log.restype = ctypes.c_char_p
     opened.stand_in_forget()
     yield opened
     opened.stand_in_refuse(0)
     opened.stand_in_lock(1)
 
 
-def said(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_said().decode().splitlines()
+def lines_of(device: ctypes.CDLL) -> list[str]:
+    return device.stand_in_log().decode().splitlines()
 
 
 def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
@@ -189,11 +191,11 @@ def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
         assert pool.buffer.kind == "ashmem"
         pool.buffer.view[4999] = 7
         assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
-    assert said(device) == ["ASharedMemory_create(kv, 5000)"]
+    assert lines_of(device) == ["ASharedMemory_create(kv, 5000)"]
     device.stand_in_refuse(1)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("ashmem", 5000)
-    assert told.value.message == "ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"
+    assert caught.value.message == "ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"
 
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
@@ -203,7 +205,7 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
             assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
         else:
             assert pool.buffer.fd is None
-    assert said(device) == [
+    assert lines_of(device) == [
         "allocate(5000 x 1 x 1, format 0x21, usage 0x1000033)",
         "lock(0x33, -1, all)",
         "unlock",
@@ -217,28 +219,28 @@ def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_wants(tidy: None, dev
 
 
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("hardware_buffer_blob", 2**32)
-    assert told.value.message == "no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"
+    assert caught.value.message == "no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"
     device.stand_in_lock(0)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_lock failed (it returned -22)"
-    assert said(device)[-1] == "release"
+    assert caught.value.message == "AHardwareBuffer_lock failed (it returned -22)"
+    assert lines_of(device)[-1] == "release"
     device.stand_in_refuse(1)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"
+    assert caught.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("hardware_buffer", image=ImageLayout(16, 16, 1, 4)) as pool:
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             Constants(pool)
-        assert told.value.message == (
+        assert caught.value.message == (
             "constants cannot lie in a pool `hardware_buffer`: it is for inputs and outputs of executions"
         )
-        assert told.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob"
+        assert caught.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob"
     with open_pool("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
         constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=np.ones(4, np.float32))
         assert constants.rows == [ConstantPlacement("w", "CONSTANT_REFERENCE", 16, 0)]
@@ -261,9 +263,9 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
         np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and what refers, refers
         assert data_of(referred)[0] == 5 and large[0] == 0
         assert address_of(referred) == pool.buffer.address
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             pool.close()
-        assert told.value.message == "buffer `pool` cannot be closed: it is in use by constant `l`"
+        assert caught.value.message == "buffer `pool` cannot be closed: it is in use by constant `l`"
         del copied, referred
 
 
@@ -291,7 +293,7 @@ def test_values_in_any_order_of_memory() -> None:
 def test_constants_that_cannot_be(tidy: None) -> None:
     given = np.ones(64, np.float32)
     with open_pool("ashmem", 300, name="p") as pool, Constants(pool) as constants, Constants() as alone:
-        for call, said in (
+        for call, message in (
             (
                 lambda: constants.tensor("w", dtype="FLOAT_32", shape=(63,), data=given),
                 "constant `w` (FLOAT_32 [63]) has 252 bytes, 256 were given",
@@ -317,13 +319,13 @@ def test_constants_that_cannot_be(tidy: None) -> None:
                 "the values of constant `w` are no buffer: memoryview: a bytes-like object is required, not 'list'",
             ),
         ):
-            with pytest.raises((RunFailed, UsageError)) as told:
+            with pytest.raises((RunFailed, UsageError)) as caught:
                 call()
-            assert told.value.message == said
+            assert caught.value.message == message
         constants.tensor("fits", dtype="FLOAT_32", shape=(64,), data=given)
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             constants.tensor("more", dtype="FLOAT_32", shape=(64,), data=given)
-        assert told.value.message == "pool `p` is full: 256 bytes are wanted, 44 of 300 are left"
+        assert caught.value.message == "pool `p` is full: 256 bytes are wanted, 44 of 300 are left"
         assert not alone.rows and [row.name for row in constants.rows] == ["fits"]
 
 
@@ -373,6 +375,6 @@ def address_of(tensor: QnnTensor) -> int:
 def test_a_pool_is_a_context_manager(tidy: None) -> None:
     with open_pool("ashmem", 10) as pool:
         assert isinstance(pool, Pool)
-    with pytest.raises(RunFailed) as told, pool:
+    with pytest.raises(RunFailed) as caught, pool:
         pass
-    assert told.value.message == "buffer `pool` is closed"
+    assert caught.value.message == "buffer `pool` is closed"

@@ -88,8 +88,8 @@ def test_what_a_kernel_says_reaches_the_exception(binary: Path, probe: Path, cap
                         context.graph("bad")(x=X)
                     assert caught.value.details == ()
                 assert np.array_equal(context.graph("good")(x=X)["y"], X + 2)
-        told = "".join(traceback.format_exception(caught.value))
-        assert "told to answer 1002" in told and f"= {caught.value.hint}" in told
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "told to answer 1002" in shown and f"= {caught.value.hint}" in shown
     assert heard == ["Fails: told to answer 1002"] * 2
     assert caplog.text.count("told to answer 1002") == 2, "without a log, in Python's"
 

@@ -123,15 +123,15 @@ def test_memory_that_is_given_is_used() -> None:
     buffer = RepackBuffer("Q8_0", (4, 128), memory=aligned)
     buffer.quantize(np.ones((4, 128)))
     assert aligned[:1024].any() and np.shares_memory(aligned, buffer.data)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("Q8_0", (4, 128), memory=aligned[1:])
-    assert told.value.message == "the memory of a repack buffer begins 1 bytes behind a multiple of 128"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.message == "the memory of a repack buffer begins 1 bytes behind a multiple of 128"
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("Q8_0", (4, 128), memory=aligned[:512])
-    assert told.value.message == "the memory of a repack buffer has 512 bytes, Q8_0 [4, 128] takes 1024"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.message == "the memory of a repack buffer has 512 bytes, Q8_0 [4, 128] takes 1024"
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("Q8_0", (4, 128), memory=bytes(4096))
-    assert told.value.message == "the memory of a repack buffer cannot be written"
+    assert caught.value.message == "the memory of a repack buffer cannot be written"
 
 
 def test_shared_memory_for_a_device(tidy: None) -> None:
@@ -157,16 +157,16 @@ def test_partial_blocks_and_what_lies_outside_are_refused(offset: int, size: int
     buffer = RepackBuffer("Q4_0", (4, 64))
     before = buffer.data.copy()
     for call in (lambda: buffer.set(bytes(size), offset), lambda: buffer.get(offset, size)):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             call()
-        assert told.value.message == message
+        assert caught.value.message == message
     np.testing.assert_array_equal(buffer.data, before)
 
 
 def test_partial_blocks_tell_the_remedy() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("MXFP4", (4, 64)).set(bytes(16))
-    assert told.value.hint == "set and get whole blocks (17 bytes for 32 numbers), or whole rows (34 bytes)"
+    assert caught.value.hint == "set and get whole blocks (17 bytes for 32 numbers), or whole rows (34 bytes)"
 
 
 @pytest.mark.parametrize(
@@ -178,18 +178,18 @@ def test_partial_blocks_tell_the_remedy() -> None:
     ],
 )
 def test_shapes_that_are_none(shape: tuple[int, ...], message: str) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("Q8_0", shape)
-    assert told.value.message == message
+    assert caught.value.message == message
 
 
 def test_arrays_that_do_not_fit() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         RepackBuffer("Q8_0", (4, 64)).quantize(np.zeros((4, 32)))
-    assert told.value.message == "an array of shape [4, 32] has no rows of 64 numbers"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.message == "an array of shape [4, 32] has no rows of 64 numbers"
+    with pytest.raises(UsageError) as caught:
         unrepack_rows(np.zeros((2, 100), np.uint8), "Q8_0", 64)
-    assert told.value.message == "rows of 100 bytes are no repacked rows of 64 numbers in Q8_0"
-    with pytest.raises(UsageError) as told:
+    assert caught.value.message == "rows of 100 bytes are no repacked rows of 64 numbers in Q8_0"
+    with pytest.raises(UsageError) as caught:
         repack_rows(np.zeros((2, 100), np.uint8), "Q8_0")
-    assert told.value.message == "rows of 100 bytes are not whole blocks of Q8_0"
+    assert caught.value.message == "rows of 100 bytes are not whole blocks of Q8_0"

@@ -203,7 +203,7 @@ def test_a_json_of_another_shape(shards: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "no context was given"),
         (("{}", "--graph", "stepp"), "no context has the graph stepp\n  `stepp`: did you mean `step`?"),
@@ -220,20 +220,20 @@ def test_a_json_of_another_shape(shards: Path) -> None:
         (("{}", "--soc", "SM8650"), "--soc is for --backend htp, not cpu"),
     ],
 )
-def test_mistakes(shards: Path, arguments: tuple[str, ...], said: str) -> None:
-    assert said in run(*(each.format(shards) for each in arguments), *CPU, code=2)
+def test_mistakes(shards: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in run(*(each.format(shards) for each in arguments), *CPU, code=2)
 
 
 @pytest.mark.parametrize(
-    ("package", "code", "said"),
+    ("package", "code", "message"),
     [
         ("no.so", 5, "there is no op package at no.so"),
         ("lib.so:1x", 5, "there is no op package at lib.so:1x"),
         ("docs:P", 2, "docs holds no package that udogen generated"),
     ],
 )
-def test_op_packages_that_are_none(shards: Path, package: str, code: int, said: str) -> None:
-    assert said in run(shards, *CPU, "--op-package", package, code=code)
+def test_op_packages_that_are_none(shards: Path, package: str, code: int, message: str) -> None:
+    assert message in run(shards, *CPU, "--op-package", package, code=code)
 
 
 def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "whole.npy", array(1).astype(np.int64))
     (tmp_path / "x.raw").write_bytes(b"12")
     (tmp_path / "x.npy").write_bytes(b"no array")
-    for file, said in (
+    for file, message in (
         ("long.npy", "has the shape [1, 4, 9], input `state` has [1, 4, 8]"),
         ("whole.npy", "is int64, input `state` is FLOAT_32 (float32)"),
         ("x.raw", f"has 2 bytes, input `state` (FLOAT_32 {list(SHAPE)}) has 128"),
@@ -249,7 +249,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
         ("no.npy", "cannot be read: No such file or directory"),
     ):
         text = run(shards / "forward_0.bin", *CPU, "--input", f"state={tmp_path / file}", code=5)
-        assert f"{tmp_path / file} {said}" in text
+        assert f"{tmp_path / file} {message}" in text
 
 
 def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def test_contexts_are_counted_and_refused_beyond_the_limit(runtime: Runtime, sto
         assert (session.sizes, session.free) == (Sizes(10 * MIB, 2 * MIB, 2 * MIB), 6 * MIB)
         session.open(second, stored)
         assert session.free == MIB  # `h` is mapped once
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as caught:
             session.open(Layer("c", 2 * MIB), stored)
-        assert told.value.message == (
+        assert caught.value.message == (
             "session HTP0 may map 20.00 MiB and maps 19.00 MiB: with context `c` it would be 21.00 MiB"
         )
-        assert told.value.hint == "place layers on another session, or split the model into smaller shards"
+        assert caught.value.hint == "place layers on another session, or split the model into smaller shards"
         assert len(session.contexts) == len(runtime.contexts) == 2
         opened.close()
         assert (len(session.contexts), session.free) == (1, 14 * MIB)
@@ -95,9 +95,9 @@ def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, 
             assert session.sizes == Sizes(700, 150, 0)
             domain.allocate(roles, name="v")
             assert session.sizes == Sizes(700, 256, 0)
-            with pytest.raises(RunFailed) as told:
+            with pytest.raises(RunFailed) as caught:
                 domain.allocate(roles, name="w")
-            assert told.value.message == (
+            assert caught.value.message == (
                 "session HTP0 may map 1000 bytes and maps 956 bytes: with buffer `w` it would be 1084 bytes"
             )
             first.free()
@@ -118,15 +118,15 @@ def test_the_limit_is_one_account_whoever_allocates(runtime: Runtime, stored: by
         with MemoryDomain(mine) as domain:
             kept = domain.allocate([Role(one, "next", OUTPUT)], name="h")  # 128 bytes
             assert (first.free, second.free) == (72, 100)
-            with pytest.raises(RunFailed) as told:
+            with pytest.raises(RunFailed) as caught:
                 domain.allocate([Role(one, "state", INPUT)], name="k")
-            said = "session HTP0 may map 1000 bytes and maps 928 bytes: with buffer `k` it would be 1056 bytes"
-            assert told.value.message == said
+            message = "session HTP0 may map 1000 bytes and maps 928 bytes: with buffer `k` it would be 1056 bytes"
+            assert caught.value.message == message
             kept.free()
             if owner != "session":
-                with pytest.raises(RunFailed) as told:  # fits into the first one, not into the second
+                with pytest.raises(RunFailed) as caught:  # fits into the first one, not into the second
                     domain.allocate([Role(one, "next", OUTPUT), Role(two, "state", INPUT)], name="h")
-                assert told.value.message.startswith("session HTP1 may map 1000 bytes")
+                assert caught.value.message.startswith("session HTP1 may map 1000 bytes")
             assert (first.free, second.free) == (200, 100)
 
 
@@ -140,9 +140,9 @@ def test_registered_buffers_are_of_the_account_too() -> None:
             for context in (first, second):
                 context.graph("step").bind({"x": buffer.part(0), "state": buffer.part(1024)})
             assert session.free == 7000 - (4096 - 1000)  # the layers have counted 1000 for tensors
-            with pytest.raises(RunFailed) as told:
+            with pytest.raises(RunFailed) as caught:
                 first.graph("look").bind({"a": other})
-            assert told.value.message == (
+            assert caught.value.message == (
                 "session one may map 10000 bytes and maps 6096 bytes: with buffer `larger` it would be 10192 bytes"
             )
             for context in (first, second):
@@ -208,9 +208,9 @@ def test_a_pipeline_leaves_its_graphs_free_for_the_next_one(everywhere: tuple[Ru
                         graphs[0].execute()
                     with Pipeline(graphs, domain, links=LINKS) as again:
                         np.testing.assert_array_equal(again(state=array(1), x=array(1))["next"], array(3))
-            with pytest.raises(RunFailed, match="graph `step` has no memory for") as told:
+            with pytest.raises(RunFailed, match="graph `step` has no memory for") as caught:
                 graphs[0].execute()
-            assert "was freed" in told.value.message or "was closed" in told.value.message
+            assert "was freed" in caught.value.message or "was closed" in caught.value.message
             np.testing.assert_array_equal(graphs[0](state=array(1), x=array(1))["next"], array(2))
 
 
@@ -219,9 +219,9 @@ def test_the_domain_of_a_session_is_not_for_contexts_of_another(runtime: Runtime
         mine = first.open(Layer("a", 1), stored, name="a").graph("step")
         other = second.open(Layer("b", 1), stored, name="b").graph("step")
         with MemoryDomain(first) as domain, MemoryDomain(second) as others:
-            with pytest.raises(UsageError) as told:
+            with pytest.raises(UsageError) as caught:
                 domain.allocate([Role(mine, "next", OUTPUT), Role(other, "state", INPUT)], name="h")
-            assert told.value.message == "context b does not belong to memory domain `HTP0` of buffer `h`"
+            assert caught.value.message == "context b does not belong to memory domain `HTP0` of buffer `h`"
             token = domain.allocate([Role(mine, "next", OUTPUT)]).token
             with pytest.raises(RunFailed) as refusal:
                 others.use(token)
@@ -232,10 +232,10 @@ def test_a_device_that_is_not_there() -> None:
     with open_runtime("htp", "emulator") as runtime:
         there = devices_of(runtime)
         assert [each.name for each in there][:1] == ["HTP0"] and there[0].arch
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             Session(runtime, SessionSpec("HTP7", 7))
-        assert told.value.message == "session HTP7 is to run on device 7, which does not exist"
-        assert told.value.hint.startswith("devices: 0 (HTP0)")
+        assert caught.value.message == "session HTP7 is to run on device 7, which does not exist"
+        assert caught.value.hint.startswith("devices: 0 (HTP0)")
 
 
 def test_the_number_of_a_device_reaches_the_backend() -> None:
@@ -344,29 +344,29 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
         MemoryDomain(runtime) as domain,
         Pipeline([context.graph("step")], domain) as pipeline,
     ):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as caught:
             pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
-        assert told.value.message == "3 things are wrong with the arrays of a pipeline"
-        assert list(told.value.details) == [
+        assert caught.value.message == "3 things are wrong with the arrays of a pipeline"
+        assert list(caught.value.details) == [
             "there is no input `stat`: did you mean `state`?",
             "there is no array for input `state`",
             "there is no output `nxt`: did you mean `next`?",
         ]
-        assert told.value.hint == "inputs: state, x; outputs: next"
+        assert caught.value.hint == "inputs: state, x; outputs: next"
         with pytest.raises(RunFailed) as refusal:
             pipeline(state=array(1), x=array(1, (1, 4, 7)))
         assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         Pipeline([], domain)
-    assert told.value.message == "a pipeline needs at least one graph"
+    assert caught.value.message == "a pipeline needs at least one graph"
 
 
 def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:
     layers = [Layer("a", 1), Layer("b", 1)]
     plan = place_layers(layers, session_specs(2, devices=(0, 0)), exactly=2)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         Sessions(runtime, plan, {"a": stored})
-    assert told.value.message == "there is no context binary for `b`"
+    assert caught.value.message == "there is no context binary for `b`"
     with pytest.raises(RunFailed):
         Sessions(runtime, plan, {"a": stored, "b": stored[: len(stored) // 2]})
     assert runtime.contexts == ()
@@ -399,7 +399,7 @@ def test_three_sessions_on_three_devices(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["devices"] == [["HTP0", 75, 1], ["HTP1", 73, 1], ["HTP2", 79, 2]]
-    assert told["sessions"] == {"HTP0": [0, ["s0", "s1"]], "HTP1": [1, ["s2", "s3"]], "HTP2": [2, ["s4", "s5"]]}
-    assert told["result"] == 13.0 and told["copied"] == 0 and told["registered"] == 10
+    report = json.loads(done.stdout)
+    assert report["devices"] == [["HTP0", 75, 1], ["HTP1", 73, 1], ["HTP2", 79, 2]]
+    assert report["sessions"] == {"HTP0": [0, ["s0", "s1"]], "HTP1": [1, ["s2", "s3"]], "HTP2": [2, ["s4", "s5"]]}
+    assert report["result"] == 13.0 and report["copied"] == 0 and report["registered"] == 10

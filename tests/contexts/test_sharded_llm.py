@@ -29,13 +29,13 @@ LIMITS = {  # of hidden states and logits: of one shard, and after all of them
 
 
 @pytest.fixture(scope="module")
-def told(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+def report(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     """What `llm_drive` has seen in a process of its own: a package is registered in one runtime of a process only."""
     answers: dict[str, Any] = {}
 
     def drive(kind: str) -> Any:
         if kind not in answers:
-            out = tmp_path_factory.mktemp("told") / "told.json"
+            out = tmp_path_factory.mktemp("report") / "report.json"
             argv = [sys.executable, "-m", "tests.contexts.llm_drive", kind, str(sharded_llm(kind)), str(out)]
             done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
             assert done.returncode == 0, done.stderr[-3000:]
@@ -46,8 +46,8 @@ def told(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_shard_alone_computes_what_numpy_does(told: Callable[[str], Any], kind: str) -> None:
-    for text in told(kind)["alone"]:
+def test_each_shard_alone_computes_what_numpy_does(report: Callable[[str], Any], kind: str) -> None:
+    for text in report(kind)["alone"]:
         assert max(max(apart) for apart in text["hidden"]) <= LIMITS[kind]["alone"]
         assert max(text["logits"]) <= LIMITS[kind]["alone"]
         assert max(text["cache"]) <= 1
@@ -55,14 +55,14 @@ def test_each_shard_alone_computes_what_numpy_does(told: Callable[[str], Any], k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_shards_make_the_tokens_of_the_numpy_model(told: Callable[[str], Any], kind: str) -> None:
-    for text in told(kind)["chained"]:
+def test_all_shards_make_the_tokens_of_the_numpy_model(report: Callable[[str], Any], kind: str) -> None:
+    for text in report(kind)["chained"]:
         assert text["tokens"] == text["expected"]
         assert max(max(apart) for apart in text["hidden"]) <= LIMITS[kind]["chained"]
         assert max(text["logits"]) <= LIMITS[kind]["chained"]
         assert max(text["cache"]) <= 2
         assert min(text["gaps"]) > LIMITS[kind]["chained"], "the next likeliest token would be right as well"
-    texts = [tuple(text["tokens"]) for text in told(kind)["chained"]]
+    texts = [tuple(text["tokens"]) for text in report(kind)["chained"]]
     assert len(set(texts)) == len(texts) and max(len(set(text)) for text in texts) == 9
 
 
@@ -105,17 +105,17 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
     argv = [sys.executable, script, sharded_llm(kind), *wishes]
     done = subprocess.run(list(map(str, argv)), cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert told["memory"] == memory and ("EMULATOR" in told["runtime"]) == (kind == "emulator")
-    assert told["tokens"] == told["numpy"] and len(told["tokens"]) == 9
-    for copied in told["copied_per_token"]:
+    report = json.loads(done.stdout)
+    assert report["memory"] == memory and ("EMULATOR" in report["runtime"]) == (kind == "emulator")
+    assert report["tokens"] == report["numpy"] and len(report["tokens"]) == 9
+    for copied in report["copied_per_token"]:
         assert (copied["state"], copied["activations"]) == (0, 0)
     # The client's own: one row of the hidden state, one of the mask, one position.
-    assert told["copied_per_token"][-1]["client"] == 2 * 64 + 2 * 32 + 4
-    used = told["plan"]["sessions"]
+    assert report["copied_per_token"][-1]["client"] == 2 * 64 + 2 * 32 + 4
+    used = report["plan"]["sessions"]
     assert [row["device"] for row in used] == list(range(sessions))
     assert [layer for row in used for layer in row["layers"]] == [f"forward_{shard}" for shard in range(8)]
-    assert len(told["plan"]["handovers"]) == 2 * (sessions - 1)
+    assert len(report["plan"]["handovers"]) == 2 * (sessions - 1)
 
 
 def test_what_the_buffers_hold_is_what_the_shards_have_made(sharded_llm: Callable[[str], Path]) -> None:

@@ -69,11 +69,11 @@ def test_files_as_they_are_given(tmp_path: Path) -> None:
 
 
 def refused(*paths: Path) -> UsageError:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         find_shards(paths)
-    assert told.value.exit_code == 2
-    assert told.value.hint == "give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin"
-    return told.value
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin"
+    return caught.value
 
 
 def test_faults(tmp_path: Path, tidy: None) -> None:
@@ -86,9 +86,9 @@ def test_faults(tmp_path: Path, tidy: None) -> None:
     (tmp_path / "forward_00.bin").unlink()
     (tmp_path / "forward_1.bin").mkdir()
     (tmp_path / "forward_2.bin").symlink_to("nowhere")
-    told = refused(tmp_path, tmp_path / "none")
-    assert told.message == "3 things are wrong with the context binaries"
-    assert told.details == (
+    error = refused(tmp_path, tmp_path / "none")
+    assert error.message == "3 things are wrong with the context binaries"
+    assert error.details == (
         f"{tmp_path}/forward_1.bin is no file",
         f"{tmp_path}/forward_2.bin is a link to nothing",
         f"there is no file or folder {tmp_path}/none",

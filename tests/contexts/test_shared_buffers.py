@@ -211,10 +211,10 @@ def test_a_registration_that_fails_takes_back_those_before_it(
     """Graph `one` has the first two, graph `two` the others: what was bound before stays bound."""
     failing.append(fails)
     with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed))) as buffers:
-        with pytest.raises(QnnError) as told:
+        with pytest.raises(QnnError) as caught:
             for name in ("one", "two"):
                 buffers.bind(context.graph(name))
-        assert told.value.code == 8003
+        assert caught.value.code == 8003
         stays = 0 if fails <= 2 else 2
         assert len(context.registrations) == len(buffer_module._entries) == stays
         assert [call for call in calls if call[0] == "-"] == [f"-{each}" for each in range(fails - 1, stays, -1)]
@@ -240,9 +240,9 @@ def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
 def test_a_plan_that_cannot_be_allocated_leaves_nothing(context: Context) -> None:
     plan = plan_buffers(steps_of(context), BufferOptions(shared=True))
     large = plan.buffers[-1].__class__("huge", 2**62, 64, "memfd")
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as caught:
         PlannedBuffers(plan.__class__(plan.steps, (*plan.buffers, large), plan.tensors, plan.why))
-    assert told.value.message.startswith(f"buffer `huge` cannot be allocated: {2**62} bytes of memfd memory: ")
+    assert caught.value.message.startswith(f"buffer `huge` cannot be allocated: {2**62} bytes of memfd memory: ")
 
 
 def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
@@ -258,7 +258,7 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
     """Neither waits for the other for ever: what comes too late is told so."""
     context = htp.restore(stored, name="adds")
-    graph, told, binding = context.graph("one"), [], threading.Event()
+    graph, messages, binding = context.graph("one"), [], threading.Event()
 
     class Slow:
         def attach(self, graph: Any, info: Any, role: str) -> Any:
@@ -270,7 +270,7 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
         try:
             graph.bind({"x": Slow()})
         except RunFailed as problem:
-            told.append(problem.message)
+            messages.append(problem.message)
 
     with allocate("memfd", 4096) as buffer:
         thread = threading.Thread(target=bind, daemon=True)
@@ -281,19 +281,19 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
         for each in (thread, closing):
             each.join(timeout=20)
             assert not each.is_alive()
-        assert told == ["context adds is closed"]
+        assert messages == ["context adds is closed"]
 
 
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def refused(call: Any, said: str) -> None:
-    with pytest.raises(RunFailed) as told:
+def refused(call: Any, message: str) -> None:
+    with pytest.raises(RunFailed) as caught:
         call()
-    assert told.value.message == said
+    assert caught.value.message == message
 
 
-def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, said_by_htp: list[str]) -> None:
+def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, htp_log: list[str]) -> None:
     graph, buffer = context.graph("one"), allocate("memfd", 4096, name="kv")
     graph.bind({"x": buffer, "y": np.zeros_like(X)})
     graph.execute()
@@ -423,7 +423,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
 
 
 @pytest.mark.parametrize(
-    ("offset", "nbytes", "said"),
+    ("offset", "nbytes", "message"),
     [
         (-64, None, "bytes -64 to 4096 are not in buffer `kv`, which has 4096"),
         (4096, None, "bytes 4096 to 4096 are not in buffer `kv`, which has 4096"),
@@ -431,20 +431,20 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
         (2**64, 64, f"bytes {2**64} to {2**64 + 64} are not in buffer `kv`, which has 4096"),
     ],
 )
-def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, said: str) -> None:
+def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, message: str) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
-        refused(lambda: buffer.part(offset, nbytes), said)
+        refused(lambda: buffer.part(offset, nbytes), message)
 
 
 @pytest.mark.parametrize("kind", ["client", "memfd"])
 def test_memory_that_is_too_small(context: Context, kind: str) -> None:
     with allocate(kind, NBYTES - 1, name="kv") as buffer:
-        said = (
+        message = (
             f"tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs {NBYTES} bytes, byte 0 of buffer `kv` is followed by "
             f"{NBYTES - 1}"
         )
-        refused(lambda: context.graph("one").bind({"x": buffer}), said)
-        refused(lambda: context.graph("one").bind({"x": buffer.part(0)}), said)
+        refused(lambda: context.graph("one").bind({"x": buffer}), message)
+        refused(lambda: context.graph("one").bind({"x": buffer.part(0)}), message)
     assert len(context.registrations) == 0
 
 
@@ -500,9 +500,9 @@ def test_libraries_of_a_pc_register_nothing_and_say_so(backend: str) -> None:
         stored = relu(runtime)
         with runtime.restore(stored) as context:
             with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
-                with pytest.raises(RunFailed) as told:
+                with pytest.raises(RunFailed) as caught:
                     buffers.bind(context.graph("relu"))
-                assert told.value.message == (
+                assert caught.value.message == (
                     f"{runtime.path.name} registers no shared memory on this machine: it returned 1000 (not supported)"
                 )
                 assert not buffer_module._entries

@@ -240,10 +240,10 @@ def test_a_manifest_is_written_and_held_against_the_file(tmp_path: Path, tidy: N
 def test_a_manifest_in_sha256_is_understood(tmp_path: Path) -> None:
     path = store(tmp_path)
     beside = vouch(path)
-    told = json.loads(beside.read_text())
-    told["algorithm"] = "sha256"
-    told["digest"] = subprocess.run(["sha256sum", path], capture_output=True, text=True).stdout.split()[0]
-    beside.write_text(json.dumps(told))
+    manifest_json = json.loads(beside.read_text())
+    manifest_json["algorithm"] = "sha256"
+    manifest_json["digest"] = subprocess.run(["sha256sum", path], capture_output=True, text=True).stdout.split()[0]
+    beside.write_text(json.dumps(manifest_json))
     assert manifest.check(path).good
 
 

@@ -233,13 +233,13 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
 
 
 def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
-    with pytest.raises(UdogenError) as told:
+    with pytest.raises(UdogenError) as caught:
         world.runtime.register(tmp_path)
-    assert str(tmp_path) in told.value.message and told.value.hint
+    assert str(tmp_path) in caught.value.message and caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("call", "said", "hint"),
+    ("call", "message", "hint"),
     [
         (lambda it: it.runtime.restore(None), "the context binary is None", "give the path of a context binary"),
         (lambda it: it.runtime.restore("no.bin"), "no.bin cannot be read: No such file", "give the path of a context"),
@@ -281,10 +281,10 @@ def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_was_met(world: World, call: Callable[[World], object], said: str, hint: str) -> None:
-    with pytest.raises(UdogenError) as told:
+def test_what_was_met(world: World, call: Callable[[World], object], message: str, hint: str) -> None:
+    with pytest.raises(UdogenError) as caught:
         call(world)
-    assert said in told.value.message and hint in told.value.hint
+    assert message in caught.value.message and hint in caught.value.hint
 
 
 def test_paths_and_stored_contexts_are_restored(world: World) -> None:

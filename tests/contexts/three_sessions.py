@@ -23,7 +23,7 @@ def main() -> None:
             Pipeline(sessions.graphs("step"), domain, links={"state": "next"}) as pipeline,
         ):
             found = pipeline(state=array(1), x=array(2))["next"]
-            told = {
+            report = {
                 "devices": [[each.name, each.arch, each.cores] for each in runtime.devices()],
                 "sessions": {
                     name: [each.device.number if each.device else None, list(plan_layers)]
@@ -35,7 +35,7 @@ def main() -> None:
                 "copied": pipeline.copied.total,
                 "registered": sum(len(each.registered) for each in pipeline.buffers.values()),
             }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from probe import PROVIDER, X, call, result, tensor
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages, udogen
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.execution_counts import Rise, proved, sentences, told_in, unproved
+from udogen.runtime.execution_counts import Rise, counts_in, proved, sentences, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
@@ -303,7 +303,7 @@ def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Bui
 
 def test_the_lines_of_a_file_are_summed() -> None:
     text = "P A 1 executions\nP A 2 executions\nQ B 0 calls\nhalf a li"
-    sums = told_in(text)
+    sums = counts_in(text)
     assert sums == {("P", "A", "executions"): 3, ("Q", "B", "calls"): 0}
     assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
     fault = unproved(sums)

@@ -27,7 +27,7 @@ _USUAL = "cpu"
 
 @dataclass(frozen=True)
 class Built:
-    """A built op package: the library to register, and its config where we generated it."""
+    """A built op package: the library to register, and its config where udogen generated it."""
 
     library: Path
     provider: str

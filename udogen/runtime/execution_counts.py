@@ -174,7 +174,7 @@ def demanded(library: Path | str, provider: str) -> Counters:
 def no_counter(library: Path | str) -> NoCounter:
     """The error for a package without counters."""
     return NoCounter(
-        f"the op package {library} does not count its executions: it was built by an older udogen, or is not ours",
+        f"the op package {library} does not count its executions: it was built by an older udogen, or not by udogen",
         hint="`udogen generate` it again over its folder, where yours is kept, and `udogen build` it",
     )
 
@@ -236,7 +236,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int
     return found
 
 
-def told_in(text: str) -> dict[tuple[str, str, str], int]:
+def counts_in(text: str) -> dict[tuple[str, str, str], int]:
     """What packages have written to the file that UDOGEN_PROVE names: (package, op, what is counted) -> how often.
 
     A line is `<package> <op> <count> <what>`; of an op there may be several, each for what came since the last.

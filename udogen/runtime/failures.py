@@ -62,7 +62,7 @@ class OlderRecords(RunFailed):
 
 
 class NotExpressible(RunFailed):
-    """A client cannot send such a call to the op at all; this says nothing of the op."""
+    """A client cannot send such a call to the op at all; that is no fault of the op."""
 
     kind = "not-expressible"
 
@@ -121,7 +121,7 @@ class Situation:
         )
 
     def _without_op(self, line: str) -> str:
-        """Without how our packages begin a line; the sentence has it."""
+        """Without the beginning that generated packages give a line: the message names the op already."""
         return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
     def details(self, *, without: str = "") -> list[str]:
@@ -289,8 +289,8 @@ def check_op(op: str, package: OpPackageInfo) -> None:
 
 def check_release(library: str, headers: str, runtime: str) -> None:
     """Refuse a package that was built with the C++ headers of another release than the runtime's."""
-    wanted, there = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
-    if headers and wanted != there:
+    expected, found = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
+    if headers and expected != found:
         raise RegistrationFailed(
             f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
             f"runtime is of SDK {_release(runtime)} ({runtime}): that interface changes with every release",

@@ -39,7 +39,7 @@ class RuntimeLibrary:
     behaviour: HostRuntime
     path: Path
     origin: str
-    emulator: bool = False  # one of ours, not Qualcomm's
+    emulator: bool = False  # udogen's own, not Qualcomm's
 
     @property
     def serial(self) -> bool:
@@ -92,7 +92,7 @@ def find_runtime(
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
         return RuntimeLibrary(
-            backend, row, path.resolve(), "given", emulator=path.name != row.library and _is_ours(path)
+            backend, row, path.resolve(), "given", emulator=path.name != row.library and _is_emulator(path)
         )
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
@@ -105,7 +105,7 @@ def find_runtime(
     )
 
 
-def _is_ours(path: Path) -> bool:
+def _is_emulator(path: Path) -> bool:
     return path.name in [each.emulator.library for each in backends.ALL.values() if each.emulator]
 
 
@@ -143,7 +143,7 @@ def check_loadable(path: Path, what: str) -> None:
 
 
 def check_file(path: Path, what: str) -> None:
-    """Refuse a library that is not there."""
+    """Refuse a library that does not exist."""
     if path.is_dir():
         raise RunFailed(f"the {what} {path} is a folder", hint="give the path of the library in it")
     if not path.is_file():
@@ -180,10 +180,10 @@ def check_provider(path: Path, provider: str) -> None:
 
     if provider in elf.read(path).exports:
         return
-    there = interface_providers(path)
+    exported = interface_providers(path)
     raise RunFailed(
         f"{path} does not export `{provider}`",
-        hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
+        hint=f"it has: {', '.join(exported)}" if exported else "it exports no *InterfaceProvider: is it an op package?",
     )
 
 

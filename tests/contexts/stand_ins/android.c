@@ -25,13 +25,13 @@ typedef struct {
   size_t size;
 } Buffer;
 
-static char said[65536];
+static char log_lines[65536];
 static int refusing, locking = 1;
 
-#define SAY(...) snprintf(said + strlen(said), sizeof said - strlen(said), __VA_ARGS__)
+#define SAY(...) snprintf(log_lines + strlen(log_lines), sizeof log_lines - strlen(log_lines), __VA_ARGS__)
 
-const char *stand_in_said(void) { return said; }
-void stand_in_forget(void) { said[0] = 0; }
+const char *stand_in_log(void) { return log_lines; }
+void stand_in_forget(void) { log_lines[0] = 0; }
 void stand_in_refuse(int is) { refusing = is; }
 void stand_in_lock(int is) { locking = is; }
 

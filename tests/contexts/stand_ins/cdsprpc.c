@@ -6,15 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static char said[65536];
+static char log_lines[65536];
 static int left = -1; /* allocations until there is no more memory; -1: no end */
 static int blind;     /* rpcmem_to_fd knows nothing */
 static struct { void *at; size_t size; int fd; } blocks[64];
 
-#define SAY(...) snprintf(said + strlen(said), sizeof said - strlen(said), __VA_ARGS__)
+#define SAY(...) snprintf(log_lines + strlen(log_lines), sizeof log_lines - strlen(log_lines), __VA_ARGS__)
 
-const char *stand_in_said(void) { return said; }
-void stand_in_forget(void) { said[0] = 0; }
+const char *stand_in_log(void) { return log_lines; }
+void stand_in_forget(void) { log_lines[0] = 0; }
 void stand_in_limit(int allocations) { left = allocations; }
 void stand_in_blind(int is) { blind = is; }
 

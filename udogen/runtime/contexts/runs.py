@@ -194,18 +194,18 @@ def check_names(
             details=_nearest(strange, names),
             hint=f"they have: {', '.join(names)}",
         )
-    there: dict[str, None] = {}
+    known: dict[str, None] = {}
     for job, about in described:
         for graph in about.graphs:
             if not graphs or graph.name in graphs:
                 for tensor in graph.inputs:
-                    there |= dict.fromkeys(keys_of(job.name, graph.name, tensor.name))
-    strange = [key for key in files if key not in there]
+                    known |= dict.fromkeys(keys_of(job.name, graph.name, tensor.name))
+    strange = [key for key in files if key not in known]
     if strange and described:
-        tensors = sorted({key for key in there if ":" not in key})
+        tensors = sorted({key for key in known if ":" not in key})
         raise UsageError(
             f"no graph has {'this input' if len(strange) == 1 else 'these inputs'}: {', '.join(strange)}",
-            details=_nearest(strange, there),
+            details=_nearest(strange, known),
             hint="NAME is TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR; tensors: " + ", ".join(tensors[:20]),
         )
 

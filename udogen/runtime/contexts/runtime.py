@@ -464,12 +464,12 @@ class Runtime(Closing):
         # Contexts are held weakly: they are collected when unused.  Their cleanup is kept until it ran.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
-        self._own_logs: list[LoadedPackage] = []  # packages whose log the backend does not forward
+        self._loaded: list[LoadedPackage] = []  # registered packages that this process calls too
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
             # Without a log the libraries print to stdout.
-            self._log = stack.enter_context(LogHandle(self._interface, self._hear, max(log_level, WARN)))
+            self._log = stack.enter_context(LogHandle(self._interface, self._log_line, max(log_level, WARN)))
             self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
@@ -524,28 +524,37 @@ class Runtime(Closing):
             library, provider = built.library, provider or built.provider
         check_loadable(library, "op package")
         if not provider:
-            there = interface_providers(library)
-            if len(there) != 1:
-                names = ", ".join(there)
+            exported = interface_providers(library)
+            if len(exported) != 1:
+                names = ", ".join(exported)
                 raise RunFailed(
-                    f"{library} exports {len(there)} interface providers",
+                    f"{library} exports {len(exported)} interface providers",
                     hint=f"name one of: {names}" if names else "is it an op package?",
                 )
-            [provider] = there
+            [provider] = exported
         check_provider(library, provider)
         self._check_symbols(library)
         with self._lock:
             self.check_open()
             if not self._behaviour.forwards_log:
-                package, unlisten = listen(library.resolve(), provider, self._hear, level=max(self._log_level, WARN))
+                package, unlisten = listen(
+                    library.resolve(), provider, self._log_line, level=max(self._log_level, WARN)
+                )
                 self._stack.callback(unlisten)
-                self._own_logs.append(package)
+                self._loaded.append(package)
             self.register_file(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
 
-    def register_file(self, library: Path, provider: str, target: str | None = None) -> None:
-        """Register an op package as it is: nothing is checked, and its log goes where its user lets it go."""
+    def register_file(
+        self, library: Path, provider: str, target: str | None = None, *, loaded: LoadedPackage | None = None
+    ) -> None:
+        """Register an op package as it is: nothing is checked, and its log is left to the caller.
+
+        `loaded` is the same package, where the caller has loaded it.
+        """
         self._backend.register(library, provider, target)
+        if loaded is not None:
+            self._loaded.append(loaded)
 
     def validate(self, op: OpConfig) -> None:
         """Raise unless the backend or the op's package accepts this node; most backends ask when it is added."""
@@ -598,7 +607,7 @@ class Runtime(Closing):
         With `info` libQnnSystem is not needed to read the description.  `device` is a number of `devices()`.  With
         `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
         """
-        wanted = _options(options, deferred)
+        chosen = _options(options, deferred)
         arguments.expect(name, str, "the name of a context", "a str")
         if info is not None:
             arguments.expect(info, BinaryInfo, "info", "a BinaryInfo (`StoredContext.info`), or None")
@@ -630,14 +639,14 @@ class Runtime(Closing):
                 measures = ProfileHandle(self._backend) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing("numpy") if self.uses_arrays else nullcontext():
-                        handle = self._restored(content, device, wanted, name)
+                        handle = self._restored(content, device, chosen, name)
                 except BaseException:
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, handle, info, name=name, options=wanted, profile=measures)
+                made = Context(self, handle, info, name=name, options=chosen, profile=measures)
                 self._contexts[made.ending] = weakref.ref(made)
-            if wanted.deferred:  # the runtime reads the binary again in `finalize`
+            if chosen.deferred:  # the runtime reads the binary again in `finalize`
                 made.keep(stack.pop_all().close)
             return made
 
@@ -652,7 +661,7 @@ class Runtime(Closing):
             return handle
         handle.close()
         op, package = missing
-        if package in [each.info()[0] for each in self._own_logs]:
+        if package in [each.info()[0] for each in self._loaded]:
             what, hint = (
                 "its package does not take it",
                 "use the package, and its version, that the binary was made with",
@@ -666,7 +675,7 @@ class Runtime(Closing):
             details=[text for _, text in self._interface.lines(began)],
         )
 
-    def _hear(self, level: int, text: str) -> None:
+    def _log_line(self, level: int, text: str) -> None:
         if log_messages.without_noise([text]):
             self._interface.record_line(level, text)
         if level <= self._log_level:

@@ -115,7 +115,7 @@ class ContextWorker:
         return self._runtime
 
     def _stored(self, job: Job, *, check: bool = True) -> StoredContext:
-        self._phase("read what the context says of itself")
+        self._phase("read the description of the context")
         shard = Shard(job.binary, job.metadata)
         # Not guarded: this is a worker already.
         return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)

@@ -74,14 +74,18 @@ class GuardedPackage:
         self._package = package
         self._made: dict[int, _GuardedNode] = {}
         ffi = abi.ffi()
-        # The package is initialized, and logs: neither is to be done twice, nor undone by us.
+        # The package is initialized, and logs: neither may be done twice, or undone here.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
         functions = {**done, "logTerminate": lambda: 0, "createOpImpl": self._create, "freeOpImpl": self._free}
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
         self._execute_callback = ffi.callback("QnnCpuOpPackage_OpImplFn_t", self._execute)
         self._provide_callback = ffi.callback("QnnOpPackage_InterfaceProvider_t", self._provide)
         self.runtime = runtime
-        self._register(provider)
+        try:
+            self._register(provider)
+        except BaseException:
+            runtime.close()
+            raise
 
     def _register(self, provider: str) -> None:
         file = os.memfd_create("udogen-poison")
@@ -91,7 +95,7 @@ class GuardedPackage:
             self._stub = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
             address = int(abi.ffi().cast("uintptr_t", self._provide_callback))
             ctypes.c_void_p.in_dll(self._stub, stub_library.SLOT).value = address
-            self.runtime.register_file(path, provider)
+            self.runtime.register_file(path, provider, loaded=self._package)
         finally:
             os.close(file)
 

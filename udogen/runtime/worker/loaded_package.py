@@ -1,4 +1,4 @@
-"""In the child: an op package as we see it ourselves."""
+"""In the process in which it runs: an op package beside the runtime, for what the runtime does not pass on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.qnn.interface import LogSink, QnnError, log_callback
 
 
 class LoadedPackage:
-    """The op package as we see it ourselves, beside the runtime: the same library, loaded once."""
+    """An op package whose functions are called directly; the runtime has the same library, which is loaded once."""
 
     def __init__(self, library: str, provider: str) -> None:
         ffi = abi.ffi()
@@ -66,23 +66,24 @@ class LoadedPackage:
 
     def v1_4(self, name: str) -> Any:
         """A function of its table; None where it has another table."""
-        # Version 2.0 has another table; the runtimes refuse it, and with a better message than we have.
+        # Version 2.0 has another table; the runtimes refuse it, and with a better message.
         if self._interface.interfaceVersion.major != 1:
             return None
         return getattr(self._interface.v1_4, name)
 
 
-_heard: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}  # by file: who hears it; levels
+# By file: the package, where its log goes (to the last one), and the levels that it was given.
+_logged: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}
 
 
 def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[LoadedPackage, Callable[[], None]]:
-    """Let `sink` hear the log of a package for which its runtime does not ask; also returns what ends that."""
+    """Send the log of a package to `sink`, where its runtime does not; also returns the function that ends that."""
     about = library.stat()
     key = (library, provider, about.st_dev, about.st_ino, about.st_mtime_ns)
-    if key not in _heard:
-        _heard[key] = LoadedPackage(str(library), provider), [], []
-    package, sinks, levels = _heard[key]
-    sinks.append(sink)  # the last one hears it
+    if key not in _logged:
+        _logged[key] = LoadedPackage(str(library), provider), [], []
+    package, sinks, levels = _logged[key]
+    sinks.append(sink)
     if level > max(levels, default=0):
         levels.append(level)
         package.log_to(lambda level, text: sinks[-1](level, text) if sinks else print(text, file=sys.stderr), level)

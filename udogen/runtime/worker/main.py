@@ -82,7 +82,7 @@ class OpWorker:
         if not behaviour.forwards_log:
             package.log_to(self._parent.log("package"), command.log_level)
         phase("register the op package")
-        runtime.register_file(command.library, command.provider, command.target)
+        runtime.register_file(command.library, command.provider, command.target, loaded=package)
         phase("ask the op package what it has")
         self._counters = execution_counts.counters_of(library, command.provider)
         self._guards = behaviour.clears_outputs
@@ -214,11 +214,9 @@ class OpWorker:
             return None
         if self._guarded is None:
             self._parent.phase("register the op package a second time")
-            runtime = self._new_runtime()
             try:
-                self._guarded = GuardedPackage(self._package, runtime, self._command.provider)
+                self._guarded = GuardedPackage(self._package, self._new_runtime(), self._command.provider)
             except QnnError as problem:  # a release that does not allow it: runs go on without
-                runtime.close()
                 text = f"tensors get no guards inside the runtime: {problem.function} returns {problem.code}"
                 self._parent.log("udogen")(WARN, text)
                 self._guards = False

@@ -1,7 +1,6 @@
-"""The worker that answers what is asked of a package without running its ops.
+"""The worker that runs queries about a package without running its ops.
 
-* The kernels that a package of HTP registers: with us instead of the runtime, for a stub library has the runtime's
-  symbols.
+* The kernels that a package of HTP registers: a stub library has the runtime's symbols, and calls back here.
 * What a registration library of SNPE has, and where the loader finds libraries.
 * Whether a package would accept an op as somebody else describes it, who may not know the ranks, or call a type
   otherwise.  A generated package reports what it takes instead; then it is given that, as far as the description
@@ -120,13 +119,13 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
     _call(library, name, on_phase, version)
     info = ffi.new("SnpeUdo_RegInfo_t **")
     _call(library, udo.INFO, on_phase, info)
-    on_phase("read what it tells")
+    on_phase("read the registration")
     try:
         about = udo.version_of(version[0])
         found = udo.registration_of(info[0][0], about["api"])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
-            f"what the registration library tells cannot be read: {problem}",
+            f"the information of the registration library cannot be read: {problem}",
             hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
     found["version"] = about
