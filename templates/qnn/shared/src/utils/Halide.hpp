@@ -63,6 +63,8 @@ bool isStoredAs(const Tensor& tensor, Type type) {
 /// One call of a function: what its views found, and what went wrong in it.
 class Call {
  public:
+  Call() { message_[0] = '\0'; }
+
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
 
@@ -86,7 +88,7 @@ class Call {
 
  private:
   bool last_ = true, aligned_ = true;
-  char message_[160] = "";
+  char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
 };
 
 /// Rows along an axis; a negative one counts from the last.
@@ -184,7 +186,7 @@ class View {
 
   std::size_t inner_ = 0, size_ = 0, outer_ = 0;
   Type type_ = {};
-  Dimension dims_[8] = {};
+  Dimension dims_[8];  // as many as `raw` says
 };
 
 // Machines whose vectors must begin at multiples of their size have a second function, for tensors that do.
