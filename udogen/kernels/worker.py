@@ -199,7 +199,7 @@ def _run(request: Request, folder: Path) -> None:
             raise
         except Exception as fault:
             raise UsageError(
-                f"{_line(fault, request.file) or kernel.where}: {str(fault).strip() or type(fault).__name__}",
+                f"{_line(fault, request.file) or kernel.where}: {_text(fault)}",
                 hint=f"while {name} was compiled for {request.machine.target}",
             ) from fault
     of_bytes = [each for each in variants if set(each.types) == {"u8"}]
@@ -210,6 +210,11 @@ def _run(request: Request, folder: Path) -> None:
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
     (folder / "report.json").write_text(Report(tuple(variants), views, table, scalar).as_json(), "utf-8")
+
+
+def _text(fault: BaseException) -> str:
+    """What Halide or Python has against it."""
+    return str(fault).strip().removeprefix("Error:").strip() or "the compiler cannot make code of it"
 
 
 def _line(fault: BaseException, file: str) -> str:
