@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -61,7 +63,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             key = resources.content_key(path.read_bytes(), *sources, row)
             found = path.with_suffix(FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
-            if not (found / _KEY).is_file() or (found / _KEY).read_text() != key:
+            if not _is_there(found, key):
                 missing.setdefault(key, []).append(found)
     if not missing:
         return
@@ -78,10 +80,15 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         for name, why in Report.of_json((cached / "report.json").read_text("utf-8")).scalar.items():
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
         for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", _INCLUDE, _KEY))
-            _write(folder.parent / _INCLUDE, (cached / _INCLUDE).read_text("utf-8"))
-            _write(folder / _KEY, key)
+            with _locked(folder.parent):
+                if _is_there(folder, key):
+                    continue
+                shutil.rmtree(folder, ignore_errors=True)
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", _INCLUDE, _KEY))
+                include, text = folder.parent / _INCLUDE, (cached / _INCLUDE).read_text("utf-8")
+                if not include.is_file() or include.read_text("utf-8") != text:
+                    include.write_text(text, "utf-8")
+                (folder / _KEY).write_text(key)
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
 
@@ -114,12 +121,20 @@ def _compile_into(cached: Path, request: Request, key: str) -> None:
             shutil.rmtree(f"{made}.whole")
 
 
-def _write(path: Path, text: str) -> None:
-    """In one step, and only where it differs: makes of other targets may read it."""
-    if not path.is_file() or path.read_text("utf-8") != text:
-        new = path.with_name(f"{path.name}.{os.getpid()}-{id(text)}")
-        new.write_text(text, "utf-8")
-        new.replace(path)
+def _is_there(folder: Path, key: str) -> bool:
+    return (folder / _KEY).is_file() and (folder / _KEY).read_text("utf-8") == key
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """A folder that nobody else writes to: programs for several ops of a package may be built at once."""
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
