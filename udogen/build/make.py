@@ -130,13 +130,13 @@ def compile_python_kernels(
     package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
 ) -> None:
     """Compile the kernels in Python of a package, where it has some, for targets that are called like their folders."""
-    named = [Path(each).with_suffix(".py") for each in package.sources]
-    files = tuple(each for each in named if (package.path / each).is_file())
+    folders = {(package.path / each).parent for each in package.sources}
+    files = sorted(each for folder in folders for each in folder.glob("*.py") if each.with_suffix(".cpp").is_file())
     if files:
         from udogen.kernels import objects  # few packages have such kernels
 
         kernels = objects.PythonKernels(
-            package.name, package.path.resolve(), package.backend, package.layout, package.configs, files
+            package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
         )
         objects.compile_kernels(kernels, machines, on_step, jobs)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,11 +130,17 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     for package, by_backend in resolved:
         kernels = _kernels(package, by_backend, options, searched)
         source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
-        plans = [*layouts.ALL[options.layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
+        layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
+        out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
+        plans = [*layout.plan(by_backend, source)]
+        if not options.force:
+            in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
+            if in_python != source.kernels:
+                source = replace(source, kernels=in_python)
+                plans = [*layout.plan(by_backend, source)]
         plans += [converter.plan(package, source)] if options.converter else []
         for plan in plans:
-            out = options.out or Path(package.output_path or ".")
-            planned.append(_Planned(_folder(out, plan, alone=len(by_backend) == 1), plan, source.label))
+            planned.append(_Planned(_folder(out, plan, alone=alone), plan, source.label))
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),
@@ -314,6 +321,18 @@ def _kernels(
         below = backends.ALL[backend].kernels_folder(options.api)
         found[backend] = _kernels_of(backend, options, package, alone=len(by_backend) == 1)
         searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
+    return found
+
+
+def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
+    """The user's kernels, with those in Python that lie in the folders already, where no others are given."""
+    found = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
+    for folder, plan in plans:
+        for part in plan.parts:
+            given = found.setdefault(part.backend, {})
+            for path in (Path(each).with_suffix(".py") for each in part.sources):
+                if not given.keys() & {path.stem, path.name} and (folder / path).is_file():
+                    given[path.name] = _kernel(folder / path)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Tensors as a kernel in Python has them, on Halide: their views, real numbers for stored ones, reductions, schedules."""
+"""Tensors as a kernel in Python has them: views, real numbers for stored ones, reductions; the usual schedules."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Tensor:
         self.scale = hl.Param(hl.Float(32), f"{port.name}_scale")
         self.offset = hl.Param(hl.Int(32), f"{port.name}_offset")
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
-        self.buffer = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
-        self.func = hl.Func(port.name) if port.is_output else None
+        self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
+        self.func: Any = hl.Func(port.name) if port.is_output else None
         self.indices: list[Any] = []
 
     @property
@@ -64,7 +64,8 @@ class Tensor:
 
     def _at(self, indices: Any) -> list[Any]:
         given = list(indices) if isinstance(indices, tuple) else [indices]
-        if len(given) != (wanted := self.view.rank if isinstance(self.view, Whole) else 1):
+        wanted = self.view.rank if isinstance(self.view, Whole) else 1
+        if len(given) != wanted:
             raise IndexError(f"`{self.name}` is taken as {self.view}: it has {wanted} index(es), not {len(given)}")
         if not isinstance(self.view, Rows):
             return given
@@ -142,10 +143,11 @@ class Tensor:
         if lanes > 1 and place.last:  # as many partial results as a vector has elements
             lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{kind}_lanes")
             vectors, each = hl.RDom([(0, self.size // lanes)]), hl.RDom([(0, lanes)])
-            some[(lane, *at)] = hl.f32(start)
-            some[(lane, *at)] = both(some[(lane, *at)], get(vectors * lanes + lane))
+            partial, one = (lane, *rest), (each, *rest)
+            some[partial] = hl.f32(start)
+            some[partial] = both(some[partial], get(vectors * lanes + lane))
             some.vectorize(lane, lanes).update(0).reorder(lane, vectors).vectorize(lane, lanes)
-            total[at] = both(total[at], some[(each, *at)])
+            total[at] = both(total[at], some[one])
             first = self.size // lanes * lanes
             place.of_rows.append((some, lane))
         over = hl.RDom([(first, self.size - first)])
@@ -157,24 +159,22 @@ class Tensor:
 def schedule(output: Tensor, place: Place) -> None:
     """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once."""
     func, lanes = output.func, place.lanes
-    assert func is not None
-    innermost = output.func.args()[0]
-    if lanes > 1:
-        enough = output._dim(0).extent() >= lanes
-        if place.of_rows and not place.last:
-            vector = hl.Var("vector")
-            func.split(place.inner, place.inner, vector, lanes, hl.TailStrategy.GuardWithIf)
-            func.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
-        else:
-            func.specialize(enough).vectorize(innermost, lanes, hl.TailStrategy.ShiftInwards)
-    elif place.of_rows and not place.last:
+    strided = isinstance(output.view, Rows) and not place.last
+    enough = output._dim(0).extent() >= lanes
+    wide = func.specialize(enough) if lanes > 1 else None
+    if strided:
         func.reorder(*output.indices, place.inner, place.row)
+    if wide is not None and strided:
+        vector = hl.Var("vector")
+        wide.split(place.inner, place.inner, vector, lanes, hl.TailStrategy.ShiftInwards)
+        wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
+    elif wide is not None:
+        wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
     for each, lane in place.of_rows:
-        each.compute_at(func, place.row if place.last else place.inner)
-        if lane is None and lanes > 1 and not place.last:
-            each.bound_storage(place.inner, lanes)
+        each.compute_at(func, place.inner if strided else place.row)
+        if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (each, each.update(0)):
-                stage.vectorize(place.inner, lanes, hl.TailStrategy.GuardWithIf)
+                stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
 
 
 def _from_half(raw: hl.Expr) -> hl.Expr:

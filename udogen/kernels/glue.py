@@ -1,11 +1,10 @@
-"""The C++ between a package and the functions that Halide made: `execute`, and `prepare` where numbers are looked up."""
+"""The C++ that calls what Halide has compiled: `execute`, and `prepare` where an op looks its numbers up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from udogen.kernels.request import Request, Variant
-from udogen.kernels.worker import Report
+from udogen.kernels.request import Report, Request, Variant
 
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
@@ -16,23 +15,20 @@ def include(request: Request, report: Report) -> str:
     names = list(dict.fromkeys(each.name(request.prefix) for each in variants))
     by_name = {each.name(request.prefix): each for each in variants}
     lines = [f"// Made by udogen of {request.op}.py, with the functions beside this file.", 'extern "C" {']
+    endings = ("", "_aligned") if all(kind == "flat" for kind, _ in report.views) else ("",)
     tables = [f"{request.prefix}_table"] if report.table else []
     lines += [
-        f"int {name}{ending}({', '.join(_parameters(request, by_name[name]))});"
-        for name in names
-        for ending in ("", "_aligned")
+        f"int {name}{ending}({', '.join(_parameters(request, by_name[name]))});" for name in names for ending in endings
     ]
     buffer = "udo::halide::Buffer*"
-    lines += [
-        f"int {name}{ending}(void*, {buffer}, {buffer}, {buffer});" for name in tables for ending in ("", "_aligned")
-    ]
+    lines += [f"int {name}{ending}(void*, {buffer}, {buffer}, {buffer});" for name in tables for ending in endings]
     lines += ["}", ""]
-    lines += _table_state(request, by_name) if report.table else []
+    lines += _table_state(request, report, by_name) if report.table else []
     lines += [
         "udo::Status execute(const Args& args" + (", const State& state" if report.table else "") + ") {",
         "  udo::halide::Call call;",
         *_views(request, report),
-        "  if (!call.ok()) return udo::error(\"%s\", call.message());",
+        '  if (!call.ok()) return udo::error("%s", call.message());',
     ]
     rows = [port.name for port, (kind, _) in zip(request.tensors, report.views, strict=True) if kind == "rows"]
     lines += [f"  if (call.last()) {name}_.dropInner();" for name in rows]
@@ -41,19 +37,17 @@ def include(request: Request, report: Report) -> str:
         output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
         lines += [
             "  if (state.is_table) {",
-            "    udo::halide::View table_(call, state.table, 256);",
+            "    udo::halide::View table_(state.table, 256);",
             f"    return call.run(UDO_HALIDE({request.prefix}_table, {inputs}, &table_.raw, {output}));",
             "  }",
         ]
     for types in dict.fromkeys(each.types for each in variants):
-        tests = [
-            f"{port.name}_.is(udo::halide::{stored})" for port, stored in zip(request.tensors, types, strict=True)
-        ]
+        tests = [f"{port.name}_.is(udo::halide::{stored})" for port, stored in zip(request.tensors, types, strict=True)]
         lines.append(f"  if ({' && '.join(tests)}) {{")
         both = {each.last: each for each in variants if each.types == types}
         if False in both:
-            lines.append(f"    if (!call.last()) return {_call(request, both[False])};")
-        lines += [f"    return {_call(request, both[True])};", "  }"]
+            lines.append(f"    if (!call.last()) return {_call(request, report, both[False])};")
+        lines += [f"    return {_call(request, report, both[True])};", "  }"]
     lines += [f'  return udo::error("no function of {request.op}.py is for these data types together");', "}"]
     return "\n".join(lines) + "\n"
 
@@ -67,17 +61,19 @@ def _parameters(request: Request, variant: Variant) -> Iterable[str]:
     yield from ("udo::halide::Buffer*" for port in request.tensors if port.is_output)
 
 
-def _call(request: Request, variant: Variant, replaced: str = "") -> str:
-    """The call of a function; `replaced` is how names of other buffers end."""
-    given = [f"&{port.name}{replaced}_.raw" for port in request.tensors if not port.is_output]
+def _call(request: Request, report: Report, variant: Variant) -> str:
+    """The call of a function."""
+    given = [f"&{port.name}_.raw" for port in request.tensors if not port.is_output]
     kinds = {"f32": "float", "i32": "std::int32_t"}
     given += [f"static_cast<{kinds[kind]}>(args.{name})" for name, kind in request.scalars.items()]
     for port, stored in zip(request.tensors, variant.types, strict=True):
         if port.real and stored in _QUANTIZED:
             quantization = f"args.{port.name}.quantization()"
             given += [f"{quantization}.scale", f"{quantization}.offset"]
-    given += [f"&{port.name}{replaced}_.raw" for port in request.tensors if port.is_output]
-    return f"call.run(UDO_HALIDE({variant.name(request.prefix)}, {', '.join(given)}))"
+    given += [f"&{port.name}_.raw" for port in request.tensors if port.is_output]
+    if all(kind == "flat" for kind, _ in report.views):
+        return f"call.run(UDO_HALIDE({variant.name(request.prefix)}, {', '.join(given)}))"
+    return f"call.run({variant.name(request.prefix)}(&call, {', '.join(given)}))"
 
 
 def _views(request: Request, report: Report) -> Iterable[str]:
@@ -87,10 +83,10 @@ def _views(request: Request, report: Report) -> Iterable[str]:
             more = f", udo::halide::Rows{{static_cast<int>({f'args.{value}' if isinstance(value, str) else value})}}"
         if kind == "whole":
             more = f", udo::halide::Whole{{{value}}}"
-        yield f"  udo::halide::View {port.name}_(call, \"{port.name}\", args.{port.name}{more});"
+        yield f'  udo::halide::View {port.name}_(call, "{port.name}", args.{port.name}{more});'
 
 
-def _table_state(request: Request, by_name: dict[str, Variant]) -> Iterable[str]:
+def _table_state(request: Request, report: Report, by_name: dict[str, Variant]) -> Iterable[str]:
     variant = next(each for each in by_name.values() if set(each.types) == {"u8"})
     names = {port.is_output: port.name for port in request.tensors}
     tests = [f"udo::halide::isStoredAs(args.{port.name}, udo::halide::u8)" for port in request.tensors]
@@ -98,7 +94,7 @@ def _table_state(request: Request, by_name: dict[str, Variant]) -> Iterable[str]
         "// Ops of 8 bits look their numbers up in a table that is made once.",
         "struct State {",
         "  bool is_table;",
-        "  alignas(128) std::uint8_t table[256];",
+        "  std::uint8_t table[256];",
         "};",
         "",
         "udo::Status prepare(const Args& args, State& state) {",
@@ -107,9 +103,11 @@ def _table_state(request: Request, by_name: dict[str, Variant]) -> Iterable[str]
         "  alignas(128) std::uint8_t codes[256];",
         "  for (int code = 0; code < 256; ++code) codes[code] = static_cast<std::uint8_t>(code);",
         "  udo::halide::Call call;",
-        f"  udo::halide::View {names[False]}_(call, codes, 256);",
-        f"  udo::halide::View {names[True]}_(call, state.table, 256);",
-        f"  return {_call(request, variant)};",
+        "  call.found(codes);",
+        "  call.found(state.table);",
+        f"  udo::halide::View {names[False]}_(codes, 256);",
+        f"  udo::halide::View {names[True]}_(state.table, 256);",
+        f"  return {_call(request, report, variant)};",
         "}",
         "",
     )

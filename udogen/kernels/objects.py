@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -19,8 +21,7 @@ from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.kernels import glue
-from udogen.kernels.request import MACHINES, Request, TensorPort
-from udogen.kernels.worker import COMPILING, Report
+from udogen.kernels.request import COMPILING, MACHINES, Report, Request, TensorPort
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
@@ -28,6 +29,7 @@ from udogen.opdef.problems import Problems
 
 FOLDER = ".halide"  # how the folder of a kernel's objects ends; its name is the kernel's
 _INCLUDE, _KEY = "kernel.inc", "key"
+_SECONDS = 600.0  # for a worker; LLVM may take for ever
 # What HVX code of Halide refers to and never calls here: nobody need have it.
 _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
@@ -45,28 +47,50 @@ class PythonKernels:
     backend: str
     layout: str
     configs: tuple[Path, ...]
-    files: tuple[Path, ...]  # relative to the folder
+    files: tuple[Path, ...]
 
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is not there for these machines, which are called like the folders of their libraries."""
-    files = [(file, kernels.folder / file) for file in kernels.files]
     known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
+    about = (kernels.package, kernels.backend, kernels.layout)
     sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
-    missing = []
-    for _, path in files:
+    missing: dict[str, list[Path]] = {}  # folders for what a key says; many machines take the same code
+    kernel_of, machine_of = {}, {}
+    for path in kernels.files:
         for machine in known:
-            key = resources.content_key(path.read_bytes(), *sources, repr((MACHINES[machine], kernels)).encode())
-            found = path.with_suffix(FOLDER) / machine / _KEY
-            if not found.is_file() or found.read_text() != key:
-                missing.append((path, machine, key))
+            row = repr((about, path.stem, MACHINES[machine])).encode()
+            key = resources.content_key(path.read_bytes(), *sources, row)
+            found = path.with_suffix(FOLDER) / machine
+            kernel_of[key], machine_of[key] = path, machine
+            if not _is_there(found, key):
+                missing.setdefault(key, []).append(found)
     if not missing:
         return
-    version = _halide(missing[0][0])
+    version = _halide(kernel_of[next(iter(missing))])
     ops = _ops(kernels)
-    calls = [partial(_one, kernels, ops[path.stem], *each, version, on_step) for path, *each in
-             ((path, path, machine, key) for path, machine, key in missing)]
-    process.at_once(calls, jobs)
+
+    def compile_one(key: str, folders: Sequence[Path]) -> None:
+        path = kernel_of[key]
+        request = _request(kernels, ops[path.stem], path, machine_of[key])
+        cached = resources.cache_dir("kernels") / resources.content_key(key.encode(), version.encode())
+        if not (cached / _KEY).is_file():
+            on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
+            _compile_into(cached, request, key)
+        for name, why in Report.of_json((cached / "report.json").read_text("utf-8")).scalar.items():
+            on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
+        for folder in folders:
+            with _locked(folder.parent):
+                if _is_there(folder, key):
+                    continue
+                shutil.rmtree(folder, ignore_errors=True)
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", _INCLUDE, _KEY))
+                include, text = folder.parent / _INCLUDE, (cached / _INCLUDE).read_text("utf-8")
+                if not include.is_file() or include.read_text("utf-8") != text:
+                    include.write_text(text, "utf-8")
+                (folder / _KEY).write_text(key)
+
+    process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
 
 
 def _halide(kernel: Path) -> str:
@@ -85,40 +109,38 @@ def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
     return {op.name: op for op in found.ops}
 
 
-def _one(
-    kernels: PythonKernels, op: Op, file: Path, machine: str, key: str, version: str, on_step: Callable[[str], None]
-) -> None:
-    request = _request(kernels, op, file, machine)
-    cached = resources.cache_dir("kernels") / resources.content_key(key.encode(), version.encode())
-    if not (cached / _KEY).is_file():
-        on_step(f"HALIDE {file.relative_to(kernels.folder)} {machine}")
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cached.parent) as made:
-            _compile(request, Path(made))
-            (Path(made) / _KEY).write_text(key)
-            try:
-                os.rename(shutil.copytree(made, f"{made}.whole"), cached)
-            except OSError:  # another process was faster
-                shutil.rmtree(f"{made}.whole")
-    folder = file.with_suffix(FOLDER)
-    shutil.rmtree(folder / machine, ignore_errors=True)
-    shutil.copytree(cached, folder / machine, ignore=shutil.ignore_patterns("*.s", "*.stmt", _INCLUDE, _KEY))
-    _write(folder / _INCLUDE, (cached / _INCLUDE).read_text("utf-8"))
-    _write(folder / machine / _KEY, key)
+def _compile_into(cached: Path, request: Request, key: str) -> None:
+    """Fill a folder of the cache."""
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cached.parent) as made:
+        _compile(request, Path(made))
+        (Path(made) / _KEY).write_text(key)
+        try:
+            os.rename(shutil.copytree(made, f"{made}.whole"), cached)
+        except OSError:  # another process was faster
+            shutil.rmtree(f"{made}.whole")
 
 
-def _write(path: Path, text: str) -> None:
-    """In one step, and only where it differs: makes of other targets may read it."""
-    if not path.is_file() or path.read_text("utf-8") != text:
-        new = path.with_name(f"{path.name}.{os.getpid()}-{id(text)}")
-        new.write_text(text, "utf-8")
-        new.replace(path)
+def _is_there(folder: Path, key: str) -> bool:
+    return (folder / _KEY).is_file() and (folder / _KEY).read_text("utf-8") == key
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """A folder that nobody else writes to: programs for several ops of a package may be built at once."""
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
     tensors = [*op.inputs, *(each for each in op.params if not each.is_scalar), *op.outputs]
     return Request(
-        file=str(file),
+        file=str(file.resolve()),
         op=op.name,
         prefix=f"{kernels.package}_{op.name}",
         tensors=tuple(_port(each, kernels.backend) for each in tensors),
@@ -154,14 +176,14 @@ def _compile(request: Request, into: Path) -> None:
         lines = done.stderr.strip().splitlines()
         if lines and lines[-1].startswith("{"):
             raise errors.of_json(json.loads(lines[-1]))
-        if not begun or begun[-1] in request.scalar_only:
+        if not begun or request.deaths.count(begun[-1]) > 2:
             raise BuildFailed(
                 f"{request.file}: Halide ended while it compiled {begun[-1] if begun else 'it'} for "
                 f"{request.machine.target}",
                 details=lines[-5:],
                 hint="take out lines of the kernel until it compiles, to see which one it is",
             )
-        request = replace(request, scalar_only=(*request.scalar_only, begun[-1]))
+        request = replace(request, deaths=(*request.deaths, begun[-1]))
     for found in into.glob("*.o"):
         _adjust(found, request)
     report = Report.of_json((into / "report.json").read_text("utf-8"))
@@ -170,7 +192,7 @@ def _compile(request: Request, into: Path) -> None:
 
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
-    return process.run([sys.executable, "-m", "udogen.kernels.worker", str(into)], tied=True)
+    return process.run([sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_SECONDS, tied=True)
 
 
 def _adjust(file: Path, request: Request) -> None:
@@ -179,7 +201,9 @@ def _adjust(file: Path, request: Request) -> None:
     wide = data[4] == 2
     sections_at = struct.unpack_from("<Q" if wide else "<I", data, 40 if wide else 32)[0]
     size, count = struct.unpack_from("<HH", data, 58 if wide else 46)
-    heads = [struct.unpack_from("<IIQQQQII" if wide else "<IIIIIIII", data, sections_at + n * size) for n in range(count)]
+    heads = [
+        struct.unpack_from("<IIQQQQII" if wide else "<IIIIIIII", data, sections_at + n * size) for n in range(count)
+    ]
     for _, kind, _, _, offset, length, link, _ in heads:
         if kind != 2:
             continue

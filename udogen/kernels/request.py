@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+COMPILING = "compiling "  # how the line begins that the worker prints before each function
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,7 @@ class Request:
     tensors: tuple[TensorPort, ...]
     scalars: Mapping[str, str]  # parameter -> f32 or i32
     machine: Machine
-    scalar_only: tuple[str, ...] = ()  # functions that no vectors are used in: the compiler died of them
-    functions: tuple[str, ...] = ()  # only these; all where there are none
+    deaths: tuple[str, ...] = ()  # functions of which the compiler died, once for each time: vectors get shorter
 
     def as_json(self) -> str:
         """For the worker's standard input."""
@@ -52,7 +53,8 @@ class Request:
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**each, "types": tuple(each["types"])}) for each in row["tensors"])
         row["machine"] = Machine(**row["machine"])
-        return Request(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()})
+        row["deaths"] = tuple(row["deaths"])
+        return Request(**row)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,28 @@ class Variant:
         """The name of the function."""
         types = "_".join(dict.fromkeys(self.types))
         return f"{prefix}_{types}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was compiled: all that the side of C++ must know."""
+
+    variants: tuple[Variant, ...]
+    views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
+    table: bool  # whether an op of 8 bits looks its numbers up
+    scalar: Mapping[str, str]  # functions without vectors, and why
+
+    def as_json(self) -> str:
+        """For a file."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_json(text: str) -> Report:
+        """What `as_json` wrote."""
+        row = json.loads(text)
+        variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
+        views = tuple((kind, value) for kind, value in row["views"])
+        return Report(tuple(variants), views, row["table"], row["scalar"])
 
 
 def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
@@ -84,9 +108,9 @@ _X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32)
 _ARM = Machine("arm-64-linux", 16)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
 _NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True)
-_OLD = {v: Machine(_HEXAGON.format(v), 128, float_vectors=False, half_vectors=False, aligned=True) for v in ("v65", "v66")}
+_OLD = {version: replace(_NEW, target=_HEXAGON.format(version), float_vectors=False) for version in ("v65", "v66")}
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
-_EMULATED = Machine(_NEW.target, 128, float_vectors=False, half_vectors=False, aligned=True)
+_EMULATED = replace(_NEW, float_vectors=False)
 MACHINES: Mapping[str, Machine] = {
     "x86_64-linux-clang": _X86,
     "aarch64-linux-gnu": _ARM,

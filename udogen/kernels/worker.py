@@ -9,39 +9,20 @@ import inspect
 import json
 import sys
 import traceback
-from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import halide as hl
+
 from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
-from udogen.kernels.request import Request, Variant, type_combinations
+from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
+from udogen.kernels.request import COMPILING, Report, Request, Variant, type_combinations
 from udogen.python_files import load_module
 
-COMPILING = "compiling "
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
 _SCALARS = {"f32": "Float", "i32": "Int"}
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was compiled: all that the side of C++ must know."""
-
-    variants: tuple[Variant, ...]
-    views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
-    table: bool  # whether an op of 8 bits looks its numbers up
-
-    def as_json(self) -> str:
-        """For a file."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def of_json(text: str) -> Report:
-        """What `as_json` wrote."""
-        row = json.loads(text)
-        variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
-        return Report(tuple(variants), tuple((kind, value) for kind, value in row["views"]), row["table"])
 
 
 class _Kernel:
@@ -94,8 +75,9 @@ class _Kernel:
 
     def variants(self) -> list[Variant]:
         """All functions."""
-        lasts = (True, False) if self.has_rows else (True,)
-        aligned = (False, True) if self.request.machine.aligned else (False,)
+        lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
+        flat = all(isinstance(view, Flat) for view in self.views)  # rows begin anywhere
+        aligned = (False, True) if self.request.machine.aligned and flat else (False,)
         return [Variant(*each) for each in product(type_combinations(self.request.tensors), lasts, aligned)]
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
@@ -103,17 +85,35 @@ class _Kernel:
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
 
-def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> None:
-    import halide as hl
+def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
+    """Write the object file of a function; what is returned is why it has no vectors, or nothing."""
+    request, machine = kernel.request, kernel.request.machine
+    is_real = any(port.real or t in ("f32", "f16") for port, t in zip(request.tensors, variant.types, strict=True))
+    if is_real and not machine.float_vectors:
+        _compile_with(kernel, variant, 1, folder)
+        return "there are no vectors of floats"
+    smallest = min(TYPES[stored].bytes() for stored in variant.types)
+    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
+    longest = machine.vector // (4 if is_real and kernel.has_rows else smallest)
+    lanes = list(dict.fromkeys((longest, machine.vector // 4, 1)))
+    name, why = variant.name(request.prefix), ""
+    deaths = request.deaths.count(name)
+    for each in lanes[deaths:]:
+        try:
+            _compile_with(kernel, variant, each, folder)
+        except hl.HalideError as fault:
+            if each == 1 or _line(fault, request.file):
+                raise
+            why = str(fault).strip()
+        else:
+            return (why or "the compiler died of its vectors") if each == 1 else ""
+    raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
-    from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
 
+def _compile_with(kernel: _Kernel, variant: Variant, lanes: int, folder: Path) -> None:
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    is_real = any(port.real or t in ("f32", "f16") for port, t in zip(request.tensors, variant.types, strict=True))
-    vectors = (machine.float_vectors or not is_real) and name not in request.scalar_only
-    smallest = min(TYPES[stored].bytes() for stored in variant.types)
-    place = Place(machine, machine.vector // smallest if vectors else 1, variant.last)
+    place = Place(machine, lanes, variant.last)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
@@ -122,7 +122,7 @@ def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> None:
     outputs = [each for each in tensors.values() if each.func is not None]
     for each in outputs:
         if not each.func.defined():
-            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`", hint=f"{each.name}[i] = …")
+            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
         schedule(each, place)
     for buffer in (*(each.buffer for each in inputs), *(each.func.output_buffer() for each in outputs)):
         for axis in range(buffer.dimensions()):
@@ -134,14 +134,11 @@ def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> None:
     pipeline = hl.Pipeline([each.func for each in outputs])
     target = hl.Target(machine.target + _FEATURES)
     module = pipeline.compile_to_module(arguments, name, target)
-    kinds = {hl.OutputFileType.object: "o", hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
-    module.compile({kind: str(folder / f"{name}.{ending}") for kind, ending in kinds.items()})
+    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
 
 
 def _is_table(kernel: _Kernel) -> bool:
     """Whether the only output's elements depend on nothing but the element of the only input in the same place."""
-    import halide as hl
-
     ports = kernel.request.tensors
     if len(ports) != 2 or any(not isinstance(view, Flat) for view in kernel.views):
         return False
@@ -171,8 +168,6 @@ def _is_table(kernel: _Kernel) -> bool:
 
 
 def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
-    import halide as hl
-
     machine = kernel.request.machine
     name = f"{kernel.request.prefix}_table{'_aligned' if aligned else ''}"
     codes, table = hl.ImageParam(hl.UInt(8), 1, "codes"), hl.ImageParam(hl.UInt(8), 1, "table")
@@ -180,7 +175,7 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
     found[i] = table[hl.cast(hl.Int(32), codes[i])]
     for buffer in (codes, table, found.output_buffer()):
         buffer.dim(0).set_min(0)
-        if aligned:
+        if aligned and buffer is not table:
             buffer.set_host_alignment(machine.vector)
     table.dim(0).set_extent(256)
     lanes = machine.vector if machine.aligned else 16
@@ -193,26 +188,33 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 def _run(request: Request, folder: Path) -> None:
     kernel = _Kernel(request)
     variants = kernel.variants()
+    scalar = {}
     for variant in variants:
         name = variant.name(request.prefix)
-        if request.functions and name not in request.functions:
-            continue
         print(f"{COMPILING}{name}", flush=True)
         try:
-            _compile(kernel, variant, folder)
+            if why := _compile(kernel, variant, folder):
+                scalar[name] = why
         except UdogenError:
             raise
         except Exception as fault:
             raise UsageError(
-                f"{_line(fault, request.file) or kernel.where}: {str(fault).strip() or type(fault).__name__}",
+                f"{_line(fault, request.file) or kernel.where}: {_text(fault)}",
                 hint=f"while {name} was compiled for {request.machine.target}",
             ) from fault
     of_bytes = [each for each in variants if set(each.types) == {"u8"}]
     table = bool(of_bytes) and _is_table(kernel)
     for variant in of_bytes if table else ():
         _table(kernel, folder, aligned=variant.aligned)
-    views = tuple((type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views)
-    (folder / "report.json").write_text(Report(tuple(variants), views, table).as_json(), "utf-8")
+    views = tuple(
+        (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
+    )
+    (folder / "report.json").write_text(Report(tuple(variants), views, table, scalar).as_json(), "utf-8")
+
+
+def _text(fault: BaseException) -> str:
+    """What Halide or Python has against it."""
+    return str(fault).strip().removeprefix("Error:").strip() or "the compiler cannot make code of it"
 
 
 def _line(fault: BaseException, file: str) -> str:

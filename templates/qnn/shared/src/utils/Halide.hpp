@@ -32,7 +32,7 @@ struct Buffer {
   void* padding;
 };
 
-inline constexpr Type f32{2, 32, 1}, f16{1, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u16{1, 16, 1}, i16{0, 16, 1},
+inline constexpr Type f32{2, 32, 1}, f16{2, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u16{1, 16, 1}, i16{0, 16, 1},
     u32{1, 32, 1}, i32{0, 32, 1}, i64{0, 64, 1};
 
 // --- views of tensors --------------------------------------------------------------------------------------------
@@ -63,6 +63,8 @@ bool isStoredAs(const Tensor& tensor, Type type) {
 /// One call of a function: what its views found, and what went wrong in it.
 class Call {
  public:
+  Call() { message_[0] = '\0'; }
+
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
 
@@ -86,7 +88,7 @@ class Call {
 
  private:
   bool last_ = true, aligned_ = true;
-  char message_[160] = "";
+  char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
 };
 
 /// Rows along an axis; a negative one counts from the last.
@@ -142,12 +144,11 @@ class View {
     }
   }
 
-  /// Bytes of ours.
-  View(Call& call, const std::uint8_t* bytes, std::size_t size) {
+  /// Bytes of a table, which may begin anywhere.
+  View(const std::uint8_t* bytes, std::size_t size) {
     raw.host = const_cast<std::uint8_t*>(bytes);
     raw.type = type_ = u8;
     raw.dim = dims_;
-    call.found(bytes);
     add(size, 1);
   }
 
@@ -185,7 +186,7 @@ class View {
 
   std::size_t inner_ = 0, size_ = 0, outer_ = 0;
   Type type_ = {};
-  Dimension dims_[8] = {};
+  Dimension dims_[8];  // as many as `raw` says
 };
 
 // Machines whose vectors must begin at multiples of their size have a second function, for tensors that do.

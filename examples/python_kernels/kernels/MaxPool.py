@@ -1,0 +1,11 @@
+"""The largest number of each window of an image in NHWC, without padding."""
+
+import halide as hl
+
+from udogen.kernels import Whole
+
+
+def MaxPool(x: Whole(4), y: Whole(4), size, stride):
+    c, w, h, n = (hl.Var(name) for name in "cwhn")
+    r = hl.RDom([(0, size), (0, size)])
+    y[c, w, h, n] = hl.maximum(r, x[c, w * stride + r.x, h * stride + r.y, n])

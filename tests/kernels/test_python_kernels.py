@@ -1,0 +1,114 @@
+"""Kernels in Python: compiled by Halide, run in the runtimes; what is wrong in one is a sentence with its line."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from udogen.build.make import build_package
+from udogen.build.package import open_package
+from udogen.errors import ToolMissing, UdogenError
+
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+
+EXAMPLE = ROOT / "examples" / "python_kernels"
+RIGHT = """
+import halide as hl
+def LeakyRelu(input, output, alpha):
+    i = hl.Var("i")
+    output[i] = hl.select(input[i] > 0.0, input[i], alpha * input[i])
+"""
+
+
+def package(tmp_path: Path, source: str) -> Path:
+    """A CPU package of one op with this kernel."""
+    kernels = tmp_path / "kernels"
+    kernels.mkdir(exist_ok=True)
+    (kernels / "LeakyRelu.py").write_text(source)
+    [made] = make_packages([ONE_OP], tmp_path / "out", chosen=["cpu"], kernels=kernels, layout="qnn")
+    return made.folder
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp", "hexagon", "dsp"])
+def test_examples_are_right(backend: str) -> None:
+    done = udogen("test", EXAMPLE, "--backend", backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_kernel_has_at_most_15_lines() -> None:
+    kernels = sorted((EXAMPLE / "kernels").glob("*.py"))
+    lengths = {each.stem: sum(1 for line in each.read_text().splitlines() if line.strip()) for each in kernels}
+    assert len(lengths) == 12 and max(lengths.values()) <= 15, lengths
+
+
+def test_plain_make_needs_no_halide_once_it_was_built(tmp_path: Path) -> None:
+    folder = package(tmp_path, RIGHT)
+    refused = make(folder)
+    assert refused.returncode != 0 and "udogen build" in refused.stderr
+    steps: list[str] = []
+    build_package(open_package(folder), on_step=steps.append)
+    steps.clear()
+    build_package(open_package(folder), on_step=steps.append)
+    assert steps == []  # nothing is compiled again
+    make(folder, "clean")
+    done = make(folder)  # warnings are errors
+    assert done.returncode == 0, done.stderr
+    # Generated again without --kernels, the package keeps it.
+    [again] = make_packages([ONE_OP], tmp_path / "out", chosen=["cpu"], layout="qnn")
+    assert {change.action for change in again.changes} == {"unchanged"}
+
+
+def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    (kernels / "cpu").mkdir(parents=True)
+    (kernels / "LeakyRelu.py").write_text(RIGHT)
+    (kernels / "cpu" / "LeakyRelu.cpp").write_text("// mine")
+    [made] = make_packages([ONE_OP], tmp_path / "out", chosen=["cpu"], kernels=kernels, layout="qnn")
+    assert made.rendered["src/ops/LeakyRelu.cpp"] == b"// mine"
+    assert "src/ops/LeakyRelu.py" not in made.rendered
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (RIGHT.replace("alpha):", "alhpa):"), "LeakyRelu.py:3: LeakyRelu() takes `alhpa`, which the op does not have"),
+        (RIGHT.replace("def LeakyRelu", "def leaky"), "LeakyRelu.py:1: it defines no function `LeakyRelu`"),
+        (RIGHT.replace("input, output", "input"), "LeakyRelu.py:3: LeakyRelu() does not take the output `output`"),
+        (RIGHT.replace("input,", "input: 3,"), "`input` of LeakyRelu() is annotated with 3, which is no view"),
+        (RIGHT.replace("input[i] >", "input[i, i] >"), "LeakyRelu.py:5: `input` is taken as Flat(): it has 1 ind"),
+        (RIGHT.replace("output[i] =", "input[i] ="), "LeakyRelu.py:5: `input` is an input"),
+        (RIGHT.replace("output[i] =", "x ="), "LeakyRelu.py:3: LeakyRelu() writes nothing to `output`"),
+        (RIGHT.replace("> 0.0", "> hl.Var('j')"), "LeakyRelu.py:5: Undefined variable \"j\""),
+        (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
+        (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_kernel(tmp_path: Path, wrong: str, message: str) -> None:
+    with pytest.raises(UdogenError) as found:
+        build_package(open_package(package(tmp_path, wrong)))
+    assert message in found.value.message
+
+
+def test_without_halide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(ToolMissing, match="Halide is not installed"):
+        build_package(open_package(package(tmp_path, RIGHT)))
+
+
+def test_a_tensor_that_is_too_small(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    config = ROOT / "examples" / "add_sat_u8" / "AddSatU8.xml"
+    [made] = make_packages([config], tmp_path / "out", chosen=["cpu"], kernels=EXAMPLE / "kernels", layout="qnn")
+    build_package(open_package(made.folder))
+    for name, size in (("a", 16), ("b", 8)):
+        np.save(tmp_path / f"{name}.npy", np.zeros(size, np.uint8))
+    inputs = (part for name in "ab" for part in ("--input", f"{name}={tmp_path / name}.npy"))
+    done = udogen("run", "op", made.folder, "AddSatU8", *inputs)
+    assert done.returncode == 5 and "b is accessed at 0 to 15, and has 0 to 7" in done.stderr, done.stderr
