@@ -50,7 +50,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class BackendFolder:
-    """In what the folders of the backends differ; `{package}` stands for the package's name."""
+    """In what the folders of the backends differ; `{package}` is replaced by the package's name."""
 
     backend: str
     library: str
@@ -61,7 +61,7 @@ class BackendFolder:
     shared: tuple[str, ...]  # files below templates/qnn/shared
     api: str = ""  # where a backend has several interfaces: which one
     room: str = ""  # where its templates are, where that is not the backend's name
-    # File -> template, for each op; `{op}` stands for its name.
+    # File -> template, for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = field(
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     )

@@ -498,7 +498,7 @@ def _enum(param: Tensor, name: str) -> Enum:
 
 
 def comment(tensor: Tensor) -> list[str]:
-    """What a person wants to know of a tensor, as lines of a C++ comment."""
+    """A tensor described in lines of a C++ comment."""
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
     if tensor.converted:
@@ -522,5 +522,5 @@ def _bool(value: bool) -> str:
 
 
 def stored(datatype: DataType) -> str:
-    """The C++ type that stores one element as the config says."""
+    """The C++ type that stores one element of the config's type."""
     return datatype.c_type if datatype.c_type in ("float", "double") else f"std::{datatype.c_type or 'uint8_t'}"

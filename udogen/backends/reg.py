@@ -226,7 +226,7 @@ def _tensor(reg: _Reg, role: str, index: int, name: str) -> _Row:
 
 
 def _param(reg: _Reg, index: int, name: str) -> _Row:
-    # The default that the first core has which has one: a supplement may say it for one core alone.
+    # The default of the first core that has one: a supplement may give it for one core only.
     seen = [op.params[index] for ops in reg.cores.values() for op in ops]
     param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
     types, ranks = _types(reg, "param", index, name), _ranks(param, name)

@@ -107,11 +107,11 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
             )
         if row.can_omit or (tensor.mandatory and tensor.default is None):
             continue
-        ours = "; `udogen run op` gives its default" if tensor.default is not None else ""
+        hint = "; `udogen run op` gives its default" if tensor.default is not None else ""
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-            f"there a client must always give it{ours}",
+            f"there a client must always give it{hint}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
@@ -144,8 +144,8 @@ def _settle_default(tensor: Tensor) -> Tensor:
     return tensor if default is None else replace(tensor, default=values.fit(default, tensor.datatypes))
 
 
-def _merge_constraints(ours: tuple[Constraint, ...], theirs: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    by_id = {constraint.id: constraint for constraint in (*ours, *theirs)}
+def _merge_constraints(own: tuple[Constraint, ...], other: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    by_id = {constraint.id: constraint for constraint in (*own, *other)}
     return tuple(by_id[number] for number in sorted(by_id))
 
 

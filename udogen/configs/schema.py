@@ -110,7 +110,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
-        return f"text stands in <{element}>, where only elements are allowed", "remove it, or put it into an element"
+        return f"there is text in <{element}>, where only elements are allowed", "remove it, or put it into an element"
     if kind in ("SCHEMAV_CVC_PATTERN_VALID", "SCHEMAV_CVC_ENUMERATION_VALID"):
         return _explain_value(element, attribute if "attribute" in text else "", value)
     if kind in ("SCHEMAV_CVC_DATATYPE_VALID_1_2_1", "SCHEMAV_CVC_DATATYPE_VALID_1_2_3"):

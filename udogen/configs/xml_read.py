@@ -211,8 +211,8 @@ class _XmlReader:
         ranks = self._children(shapes[0], "Rank", at_most=1)
         layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
         if len(layouts) > 1:
-            told = f"`{name}` has more than one layout: {', '.join(layouts)}"
-            self._problems.warn(self._place(shapes[0]), told, f"{layouts[0]} is taken")
+            message = f"`{name}` has more than one layout: {', '.join(layouts)}"
+            self._problems.warn(self._place(shapes[0]), message, f"{layouts[0]} is taken")
         text = " ".join(_text(each) for each in shapes[0].findall("Text"))
         return self._rank(ranks[0] if ranks else shapes[0], name, written=bool(ranks)), layouts, text
 

@@ -195,8 +195,8 @@ def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
     blocks: list[tuple[float, int]] = []  # the mean of neighbours that touch, and how many they are
-    for want, offset in zip(wanted, offsets, strict=True):
-        mean, count = want - offset, 1
+    for position, offset in zip(wanted, offsets, strict=True):
+        mean, count = position - offset, 1
         while blocks and blocks[-1][0] > mean:
             before, many = blocks.pop()
             mean, count = (mean * count + before * many) / (count + many), count + many

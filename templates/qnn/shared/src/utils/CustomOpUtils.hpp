@@ -8,7 +8,7 @@
 //   udo::Status prepare(const Args& args, State& state);         fills it, before the first execution
 //   udo::Status execute(const Args& args, const State& state);   is given it
 //
-// Shapes, quantization and parameters are known to `prepare`; data of inputs is not there yet.  `execute` may have one
+// Shapes, quantization and parameters are known to `prepare`; data of inputs does not exist yet.  `execute` may have one
 // more argument for what a single backend has: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
 #pragma once
 
@@ -251,7 +251,7 @@ void checkKernel() {
   constexpr bool forDsp = executesWith<Op, Dsp&>();
   static_assert(plain || forHtp || forDsp || HasHooks<Op>::value,
                 "the kernel's file must define `udo::Status execute(const Args& args)` in the namespace of Args, outside "
-                "of an unnamed one; a file that only uses this header says `#define UDO_NO_KERNEL` before it");
+                "of an unnamed one; a file that only uses this header needs `#define UDO_NO_KERNEL` before it");
   static_assert(!HasHooks<Op>::value || Defined<Hooks<Op>>::value,
                 "hooks() is for HTP alone: put this kernel into kernels/htp, or hooks() between #if defined(UDO_HTP) "
                 "and #endif");
