@@ -5,7 +5,7 @@ namespace ops::BothPackage::ScaleShift {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/ScaleShift.hpp says what args holds
+  // add code here; see include/ops/ScaleShift.hpp for what args holds
   return udo::notImplemented("ScaleShift", "src/ops/ScaleShift.cpp");
 }
 

@@ -6,7 +6,7 @@ namespace ops::GpuPackage::Text {
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
 // and nothing of this file.
 udo::Status TextOperation(const Args& args, udo::Operation& operation) {
-  // Check here what the config cannot say.
+  // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("Text_kernel"));
 }
 
@@ -15,7 +15,7 @@ udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel
   kernel.globalSize(args.y.size());
   kernel.read(args.x);
   kernel.write(args.y);
-  // add code here; include/ops/Text.hpp says what args holds
+  // add code here; see include/ops/Text.hpp for what args holds
   return udo::kernelNotImplemented("Text", "src/ops/Text.cpp");
 }
 

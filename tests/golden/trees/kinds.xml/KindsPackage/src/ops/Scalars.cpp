@@ -5,7 +5,7 @@ namespace ops::KindsPackage::Scalars {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Scalars.hpp says what args holds
+  // add code here; see include/ops/Scalars.hpp for what args holds
   return udo::notImplemented("Scalars", "src/ops/Scalars.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::KindsPackage::Tensors {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Tensors.hpp says what args holds
+  // add code here; see include/ops/Tensors.hpp for what args holds
   return udo::notImplemented("Tensors", "src/ops/Tensors.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::KindsPackage::Words {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Words.hpp says what args holds
+  // add code here; see include/ops/Words.hpp for what args holds
   return udo::notImplemented("Words", "src/ops/Words.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::NastyPackage::AllTypes {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/AllTypes.hpp says what args holds
+  // add code here; see include/ops/AllTypes.hpp for what args holds
   return udo::notImplemented("AllTypes", "src/ops/AllTypes.cpp");
 }
 

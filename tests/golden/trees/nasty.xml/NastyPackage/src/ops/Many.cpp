@@ -5,7 +5,7 @@ namespace ops::NastyPackage::Many {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Many.hpp says what args holds
+  // add code here; see include/ops/Many.hpp for what args holds
   return udo::notImplemented("Many", "src/ops/Many.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::NastyPackage::Nasty {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Nasty.hpp says what args holds
+  // add code here; see include/ops/Nasty.hpp for what args holds
   return udo::notImplemented("Nasty", "src/ops/Nasty.cpp");
 }
 

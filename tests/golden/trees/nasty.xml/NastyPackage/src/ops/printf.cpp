@@ -5,7 +5,7 @@ namespace ops::NastyPackage::printf {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/printf.hpp says what args holds
+  // add code here; see include/ops/printf.hpp for what args holds
   return udo::notImplemented("printf", "src/ops/printf.cpp");
 }
 

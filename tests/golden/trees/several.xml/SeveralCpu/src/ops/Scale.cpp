@@ -5,7 +5,7 @@ namespace ops::Several::Scale {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Scale.hpp says what args holds
+  // add code here; see include/ops/Scale.hpp for what args holds
   return udo::notImplemented("Scale", "src/ops/Scale.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::Several::Mirror {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Mirror.hpp says what args holds
+  // add code here; see include/ops/Mirror.hpp for what args holds
   return udo::notImplemented("Mirror", "src/ops/Mirror.cpp");
 }
 

@@ -5,7 +5,7 @@ namespace ops::QuietPackage::Quiet {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; .sdk/cpu/include/ops/Quiet.hpp says what args holds
+  // add code here; see .sdk/cpu/include/ops/Quiet.hpp for what args holds
   return udo::notImplemented("Quiet", "jni/src/CPU/src/ops/Quiet.cpp");
 }
 

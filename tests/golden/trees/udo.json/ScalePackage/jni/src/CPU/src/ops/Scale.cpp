@@ -5,7 +5,7 @@ namespace ops::ScalePackage::Scale {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; .sdk/cpu/include/ops/Scale.hpp says what args holds
+  // add code here; see .sdk/cpu/include/ops/Scale.hpp for what args holds
   return udo::notImplemented("Scale", "jni/src/CPU/src/ops/Scale.cpp");
 }
 
