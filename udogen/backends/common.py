@@ -132,15 +132,9 @@ def contents(
         *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
     ]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
-    finished = source.kernels.get(folder.backend, {})
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
-        ready = finished.get(op.name)
-        skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
-        for path, template in folder.op_templates.items():
-            files.append(PlannedFile(path.format(op=op.name), template=f"{own}/{template}", data=data))
-        kernel = f"src/ops/{op.name}.cpp"
-        files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True))
+        files += _op_files(op.name, folder, own, source.kernels.get(folder.backend, {}).get(op.name), data)
     placed = [replace(file, path=place.own(file.path)) for file in files]
     placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
     placed = sorted((file for file in placed if file.path), key=lambda file: file.path)
@@ -155,6 +149,19 @@ def contents(
         sources=tuple(file.path for file in placed if _is_compiled(file.path)),
     )
     return Contents((part,), tuple(placed))
+
+
+def _op_files(
+    op: str, folder: BackendFolder, own: str, finished: bytes | None, data: Mapping[str, Any]
+) -> list[PlannedFile]:
+    """The files of one op: what is generated for it, and its kernel, finished or as a skeleton."""
+    generated = [
+        PlannedFile(path.format(op=op), template=f"{own}/{template}", data=data)
+        for path, template in folder.op_templates.items()
+    ]
+    skeleton = f"{own}/{folder.kernel}" if finished is None else ""
+    kernel = PlannedFile(f"src/ops/{op}.cpp", template=skeleton, data=data, content=finished, user_owned=True)
+    return [*generated, kernel]
 
 
 def _is_compiled(path: str) -> bool:

@@ -54,7 +54,7 @@ def for_backend(
 def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
     row = backends.ALL[backend]
     refused: dict[str, list[Tensor]] = {}
-    unsaid: list[Tensor] = []
+    undefined: list[Tensor] = []
 
     def finish(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple(finish_one(tensor) for tensor in tensors)
@@ -64,11 +64,10 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         for extra in entries.get((tensor.role, tensor.name), ()):
             merged = _merge(merged, extra)
         if merged.backend_specific and not (forced and backend in _DELIVERED):
-            unsaid.append(merged)
+            undefined.append(merged)
             return merged
         if snpe and merged.role != "param":
-            activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
-            merged = replace(merged, datatypes=(*activations, *merged.datatypes))
+            merged = _with_activations(merged)
         if udo:
             merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
@@ -81,10 +80,10 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
 
     _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
-    if unsaid:
+    if undefined:
         problems.error(
-            unsaid[0].location,
-            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
+            undefined[0].location,
+            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
             f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
@@ -149,6 +148,12 @@ def _merge_constraints(own: tuple[Constraint, ...], other: tuple[Constraint, ...
     return tuple(by_id[number] for number in sorted(by_id))
 
 
+def _with_activations(tensor: Tensor) -> Tensor:
+    """The tensor with the fixed-point types that unsigned ones mean for SNPE, in front."""
+    activations = tuple(_SNPE_ACTIVATIONS[row] for row in tensor.datatypes if row in _SNPE_ACTIVATIONS)
+    return replace(tensor, datatypes=(*activations, *tensor.datatypes))
+
+
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime really hands to an op."""
     if tensor.backend_specific:  # a config for another backend: take what this one has
@@ -163,21 +168,15 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
-    cpu = backend.upper()
+    what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never hands to an op"
     alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
     if not kept and alike:
-        problems.warn(
-            tensor.location,
-            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
-            f"taken as {_list(alike)}, which is stored alike; declare it so in the graph",
-        )
+        hint = f"taken as {_list(alike)}, which is stored alike; declare it so in the graph"
+        problems.warn(tensor.location, what, hint)
         return replace(tensor, datatypes=alike)
     if not kept:
-        problems.error(
-            tensor.location,
-            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
-            f"it delivers {_list(delivered)}; add one of them, for {cpu} alone in a supplement",
-        )
+        hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} alone in a supplement"
+        problems.error(tensor.location, what, hint)
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
