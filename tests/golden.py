@@ -101,9 +101,9 @@ def explanations() -> dict[str, str]:
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}
-    for said in sorted(EXPLANATIONS.glob("*.said.txt")):
-        fault = explain(said.read_text("utf-8"), package, step)
-        found[said.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
+    for output in sorted(EXPLANATIONS.glob("*.said.txt")):
+        fault = explain(output.read_text("utf-8"), package, step)
+        found[output.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
     return found
 
 
