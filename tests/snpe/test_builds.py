@@ -11,7 +11,7 @@ import pytest
 
 from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, udo_android, udo_dsp
-from tests.build.command_lines import said as recorded
+from tests.build.command_lines import told as recorded
 from tests.build.devices import EMPTY, Elf, build
 from tests.making import make, make_packages, udogen
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
