@@ -21,22 +21,26 @@ from tests.opdef.golden import write_golden as write_broken
 from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing
+from udogen.backends.plan import PlannedFile
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageLibrary
 from udogen.build.tools import Environment
+from udogen.generate.pipeline import Generated
 
 TREES = CONFIGS.parent / "trees"
 EXPLANATIONS = CONFIGS.parent / "build"
 
 
 def trees() -> dict[str, bytes]:
-    """Golden files by their path below tests/golden/trees: each distinct text that was made from a config once.
+    """Golden files by their path below tests/golden/trees: each text that was made from a config once.
 
-    `<config>/<folder>.files.txt` lists what the package has, and where the text of each file is: in a golden file, in
-    templates or headers of this repository, or in the config.
+    `<config>/<folder>.files.txt` lists what the package has, and where the text of each file is: in a golden file (`=`;
+    `~` where only the names of config, package and ops differ), in templates or headers of this repository, or in the
+    config (`<`).
     """
     found: dict[str, bytes] = {}
     first: dict[bytes, str] = {}
+    alike: dict[bytes, str] = {}
     for config in sorted(CONFIGS.iterdir()):
         with tempfile.TemporaryDirectory() as out:
             packages = make_packages([config], Path(out))
@@ -51,11 +55,24 @@ def trees() -> dict[str, bytes]:
                         lines.append(f"{file.path} < {file.copy or 'the config'}")
                         continue
                     text = made.rendered[file.path]
-                    golden = first.setdefault(text, f"{folder}/{file.path}")
-                    found[golden] = text
-                    lines.append(file.path if golden == f"{folder}/{file.path}" else f"{file.path} = {golden}")
+                    own = f"{folder}/{file.path}"
+                    golden = first.setdefault(text, alike.setdefault(without_names(text, made, config, file), own))
+                    if golden == own:
+                        found[own] = text
+                    sign = "=" if found[golden] == text else "~"
+                    lines.append(file.path if golden == own else f"{file.path} {sign} {golden}")
                 found[f"{folder}.files.txt"] = ("\n".join(lines) + "\n").encode()
     return found
+
+
+def without_names(text: bytes, made: Generated, config: Path, file: PlannedFile) -> bytes:
+    """A generated text with numbers instead of the names of config, package, and ops, the file's own op first."""
+    ops = dict.fromkeys(op for part in made.plan.parts for op in part.ops)
+    own = [op for op in ops if op in file.path.rpartition("/")[2]]
+    names = [config.name, made.plan.package, *sorted(own, key=len, reverse=True), *ops]
+    for number, name in enumerate(dict.fromkeys(names)):
+        text = text.replace(name.encode(), b"@%d" % number)
+    return f"{file.template}\n".encode() + text
 
 
 def write_trees() -> None:
@@ -84,9 +101,9 @@ def explanations() -> dict[str, str]:
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}
-    for said in sorted(EXPLANATIONS.glob("*.said.txt")):
-        fault = explain(said.read_text("utf-8"), package, step)
-        found[said.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
+    for output in sorted(EXPLANATIONS.glob("*.said.txt")):
+        fault = explain(output.read_text("utf-8"), package, step)
+        found[output.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
     return found
 
 

@@ -2,7 +2,7 @@
 // generated again, and new ops are added.
 //
 // A converter asks each function for the shapes or the data types of an op's outputs.  Inputs, outputs and parameters stand
-// in the order of the model; .sdk/ConverterUtils.hpp says what can be asked of `op`, and done with it.
+// in the order of the model; see .sdk/ConverterUtils.hpp for what `op` can do.
 #include "ConverterUtils.hpp"
 % for op in ops:
 

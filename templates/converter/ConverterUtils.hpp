@@ -1,6 +1,6 @@
 // Auto-generated part of every converter op package that udogen generates; regenerating rewrites this file.
 //
-// What a converter gives to an inference function, and what it wants to have filled in.
+// What a converter gives to an inference function, and what must be filled in.
 #pragma once
 
 #include <cstdarg>
@@ -148,7 +148,7 @@ class Inference {
     if (hasInput(input)) setType(output, in(input).dataType);
   }
 
-  /// The answer of a function that is not written yet.
+  /// What a function returns that is not written yet.
   void missing(std::uint32_t output, const char* name) {
     fail(QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE,
          "nothing is known of output %u (%s): write it in ConverterOpPackage/ConverterOpPackage.cpp", output, name);

@@ -13,7 +13,7 @@ PACKAGE_NAME := ${package.name}
 .PHONY: all clean clean_x86 clean_android clean_aarch64 clean_dsp
 .PHONY: ${names}
 
-# The registration library of a device: of Android where the NDK is there, else of aarch64 Linux.
+# The registration library of a device: of Android where the NDK is installed, else of aarch64 Linux.
 ifneq ($(ANDROID_NDK_ROOT),)
 REG_DEVICE := reg_android
 else

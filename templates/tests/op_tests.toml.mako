@@ -1,6 +1,6 @@
-# Tests of ${package}: `udogen test` runs them on every backend that is there.  This file is yours.
+# Tests of ${package}: `udogen test` runs them on every available backend.  This file is yours.
 #
-# Every combination of what a case lists is run.  What it says nothing of is of our choice: shapes for the ranks of the
+# Every combination of what a case lists is run.  What it does not give, udogen chooses: shapes for the ranks of the
 # config, every data type that the first input can have, ordinary random numbers, tolerances by data type.
 % if config:
 config = ${config}

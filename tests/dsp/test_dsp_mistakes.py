@@ -47,9 +47,9 @@ def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
 def test_what_an_op_does_wrong_is_a_sentence(faults: Built, what: str, kind: type[UdogenError], sentence: str) -> None:
     with pytest.raises(kind) as caught:
         fault(faults, what)
-    said = caught.value.message
-    assert sentence.replace("op Fault: ", "") in said, said
-    assert said.startswith("op `Fault`") or "Fault" in said
+    output = caught.value.message
+    assert sentence.replace("op Fault: ", "") in output, output
+    assert output.startswith("op `Fault`") or "Fault" in output
 
 
 def test_an_op_that_never_comes_back_is_stopped(faults: Built) -> None:
@@ -59,8 +59,8 @@ def test_an_op_that_never_comes_back_is_stopped(faults: Built) -> None:
 
 def test_a_kernel_that_uses_the_heap_is_told(faults: Built) -> None:
     assert fault(faults, "nothing") == []
-    [told] = fault(faults, "uses_heap")
-    assert told == "executeOp used the heap 1 times, which the documentation forbids"
+    [shown] = fault(faults, "uses_heap")
+    assert shown == "executeOp used the heap 1 times, which the documentation forbids"
 
 
 def test_what_prepare_refuses_is_a_sentence(several: Built) -> None:

@@ -61,8 +61,8 @@ def test_softmax_is_the_one_of_the_cpu_package(tmp_path: Path) -> None:
     quants = {"Placeholder": (0.04, -100), "Output": (1 / 255, 0)}
     for arch in ("v65", "v66"):
         built = find_source(dsp, backend="dsp")
-        ours = run(built, "Softmax", {"Placeholder": stored}, quants=quants, arch=arch).outputs["Output"]
-        assert np.abs(ours.astype(np.float32) / 255 - theirs).max() <= 1 / 255
+        own = run(built, "Softmax", {"Placeholder": stored}, quants=quants, arch=arch).outputs["Output"]
+        assert np.abs(own.astype(np.float32) / 255 - theirs).max() <= 1 / 255
 
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -106,17 +106,17 @@ def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built
 
 def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
-    binary, table, told = two_graphs(cpu, cpu_leaky.package), cpu.interface._table, threading.Condition()
+    binary, table, output = two_graphs(cpu, cpu_leaky.package), cpu.interface._table, threading.Condition()
     heard: list[tuple[int, str, int, int]] = []
     contexts = []
 
     def hear(context: Any, graph: Any, name: Any, kind: int, param: Any, status: int) -> None:
-        with told:
+        with output:
             heard.append((int(FFI.cast("uintptr_t", param)), FFI.string(name).decode() if name else "", kind, status))
             if kind == 1 and context:
                 contexts.append(context)
             assert bool(graph) is (kind == 0)
-            told.notify_all()
+            output.notify_all()
 
     notify = FFI.callback("QnnContext_createFromBinaryNotifyFn_t", hear)
     kept, rows = FFI.new("char[]", binary), FFI.new("QnnContext_Params_t[2]")
@@ -125,8 +125,8 @@ def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHan
         row.v1.notifyFunc, row.v1.notifyParam = notify, FFI.cast("void *", number)
     listed = FFI.new("QnnContext_Params_t const *[]", [rows, rows + 1, NULL])
     assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 0
-    with told:
-        assert told.wait_for(lambda: len(heard) == 6, timeout=60)
+    with output:
+        assert output.wait_for(lambda: len(heard) == 6, timeout=60)
     assert heard == [(number, *each, 0) for number in (0, 1) for each in (("one", 0), ("two", 0), ("", 1))]
     info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
     for raw in contexts:

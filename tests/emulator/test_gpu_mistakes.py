@@ -134,5 +134,5 @@ def test_the_real_runtime_is_not_taken_where_it_cannot_run(leaky: Built, tmp_pat
     given = ("--input", f"input={tmp_path / 'x.npy'}")
     real = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "gpu", "--runtime", "real", *given)
     assert real.returncode == 3 and "libQnnGpu.so does not run on x86_64" in real.stderr
-    ours = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "gpu", *given)
-    assert "ran on GPU_UDOGEN_EMULATOR (udogen's emulator on " in ours.stdout
+    mine = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "gpu", *given)
+    assert "ran on GPU_UDOGEN_EMULATOR (udogen's emulator on " in mine.stdout

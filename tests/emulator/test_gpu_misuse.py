@@ -296,14 +296,14 @@ NOTHING = {
 @pytest.mark.parametrize("backend_name", ["gpu", "cpu"])
 def test_every_function_of_the_table_answers(request: pytest.FixtureRequest, backend_name: str) -> None:
     table: Any = request.getfixturevalue("interface" if backend_name == "gpu" else "cpu_interface")._table
-    answers = {}
+    results = {}
     for name, field in FFI.typeof("QnnInterface_ImplementationV2_t").fields:
         kinds = field.type.args
         if any(kind.kind == "struct" for kind in kinds):  # by value: libffi wants another way (abi.py)
             entry = FFI.cast("udogen_TakesOpConfig", getattr(table, name))
-            answers[name] = int(entry(NULL, FFI.new("udogen_OpConfigByValue *")[0]))
+            results[name] = int(entry(NULL, FFI.new("udogen_OpConfigByValue *")[0]))
             continue
-        answers[name] = int(
+        results[name] = int(
             getattr(table, name)(*[NULL if kind.kind in ("pointer", "function") else 0 for kind in kinds])
         )
-    assert answers == NOTHING
+    assert results == NOTHING

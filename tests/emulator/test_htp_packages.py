@@ -55,12 +55,12 @@ def run(built: Built, op: str, options: CallOptions, kind: str) -> OpResult:
 
 def equal(built: Built, op: str, options: CallOptions) -> OpResult:
     """Both runtimes give the same bytes."""
-    real, ours = (run(built, op, options, kind) for kind in KINDS)
-    assert ours.runtime.emulator and ours.runtime.name == "HTP_UDOGEN_EMULATOR"
-    assert real.outputs.keys() == ours.outputs.keys()
+    real, own = (run(built, op, options, kind) for kind in KINDS)
+    assert own.runtime.emulator and own.runtime.name == "HTP_UDOGEN_EMULATOR"
+    assert real.outputs.keys() == own.outputs.keys()
     for name, array in real.outputs.items():
-        assert array.tobytes() == ours.outputs[name].tobytes(), name
-    return ours
+        assert array.tobytes() == own.outputs[name].tobytes(), name
+    return own
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
@@ -68,9 +68,9 @@ def test_twelve_ops_give_the_same_bytes(number: int, twelve: Built, both: list[O
     op, options, expected, _ = CASES[number]
     shapes = {name: tuple(array.shape) for name, array in expected.items()}
     call = make_call(twelve.op(op, "htp"), twelve, op, replace(options, shapes=shapes))
-    real, ours = (session.run(call).outputs for session in both)
+    real, own = (session.run(call).outputs for session in both)
     for name, array in real.items():
-        assert array.tobytes() == ours[name].tobytes(), name
+        assert array.tobytes() == own[name].tobytes(), name
     binary = both[1].run(replace(call, save_context=True)).context
     again = both[1].run(replace(call, context=binary)).outputs
     for name, array in real.items():
@@ -132,8 +132,8 @@ def test_the_command_line_shows_the_graph_after_each_step(hooks: Built, tmp_path
     assert "late rewrites: as before" in lines
     assert sum("HookPackage::Once(" in line and "kernel Once_hvx_0_" in line for line in lines) == 2
     assert any("ran on HTP_UDOGEN_EMULATOR (udogen's emulator on " in line for line in lines)
-    answer = json.loads(udogen(*command, "--input", "x=x.npy", "--json", cwd=tmp_path).stdout)
-    assert answer["runtime"]["emulator"] and [stage["stage"] for stage in answer["graph"]][-1] == "kernels"
+    result = json.loads(udogen(*command, "--input", "x=x.npy", "--json", cwd=tmp_path).stdout)
+    assert result["runtime"]["emulator"] and [stage["stage"] for stage in result["graph"]][-1] == "kernels"
 
 
 def test_a_graph_that_fails_is_shown_as_far_as_it_came(hooks: Built, tmp_path: Path) -> None:

@@ -132,9 +132,7 @@ def test_a_kernel_sees_the_same_as_in_libqnnhtp(build: Callable[..., Path], tmp_
         assert done.returncode == 0, done.stderr[-2000:]
         found[kind] = json.loads(out.read_text())
     differing = [
-        (row, real, ours)
-        for row, real, ours in zip(ROWS, found["real"], found["emulator"], strict=True)
-        if real != ours
+        (row, real, own) for row, real, own in zip(ROWS, found["real"], found["emulator"], strict=True) if real != own
     ]
     assert not differing
     assert sum(isinstance(each[0], str) for each in found["real"]) < len(ROWS) // 2  # refused

@@ -337,8 +337,8 @@ def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k:
     restarts = nasty.session.restarts
     with pytest.raises(RunFailed) as caught:
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
-    said = "\n".join([str(caught.value), *caught.value.details])
-    assert reason in said and "Nasty" in said
+    output = "\n".join([str(caught.value), *caught.value.details])
+    assert reason in output and "Nasty" in output
     assert nasty.run("Nasty", inputs={"x": X}).outputs["y"][0] == 1
     assert nasty.session.restarts == restarts, "an error is no crash"
 
@@ -359,6 +359,6 @@ def test_an_untouched_kernel_says_that_it_is_not_written(
 ) -> None:
     with pytest.raises(RunFailed) as caught:
         untouched.run(op, **options)
-    said = "\n".join([str(caught.value), *caught.value.details])
-    assert f"{op} is not implemented: write execute() in src/ops/{op}.cpp" in said
+    output = "\n".join([str(caught.value), *caught.value.details])
+    assert f"{op} is not implemented: write execute() in src/ops/{op}.cpp" in output
     assert untouched.session.package.operations == ("Scalars", "Words", "Tensors")

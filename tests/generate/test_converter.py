@@ -267,7 +267,7 @@ def test_gaps_are_told_with_their_place(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(CONFIG)
     done = udogen("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)
     assert done.returncode == 0
-    assert "the config does not say the shape of output `z` of `Two` for converters" in done.stderr
+    assert "the config does not give the shape of output `z` of `Two` for converters" in done.stderr
     assert "`y` of `Element`" not in done.stderr
     assert udogen("generate", tmp_path / "demo.xml", "-cop", "--strict", "-o", tmp_path).returncode == 2
     assert "for converters" not in udogen("generate", tmp_path / "demo.xml", "-o", tmp_path).stderr

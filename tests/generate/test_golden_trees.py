@@ -68,9 +68,9 @@ def each_op_says_that_it_is_not_written(folder: Path, backend: str) -> None:
             options = CallOptions(inputs=arrays, params=params, quants=quants, shapes=shapes)
             with pytest.raises(RunFailed) as caught:
                 session.run(make_call(op, built, name, options))
-            said = "\n".join([str(caught.value), *caught.value.details])
+            output = "\n".join([str(caught.value), *caught.value.details])
             function = "setKernelInfo()" if backend == "gpu" else "execute()"
-            assert f"{name} is not implemented: write {function} in {kernel_of(built.folder, name)}" in said
+            assert f"{name} is not implemented: write {function} in {kernel_of(built.folder, name)}" in output
 
 
 def an_array(tensor: Tensor) -> Array:

@@ -43,9 +43,9 @@ def test_what_is_prepared_once_is_there_at_each_execution(built: Built, power: i
 
 
 def test_preparation_may_fail(built: Built) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as output:
         run(built, "Prepared", Q, power=9)
-    assert "power 9 is too high" in "\n".join([told.value.message, *told.value.details])
+    assert "power 9 is too high" in "\n".join([output.value.message, *output.value.details])
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_tiles_make_room_for_what_does_not_fit_in_tcm(built: Built) -> None:
     row = np.arange(64, dtype=np.float32).reshape(1, 1, 1, 64)
     np.testing.assert_allclose(run(built, "Tiled", large, row=row).outputs["y"], large * 3 + row, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(run(built, "Tiled", X, row=row[..., :8], scale=2.0).outputs["y"], X * 2 + row[..., :8])
-    with pytest.raises(RunFailed, match="does not fit in TCM") as told:
+    with pytest.raises(RunFailed, match="does not fit in TCM") as output:
         run(built, "Untiled", large)
-    assert "op.tiles" in told.value.hint
+    assert "op.tiles" in output.value.hint
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8, 32), (1, 9, 9, 33), (1, 3, 20, 64)])

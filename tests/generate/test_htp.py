@@ -128,13 +128,13 @@ def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
     stranger = Built(built.library, built.provider, built.package, None)  # as a client that does not know the config
     with (
         OpSession(built.library, built.provider, backend="htp", timeout=60) as session,
-        pytest.raises(RunFailed) as told,
+        pytest.raises(RunFailed) as output,
     ):
         session.run(make_call(None, stranger, "Mix", CallOptions({"x": np.ones((1, 2, 2, 2), np.int32)})))
-    assert told.value.message == (
+    assert output.value.message == (
         "op `Mix` was refused: input 0 `x` is INT_32 (0x0032); it must be FLOAT_32 or FLOAT_16 or SFIXED_POINT_8"
     )
-    assert told.value.hint == "pass what the op's config allows"
+    assert output.value.hint == "pass what the op's config allows"
 
 
 def test_a_saved_context_gives_the_same_numbers_in_a_new_process(out: Path, backend: str, tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> Non
 
 
 def test_a_kernel_that_answers_an_error(out: Path) -> None:
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as output:
         run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
-    said = "\n".join([told.value.message, *told.value.details])
+    said = "\n".join([output.value.message, *output.value.details])
     assert "Mix does not like -99" in said
 
 

@@ -87,15 +87,15 @@ class Standing:
 
     def call(self, op: str, nth: int, *tensors: int) -> int:
         given = (ctypes.c_void_p * len(tensors))(*tensors)
-        answer: int = self._library.execute(op.encode(), nth, given, len(tensors))
-        return answer
+        result: int = self._library.execute(op.encode(), nth, given, len(tensors))
+        return result
 
     def initialize(self, provider: str) -> int:
         """What the package answers when it is registered."""
         interface = (ctypes.c_uint64 * 11)()
         assert getattr(self._library, provider)(interface) == 0
-        answer: int = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(interface[2])(None)
-        return answer
+        result: int = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(interface[2])(None)
+        return result
 
 
 def scalar(value: float | int) -> np.ndarray:
@@ -189,8 +189,8 @@ def test_a_kernel_that_registers_nothing_is_told(sdk: Path, tmp_path: Path, capf
     source.write_text(source.read_text("utf-8").replace('#include "ops/Mix.registration.hpp"', ""))
     package = Standing(built_with(sdk, tmp_path / "out", CONFIGS / "both.xml", kernels))
     assert package.initialize("BothPackageInterfaceProvider") != 0
-    told = capfd.readouterr().err
-    assert 'Mix registers nothing: src/ops/Mix.cpp must end with #include "ops/Mix.registration.hpp"' in told
+    output = capfd.readouterr().err
+    assert 'Mix registers nothing: src/ops/Mix.cpp must end with #include "ops/Mix.registration.hpp"' in output
 
 
 THE_VENDORS_WAY = """

@@ -38,8 +38,8 @@ def run(runtime: Path, built: Built) -> dict[str, Any]:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, env=env, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     # What the runtime printed may come before it or after it.
-    [answer] = [line for line in done.stdout.splitlines() if line.startswith('{"')]
-    found: dict[str, Any] = json.loads(answer)
+    [result] = [line for line in done.stdout.splitlines() if line.startswith('{"')]
+    found: dict[str, Any] = json.loads(result)
     return found
 
 

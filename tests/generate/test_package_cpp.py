@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -137,6 +138,23 @@ def test_what_is_stored_is_the_nearest_value_in_the_range(package: Path, tmp_pat
 
     wrong = [(row, got) for row, got in zip(rows, found, strict=True) if got != expected(*row)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_compiler_that_looks_for_the_kernel_too_early_refuses_it(package: Path, early: bool, tmp_path: Path) -> None:
+    """A header that is compiled first, which Clang can instantiate there: before the kernel's file is read."""
+    clang = shutil.which("clang++") or pytest.skip("clang++ is not installed")
+    flags = [clang, "-std=c++17", *(f"-I{package / each}" for each in ("include", "include/QNN", "src/utils"))]
+    header = [*flags, "-x", "c++-header", *(["-fpch-instantiate-templates"] if early else [])]
+    compiled_first = tmp_path / "op.pch"
+    done = subprocess.run(
+        [*header, package / "include" / "ops" / "LeakyRelu.hpp", "-o", compiled_first], capture_output=True, text=True
+    )
+    if early:
+        assert done.returncode and "must define `udo::Status execute" in done.stderr, done.stderr
+        return
+    kernel = package / "src" / "ops" / "LeakyRelu.cpp"
+    subprocess.run([*flags, "-include-pch", compiled_first, "-fsyntax-only", kernel], check=True)
 
 
 def test_nodes_may_be_validated_and_made_in_several_threads(package: Path, tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
     for _ in range(6):
         shutil.rmtree(small.out, ignore_errors=True)
         both = [started("generate", each.config, "-o", small.out) for each in (small, large)]
-        said = [child.communicate(timeout=120)[1] for child in both]
-        assert [child.returncode for child in both] == [0, 0], said
+        output = [child.communicate(timeout=120)[1] for child in both]
+        assert [child.returncode for child in both] == [0, 0], output
         assert tree(small.out) in right
 
 

@@ -212,9 +212,9 @@ def test_a_conflict_in_json(work: Work) -> None:
     work.grow()
     done = work.generate("--json")
     assert done.returncode == 2
-    answer = json.loads(done.stdout)
-    assert (answer["ok"], answer["error"]["kind"]) == (False, "conflict")
-    assert HEADER in answer["error"]["details"][0]
+    result = json.loads(done.stdout)
+    assert (result["ok"], result["error"]["kind"]) == (False, "conflict")
+    assert HEADER in result["error"]["details"][0]
 
 
 def test_a_conflict_is_settled_by_taking_ours_or_yours(work: Work) -> None:
@@ -383,10 +383,10 @@ def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path)
     env = {"HOME": str(home), "XDG_CACHE_HOME": "", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "somebody"}
     done = udogen("generate", work.config.name, "-o", "other", cwd=tmp_path, env={**env, "PYTHONHASHSEED": "7"})
     assert done.returncode == 0, done.stderr
-    ours = {path: content for path, (content, _) in work.state().items()}
+    own = {path: content for path, (content, _) in work.state().items()}
     root = tmp_path / "other"
     theirs = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    assert ours == theirs
+    assert own == theirs
 
 
 @pytest.mark.parametrize("merges", [False, True])

@@ -78,8 +78,8 @@ def test_it_compiles_for_arm(sources: Path, tmp_path: Path) -> None:
 
 
 def test_it_exports_these_functions_and_no_other(built: Path) -> None:
-    told = subprocess.run(["nm", "-D", "--defined-only", built], capture_output=True, text=True, check=True).stdout
-    assert sorted(line.split()[-1] for line in told.splitlines()) == [
+    output = subprocess.run(["nm", "-D", "--defined-only", built], capture_output=True, text=True, check=True).stdout
+    assert sorted(line.split()[-1] for line in output.splitlines()) == [
         "SnpeUdo_getRegInfo",
         "SnpeUdo_getRegLibraryVersion",
         "SnpeUdo_getVersion",
@@ -90,8 +90,8 @@ def test_it_exports_these_functions_and_no_other(built: Path) -> None:
 
 
 def test_nothing_runs_and_nothing_is_allocated_when_it_is_loaded(built: Path) -> None:
-    told = subprocess.run(["nm", "-DC", "--undefined-only", built], capture_output=True, text=True, check=True).stdout
-    assert not [line for line in told.splitlines() if "malloc" in line or "operator new" in line]
+    output = subprocess.run(["nm", "-DC", "--undefined-only", built], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in output.splitlines() if "malloc" in line or "operator new" in line]
     symbols = subprocess.run(["nm", "-C", built], capture_output=True, text=True, check=True).stdout
     assert "_GLOBAL__sub_I" not in symbols  # what a constructor of a static would be called
 
@@ -106,13 +106,13 @@ def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path
 
 
 def test_what_it_tells(built: Path) -> None:
-    told = _told(built)
-    assert (told["package"], told["cores"], told["operations"]) == (
+    output = _told(built)
+    assert (output["package"], output["cores"], output["operations"]) == (
         "ManyUdo",
         ["CPU", "GPU", "DSP"],
         "Everything Join Quantized",
     )
-    everything, join, quantized = told["ops"]
+    everything, join, quantized = output["ops"]
     assert everything["cores"] == ["CPU", "GPU", "DSP"]
     assert [
         (each["name"], each["kind"], each["type"], each["value"], each["shape"]) for each in everything["params"]
@@ -345,9 +345,9 @@ def test_what_it_accepts(library: Any, name: str) -> None:
 def test_what_it_refuses_and_with_which_code(library: Any, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     code, definition = REFUSED[name]
     assert definition().judge(library) == code
-    said = capfd.readouterr().err
-    assert said.startswith("ManyUdo: op "), "the reason is said"
-    assert said.count("\n") == 1
+    output = capfd.readouterr().err
+    assert output.startswith("ManyUdo: op "), "the reason is said"
+    assert output.count("\n") == 1
 
 
 def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -394,10 +394,10 @@ def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) ->
     assert cpu is not None
     seen = [(cpu, package.with_ops((op,)))]
     files = reg.files(package, seen, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
-    told = _told(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
-    assert told["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
-    assert told["ops"][0]["inputs"][0]["name"] == wild
-    assert (told["ops"][0]["params"][0]["name"], told["ops"][0]["params"][0]["value"]) == (wild, wild)
+    output = _told(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
+    assert output["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
+    assert output["ops"][0]["inputs"][0]["name"] == wild
+    assert (output["ops"][0]["params"][0]["name"], output["ops"][0]["params"][0]["value"]) == (wild, wild)
 
 
 def test_two_threads_may_begin_at_once(built: Path) -> None:

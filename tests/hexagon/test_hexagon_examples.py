@@ -39,13 +39,13 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
             shapes = {key: tuple(array.shape) for key, array in case.expected.items()}
             options = CallOptions(case.inputs, params=case.params, quants=case.quants, shapes=shapes)
             call = make_call(built.op(case.op, "htp"), built, case.op, options)
-            ours, theirs = on_hexagon(built, call).outputs, on_x86(built, call).outputs
+            mine, theirs = on_hexagon(built, call).outputs, on_x86(built, call).outputs
             for key, array in theirs.items():
                 seen.add(str(array.dtype))
                 if array.dtype.kind == "f":
-                    np.testing.assert_allclose(ours[key], array, rtol=2e-3 if array.itemsize == 2 else 1e-6, atol=1e-7)
+                    np.testing.assert_allclose(mine[key], array, rtol=2e-3 if array.itemsize == 2 else 1e-6, atol=1e-7)
                 else:
-                    np.testing.assert_array_equal(ours[key], array)
+                    np.testing.assert_array_equal(mine[key], array)
     assert seen >= ({"float32", "float16", "uint8", "uint16"} if name == "leaky_relu" else {"uint8"})
 
 

@@ -41,9 +41,9 @@ def test_the_first_record_that_fits_is_taken_unless_another_is_named(raw: Built)
     x = np.arange(4, dtype=np.uint8)
     assert on_hexagon(raw, called(raw, "Add", x, x)).kernel == "Add_main on main"
     assert on_hexagon(raw, called(raw, "Add", x, x), wanted=Wanted("Add_hvx")).kernel == "Add_hvx on hvx"
-    with pytest.raises(OpRefused, match="op `Add` has no kernel record of that name or unit") as told:
+    with pytest.raises(OpRefused, match="op `Add` has no kernel record of that name or unit") as output:
         on_hexagon(raw, called(raw, "Add", x, x), wanted=Wanted("hmx"))
-    assert told.value.details == ("it has Add_main (main), Add_hvx (hvx)",)
+    assert output.value.details == ("it has Add_main (main), Add_hvx (hvx)",)
 
 
 def test_packets_are_counted_and_repeat(raw: Built) -> None:
@@ -141,16 +141,16 @@ def test_hooks_do_what_they_do_in_qualcomms_emulator(op: str, x: Array, hooks: B
 
 
 def test_a_kernel_that_wants_blocks_is_refused(hooks: Built) -> None:
-    with pytest.raises(OpRefused, match="has no kernel record that fits") as told:
+    with pytest.raises(OpRefused, match="has no kernel record that fits") as output:
         on_hexagon(hooks, hooked(hooks, "Blocks", Q))
-    assert "QUInt8 a layout that is not flat" in "\n".join(told.value.details)
+    assert "QUInt8 a layout that is not flat" in "\n".join(output.value.details)
 
 
 def test_a_call_that_no_record_takes(both: Built) -> None:
     call = make_call(None, both, "Mix", CallOptions({"x": np.ones((1, 2, 2, 2), np.int32)}))
-    with pytest.raises(OpRefused, match="op `Mix` has no kernel record that fits these tensors") as told:
+    with pytest.raises(OpRefused, match="op `Mix` has no kernel record that fits these tensors") as output:
         on_hexagon(both, call)
-    assert told.value.details[0] == "given: inputs Int32 Flat4; outputs Int32 Flat4"
+    assert output.value.details[0] == "given: inputs Int32 Flat4; outputs Int32 Flat4"
 
 
 @pytest.mark.parametrize("arch", architectures.of_backend("htp"))

@@ -33,9 +33,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("how", "kind", "said"), WRONG)
 def test_what_goes_wrong_is_a_sentence(how: int, kind: type[RunFailed], said: str, raw: Built) -> None:
-    with pytest.raises(kind, match=said) as told:
+    with pytest.raises(kind, match=said) as shown:
         on_hexagon(raw, called(raw, "Wrong", np.array([how, 0], np.int32)), timeout=2)
-    assert told.value.exit_code == 5
+    assert shown.value.exit_code == 5
 
 
 def test_chatter_and_log_stay_apart_from_results(raw: Built) -> None:
@@ -64,9 +64,9 @@ def test_a_kernel_that_does_not_compile_and_a_package_without_qhpi(raw: Built, t
     folder = find_source(tmp_path / "copy", backend="htp").folder
     assert folder is not None
     (folder.path / "src" / "ops" / "Add.cpp").write_text("#error unfinished\n")
-    with pytest.raises(BuildFailed, match="did not build") as told:
+    with pytest.raises(BuildFailed, match="did not build") as shown:
         HexagonSession(folder)
-    assert "src/ops/Add.cpp:1: " in told.value.details[0] and "unfinished" in told.value.details[0]
+    assert "src/ops/Add.cpp:1: " in shown.value.details[0] and "unfinished" in shown.value.details[0]
     (folder.path / "src" / "ops" / "Add.cpp").write_text("")
     text = (folder.path / "src" / "RawInterface.cpp").read_text()
     (folder.path / "src" / "RawInterface.cpp").write_text(text.replace("qhpi_init", "another_name"))
@@ -81,9 +81,9 @@ def test_what_user_mk_says_holds_here_too(raw: Built, tmp_path: Path) -> None:
     assert folder is not None
     (folder.path / "user.mk").write_text("EXTRA_SOURCES := src/more.cpp\nEXTRA_LDFLAGS := -Wl,--no-such-option\n")
     (folder.path / "src" / "more.cpp").write_text("int more() { return 1; }\n")
-    with pytest.raises(BuildFailed) as told:
+    with pytest.raises(BuildFailed) as shown:
         HexagonSession(folder)
-    assert "no-such-option" in "\n".join(told.value.details)
+    assert "no-such-option" in "\n".join(shown.value.details)
     assert (folder.path / "obj" / "emulated-v73" / "src" / "more.o").is_file()
 
 
@@ -108,11 +108,11 @@ def test_run_op(command: list[Any], tmp_path: Path) -> None:
     assert functions
     x = np.arange(300).astype(np.uint8)
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.minimum(x.astype(int) * 2, 255))
-    told = json.loads(
+    shown = json.loads(
         udogen(*command, "--backend", "hexagon", "--count", "--kernel", "hvx", "--slices", 2, "--json").stdout
     )
-    assert told["kernel"] == "Add_hvx on hvx" and told["backend"] == "hexagon"
-    assert told["packets"]["total"] == sum(each["packets"] for each in told["packets"]["functions"])
+    assert shown["kernel"] == "Add_hvx on hvx" and shown["backend"] == "hexagon"
+    assert shown["packets"]["total"] == sum(each["packets"] for each in shown["packets"]["functions"])
 
 
 def test_a_package_in_the_cxx_style_is_not_for_hexagon(tmp_path: Path) -> None:
@@ -155,6 +155,6 @@ def test_tools_that_are_missing(raw: Built, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ToolMissing, match="zig is not installed"):
         HexagonSession(raw.folder)
     monkeypatch.setattr(tools, "program", lambda _name: "")
-    with pytest.raises(ToolMissing, match="`qemu-hexagon` is not on PATH") as told:
+    with pytest.raises(ToolMissing, match="`qemu-hexagon` is not on PATH") as shown:
         HexagonSession(raw.folder)
-    assert told.value.hint == "apt-get install qemu-user" and told.value.exit_code == 3
+    assert shown.value.hint == "apt-get install qemu-user" and shown.value.exit_code == 3

@@ -31,9 +31,9 @@ SCALARS = [
 
 
 def same_everywhere(built: Built, call: OpCall, *, but: slice = slice(0)) -> None:
-    ours, theirs = on_hexagon(built, call).outputs["y"], on_x86(built, call).outputs["y"]
-    ours[but] = theirs[but]
-    np.testing.assert_array_equal(ours, theirs)
+    own, theirs = on_hexagon(built, call).outputs["y"], on_x86(built, call).outputs["y"]
+    own[but] = theirs[but]
+    np.testing.assert_array_equal(own, theirs)
 
 
 @pytest.mark.parametrize(("dtype", "numpy", "quant"), TYPES)
@@ -76,9 +76,9 @@ def test_a_generated_package_sees_the_same_parameters(params: dict[str, object],
     a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
     options = CallOptions({"in[0]": a, "in[1]": b}, params=params, shapes={"out[1]": (7,)})
     call = make_call(both.op("ScaleShift", "htp"), both, "ScaleShift", options)
-    ours, theirs = on_hexagon(both, call).outputs, on_x86(both, call).outputs
-    assert ours["out[1]"].tolist() == theirs["out[1]"].tolist()
-    np.testing.assert_array_equal(ours["out[0]"], a + 7)
+    own, theirs = on_hexagon(both, call).outputs, on_x86(both, call).outputs
+    assert own["out[1]"].tolist() == theirs["out[1]"].tolist()
+    np.testing.assert_array_equal(own["out[0]"], a + 7)
 
 
 def test_signed_fixed_point_comes_back_as_it_was(both: Built) -> None:

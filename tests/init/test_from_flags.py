@@ -87,7 +87,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         (
             ["a:repeated", "b:repeated"],
             [],
-            "`Op` has more than one repeated input: nobody could tell where one ends and the next begins; keep one",
+            "`Op` has more than one repeated input: where one ends and the next begins would be unknown; keep one",
         ),
         (
             ["x"],

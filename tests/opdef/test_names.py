@@ -149,8 +149,8 @@ def test_literals_mean_the_same_to_a_compiler(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    said = subprocess.run([str(tmp_path / "literals")], capture_output=True, check=True).stdout
-    assert said == b"".join(text.encode() + b"\n--\n" for text in NASTY)
+    output = subprocess.run([str(tmp_path / "literals")], capture_output=True, check=True).stdout
+    assert output == b"".join(text.encode() + b"\n--\n" for text in NASTY)
 
 
 @given(ANY_TEXT)

@@ -33,18 +33,18 @@ def types(found: Tensor) -> str:
 
 def test_the_type_of_the_supplement_counts(tmp_path: Path) -> None:
     text = collection(op(OPEN), supplement(entry("<Datatype>UINT_8</Datatype><Datatype>FLOAT_32</Datatype>")))
-    found, told = resolved(tmp_path, text)
+    found, output = resolved(tmp_path, text)
     assert types(found.inputs[0]) == "UINT_8 FLOAT_32"
     assert types(found.outputs[0]) == "FLOAT_32"
-    assert not told
+    assert not output
 
 
 def test_layout_text_and_constraints_by_id(tmp_path: Path) -> None:
     constraints = '<Constraint id="{}" Type="Value">{}</Constraint>'
-    ours = constraints.format(0, "ours 0") + constraints.format(1, "ours 1")
+    own = constraints.format(0, "ours 0") + constraints.format(1, "ours 1")
     theirs = constraints.format(1, "theirs 1") + constraints.format(2, "theirs 2")
     shape = "<Shape><Layout>NHWC</Layout><Text>theirs</Text></Shape>"
-    text = collection(op(tensor("Input", "x", more=ours) + Y), supplement(entry(theirs + shape)))
+    text = collection(op(tensor("Input", "x", more=own) + Y), supplement(entry(theirs + shape)))
     found, _ = resolved(tmp_path, text)
     assert [each.text for each in found.inputs[0].constraints] == ["ours 0", "theirs 1", "theirs 2"]
     assert (found.inputs[0].layout, found.inputs[0].shape_text) == ("NHWC", "theirs")
@@ -59,10 +59,10 @@ def test_another_backends_supplement_does_not_count(tmp_path: Path) -> None:
 def test_defaults_and_only_default(tmp_path: Path) -> None:
     body = X + Y + param("a", "BACKEND_SPECIFIC", default="1.0")
     more = "<Datatype>INT_32</Datatype><OnlyDefaultSupported>true</OnlyDefaultSupported>"
-    found, told = resolved(tmp_path, collection(op(body), supplement(entry(more, "Parameter", "a"))))
+    found, output = resolved(tmp_path, collection(op(body), supplement(entry(more, "Parameter", "a"))))
     assert (found.params[0].default, found.params[0].only_default) == (1, True)
     assert isinstance(found.params[0].default, int)
-    assert not told
+    assert not output
     found, _ = resolved(
         tmp_path, collection(op(body), supplement(entry(more + "<Default>3</Default>", "Parameter", "a")))
     )
@@ -71,10 +71,10 @@ def test_defaults_and_only_default(tmp_path: Path) -> None:
 
 def test_a_default_is_held_against_the_type_of_the_backend(tmp_path: Path) -> None:
     body = X + Y + param("a", "BACKEND_SPECIFIC", default="300")
-    _, told = resolved(
+    _, output = resolved(
         tmp_path, collection(op(body), supplement(entry("<Datatype>UINT_8</Datatype>", "Parameter", "a")))
     )
-    assert [problem.message for problem in told] == ["the default of `a` of `Scale` is 300, but UINT_8 holds 0 … 255"]
+    assert [problem.message for problem in output] == ["the default of `a` of `Scale` is 300, but UINT_8 holds 0 … 255"]
 
 
 def test_a_default_that_is_text_becomes_what_it_means(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_the_most_special_supplement_wins(archs: str, backend: str, expected: st
         for name, datatype in (("DSP_V68", "INT_8"), ("DSP_V66", "UINT_8"), ("HTP", "INT_16"), ("DSP", "FLOAT_32"))
         if name in (archs, "DSP", "HTP")
     )
-    found, told = resolved(tmp_path, collection(op(OPEN, backends=archs), supplements), backend)
+    found, output = resolved(tmp_path, collection(op(OPEN, backends=archs), supplements), backend)
     assert types(found.inputs[0]) == expected
-    assert not told
+    assert not output
 
 
 def test_supplements_add_up(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_supplements_add_up(tmp_path: Path) -> None:
         supplement(entry("<Shape><Layout>NHWC</Layout></Shape>"), "DSP_V68")
         + supplement(entry("<Datatype>UINT_8</Datatype>"), "DSP"),
     )
-    found, told = resolved(tmp_path, text, "htp")
+    found, output = resolved(tmp_path, text, "htp")
     assert (types(found.inputs[0]), found.inputs[0].layout) == ("UINT_8", "NHWC")
-    assert not told
+    assert not output
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_only_ops_of_the_backend(tmp_path: Path) -> None:
 
 def test_open_types_are_an_error_where_the_backend_is_named(tmp_path: Path) -> None:
     for forced in (False, True):
-        _, told = resolved(tmp_path, collection(op(OPEN)), forced=forced)
-        assert [(each.doubtful, "BACKEND_SPECIFIC" in each.message) for each in told] == [(False, True)]
+        _, output = resolved(tmp_path, collection(op(OPEN)), forced=forced)
+        assert [(each.doubtful, "BACKEND_SPECIFIC" in each.message) for each in output] == [(False, True)]
 
 
 def test_open_types_are_what_there_is_where_it_is_forced(tmp_path: Path) -> None:
-    found, told = resolved(tmp_path, collection(op(OPEN, backends="HTP")), forced=True)
+    found, output = resolved(tmp_path, collection(op(OPEN, backends="HTP")), forced=True)
     assert types(found.inputs[0]) == " ".join(backends.ALL["cpu"].delivers)
-    assert not told
+    assert not output
 
 
 def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
@@ -169,16 +169,16 @@ def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
 
 
 def test_types_that_are_never_delivered(tmp_path: Path) -> None:
-    found, told = resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y)))
-    assert [each.doubtful for each in told] == [False]
+    found, output = resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y)))
+    assert [each.doubtful for each in output] == [False]
     body = "".join(tensor("Input", name, "FLOAT_16 FLOAT_32") for name in "abcdefgh") + Y
-    found, told = resolved(tmp_path, collection(op(body)))
+    found, output = resolved(tmp_path, collection(op(body)))
     assert {types(each) for each in found.inputs} == {"FLOAT_32"}
-    assert [each.message for each in told] == [
+    assert [each.message for each in output] == [
         "`a`, `b`, `c`, `d`, `e`, `f` … of `Scale` may be FLOAT_16, which the CPU runtime never hands to an op"
     ]
-    found, told = resolved(tmp_path, collection(op(tensor("Input", "x", "UFIXED_POINT_32") + Y)))
-    assert (types(found.inputs[0]), [each.doubtful for each in told]) == ("UINT_32", [True])
+    found, output = resolved(tmp_path, collection(op(tensor("Input", "x", "UFIXED_POINT_32") + Y)))
+    assert (types(found.inputs[0]), [each.doubtful for each in output]) == ("UINT_32", [True])
     assert not resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y, backends="HTP")), "htp")[1]
 
 
@@ -193,9 +193,9 @@ def test_a_type_that_udo_ignores_beside_one_that_is_delivered_is_left_out(tmp_pa
 
 
 def test_scalars_and_strings_may_be_of_any_type(tmp_path: Path) -> None:
-    found, told = resolved(tmp_path, collection(op(X + Y + param("a", "INT_64") + param("b", "STRING", rank="1D"))))
+    found, output = resolved(tmp_path, collection(op(X + Y + param("a", "INT_64") + param("b", "STRING", rank="1D"))))
     assert [types(each) for each in found.params] == ["INT_64", "STRING"]
-    assert not told
+    assert not output
 
 
 def test_all_valid(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_all_valid(tmp_path: Path) -> None:
 def test_repeated(tag: str, backend: str, fine: bool, tmp_path: Path) -> None:
     other = Y if tag == "Input" else X
     body = other + tensor(tag, "many", more="<Repeated>true</Repeated>")
-    _, told = resolved(tmp_path, collection(op(body)), backend, forced=True)
-    assert [each.doubtful for each in told] == ([] if fine else [False])
+    _, output = resolved(tmp_path, collection(op(body)), backend, forced=True)
+    assert [each.doubtful for each in output] == ([] if fine else [False])
 
 
 def test_unresolved_is_a_doubt(tmp_path: Path) -> None:

@@ -82,15 +82,15 @@ def differences(old: OpPackage, new: OpPackage) -> Iterator[tuple[str, ...]]:
     if (old.domain, old.version, old.use_qhpi) != (new.domain, new.version, new.use_qhpi):
         yield (old.name,)
     assert [each.name for each in old.ops] == [each.name for each in new.ops]
-    for ours, theirs in zip(old.ops, new.ops, strict=True):
-        if any(getattr(ours, name) != getattr(theirs, name) for name in scalars(Op)):
-            yield (ours.name,)
-        if [each.name for each in ours.tensors] != [each.name for each in theirs.tensors]:
-            yield (ours.name,)
+    for own, theirs in zip(old.ops, new.ops, strict=True):
+        if any(getattr(own, name) != getattr(theirs, name) for name in scalars(Op)):
+            yield (own.name,)
+        if [each.name for each in own.tensors] != [each.name for each in theirs.tensors]:
+            yield (own.name,)
         same = {each.name: each for each in theirs.tensors}
-        for tensor in ours.tensors:
+        for tensor in own.tensors:
             if tensor != same[tensor.name]:
-                yield (tensor.name, ours.name)
+                yield (tensor.name, own.name)
     for supplement in old.supplements:
         for entry in supplement.ops:
             for each in entry.tensors:

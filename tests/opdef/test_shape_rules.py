@@ -110,7 +110,7 @@ def test_repeated_tensors_and_the_config_where_a_rule_says_nothing(package: OpPa
         ("return {'y': op.bias.shape}", "rules.py:2: AttributeError: 'NoneType' object has no attribute 'shape'", ""),
         ("return [1, 2]", "rules.py:1: Pool returned [1, 2]", "return {'y': …}"),
         ("return {'z': [1]}", "rules.py:1: Pool op `Pool` has no output `z`: it has y", "name an output"),
-        ("return {'y': [1, 2]}", "rules.py:1: Pool returned a shape of rank 2 for `y`: [1, 2]", "the config says 4D"),
+        ("return {'y': [1, 2]}", "rules.py:1: Pool returned a shape of rank 2 for `y`: [1, 2]", "the config gives 4D"),
         ("return {'y': [1, 2, 3, 0.5]}", "rules.py:1: Pool returned [1, 2, 3, 0.5] for `y`", "whole numbers"),
         ("return {'y': [1, 0, 3, 4]}", "Pool returned the shape [1, 0, 3, 4] for `y`", "an extent is at least 1"),
         ("return {'y': [1] * 9}", "returned the shape [1, 1, 1, 1, 1, 1, 1, 1, 1] for `y`", "at most 8"),

@@ -94,9 +94,9 @@ def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, mon
 
 def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
     data = bytearray(b"not a context binary, but long enough to be looked at" * 4)
-    with BackendHandle(interface) as backend, pytest.raises(QnnError) as told:
+    with BackendHandle(interface) as backend, pytest.raises(QnnError) as output:
         backend.restore(data)
-    assert told.value.function == "contextCreateFromBinary"
+    assert output.value.function == "contextCreateFromBinary"
     data.clear()  # a BufferError where something still points at it
 
 

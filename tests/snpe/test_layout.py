@@ -123,8 +123,8 @@ def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: P
     file = config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH="../there"))
     assert udogen("generate", file, "--strict", cwd=here).returncode == 2
     assert not (tmp_path / "there").exists()
-    told = json.loads(udogen("generate", file, "--json", cwd=here).stdout)
-    [warning] = [each for each in told["warnings"] if leads in each["message"]]
+    output = json.loads(udogen("generate", file, "--json", cwd=here).stdout)
+    [warning] = [each for each in output["warnings"] if leads in each["message"]]
     assert str(tmp_path / "there") in warning["message"] and "-o" in warning["hint"]
     assert leads not in udogen("generate", file, "-o", tmp_path / "said", cwd=here).stderr
 
@@ -191,8 +191,8 @@ def test_a_path_of_the_config_is_the_default_of_the_variable(tmp_path: Path) -> 
 
 
 def test_the_answer_of_generate_names_every_library(tmp_path: Path) -> None:
-    answer = json.loads(udogen("generate", SOFTMAX, "-o", tmp_path, "--json").stdout)
-    [made] = answer["packages"]
+    result = json.loads(udogen("generate", SOFTMAX, "-o", tmp_path, "--json").stdout)
+    [made] = result["packages"]
     assert {part["backend"]: part["library"] for part in made["parts"]} == {
         "cpu": "libUdoSoftmaxUdoPackageImplCpu.so",
         "gpu": "libUdoSoftmaxUdoPackageImplGpu.so",

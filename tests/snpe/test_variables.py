@@ -106,16 +106,18 @@ def test_hexagon_tools_root_names_tools_that_are_not_in_the_sdk(sdks: tuple[Path
     shutil.copytree(new / "tools/HEXAGON_Tools/8.4.09", elsewhere)
     empty = tmp_path / "empty"
     (empty / "incs").mkdir(parents=True)
-    said = hexagon(folder, "dsp_v68", tmp_path / "log", HEXAGON_SDK_ROOT=str(empty), HEXAGON_TOOLS_ROOT=str(elsewhere))
-    assert "sdk4" in said
+    output = hexagon(
+        folder, "dsp_v68", tmp_path / "log", HEXAGON_SDK_ROOT=str(empty), HEXAGON_TOOLS_ROOT=str(elsewhere)
+    )
+    assert "sdk4" in output
     done = build(folder, "dsp_v68", HEXAGON_SDK_ROOT=str(empty), HEXAGON_TOOLS_ROOT=str(elsewhere))
     assert done.returncode == 0 and "hexagon-clang++ 8.4.11" in done.stderr, done.stderr
 
 
 def test_sdk_setup_env_reaches_the_tools(sdks: tuple[Path, Path, Path], tmp_path: Path) -> None:
     folder, old, _ = sdks
-    said = hexagon(folder, "dsp_v66", tmp_path / "log", HEXAGON_SDK_ROOT=str(old), SDK_SETUP_ENV="Mine")
-    assert "setup=Mine" in said
+    output = hexagon(folder, "dsp_v66", tmp_path / "log", HEXAGON_SDK_ROOT=str(old), SDK_SETUP_ENV="Mine")
+    assert "setup=Mine" in output
 
 
 def test_an_sdk_that_does_not_know_the_version_is_told_before_anything_is_compiled(

@@ -127,7 +127,7 @@ class Emulator:
 class Harness:
     """A program that plays the runtime of a backend under qemu-hexagon."""
 
-    arch: str  # the version of Hexagon, where nobody asks for one
+    arch: str  # the version of Hexagon unless another one is chosen
     sources: tuple[str, ...]
     ranks: tuple[int, ...]
     protocol: str  # of requests and results: `qhpi` or `udo`

@@ -51,7 +51,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class BackendFolder:
-    """In what the folders of the backends differ; `{package}` stands for the package's name."""
+    """In what the folders of the backends differ; `{package}` is replaced by the package's name."""
 
     backend: str
     library: str
@@ -62,7 +62,7 @@ class BackendFolder:
     shared: tuple[str, ...]  # files below templates/qnn/shared
     api: str = ""  # where a backend has several interfaces: which one
     room: str = ""  # where its templates are, where that is not the backend's name
-    # File -> template, for each op; `{op}` stands for its name.
+    # File -> template, for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = field(
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     )
@@ -137,17 +137,7 @@ def contents(
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
-        for path, template in folder.op_templates.items():
-            files.append(PlannedFile(path.format(op=op.name), template=f"{own}/{template}", data=data))
-        in_python, ready = finished.get(f"{op.name}.py"), finished.get(op.name)
-        kernel = f"src/ops/{op.name}.cpp"
-        if in_python is not None:
-            about = {**data, "source": f"{op.name}.py", "include": f"{op.name}.halide/kernel.inc"}
-            files.append(PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=about))
-            files.append(PlannedFile(f"src/ops/{op.name}.py", content=in_python, user_owned=True))
-        else:
-            skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
-            files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True))
+        files += _op_files(op.name, folder, own, finished, data)
     placed = [replace(file, path=place.own(file.path)) for file in files]
     placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
     placed = sorted((file for file in placed if file.path), key=lambda file: file.path)
@@ -162,6 +152,24 @@ def contents(
         sources=tuple(file.path for file in placed if _is_compiled(file.path)),
     )
     return Contents((part,), tuple(placed))
+
+
+def _op_files(
+    op: str, folder: BackendFolder, own: str, finished: Mapping[str, bytes], data: Mapping[str, Any]
+) -> list[PlannedFile]:
+    """The files of one op: what is generated for it, and its kernel, in Python, finished or as a skeleton."""
+    generated = [
+        PlannedFile(path.format(op=op), template=f"{own}/{template}", data=data)
+        for path, template in folder.op_templates.items()
+    ]
+    in_python, ready = finished.get(f"{op}.py"), finished.get(op)
+    kernel = f"src/ops/{op}.cpp"
+    if in_python is not None:
+        names = {**data, "source": f"{op}.py", "include": f"{op}.halide/kernel.inc"}
+        calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
+        return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
+    skeleton = f"{own}/{folder.kernel}" if ready is None else ""
+    return [*generated, PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True)]
 
 
 def _is_compiled(path: str) -> bool:

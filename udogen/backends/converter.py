@@ -89,13 +89,13 @@ def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
                 if found is None or output.repeated:
                     problems.warn(
                         output.location,
-                        f"the config does not say the {what} of output `{output.name}` of `{op.name}` for converters",
+                        f"the config does not give the {what} of output `{output.name}` of `{op.name}` for converters",
                         f"write {op.name}{function} in ConverterOpPackage.cpp: it returns an error until then",
                     )
 
 
 class _Step(NamedTuple):
-    """What is done about one output: a call, and what the config says that makes it right."""
+    """The code for one output: a call, and why the config makes it right."""
 
     comment: list[str]
     code: str
@@ -138,7 +138,7 @@ def _count(tensors: tuple[Tensor, ...]) -> str:
 
 def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> _Step:
     if call is None or output.repeated:
-        comment = "add code here, the config does not say it"
+        comment = "add code here, it does not follow from the config"
         statement = f"op.missing({index}, {cpp_string(output.name)});"
     else:
         comment, statement = call

@@ -57,7 +57,7 @@ def contents(
         qhpi,
         api="core",
         room="htp_core",
-        headers=(),  # the SDK's, and none of ours beside them
+        headers=(),  # the SDK's alone
         templates={"Makefile": "../htp/Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
         copies=(
             "include/hexagon/hexagon_protos.h",

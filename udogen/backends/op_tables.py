@@ -498,7 +498,7 @@ def _enum(param: Tensor, name: str) -> Enum:
 
 
 def comment(tensor: Tensor) -> list[str]:
-    """What a person wants to know of a tensor, as lines of a C++ comment."""
+    """A tensor described in lines of a C++ comment."""
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
     if tensor.converted:
@@ -507,14 +507,18 @@ def comment(tensor: Tensor) -> list[str]:
         facts.append(tensor.layout)
     if tensor.role != "param" and not tensor.mandatory and tensor.default is None:
         facts.append("optional: test it before use")
-    if tensor.default is not None:
-        facts.append(f"default {values.show(tensor.default)[:60]}")
+    facts += _default_comment(tensor)
+    text = "; ".join(passage.text for passage in tensor.description)
+    return cpp_comment(f"{', '.join(facts)}." + (f"  {text}" if text else ""))
+
+
+def _default_comment(tensor: Tensor) -> list[str]:
+    facts = [] if tensor.default is None else [f"default {values.show(tensor.default)[:60]}"]
     if tensor.only_default and (tensor.default is not None or tensor.default_text):
         facts.append("no other value is supported")
     if tensor.default_text:
         facts.append(f"default {tensor.default_text[:60]}, which is yours to apply")
-    text = "; ".join(passage.text for passage in tensor.description)
-    return cpp_comment(f"{', '.join(facts)}." + (f"  {text}" if text else ""))
+    return facts
 
 
 def _bool(value: bool) -> str:
@@ -522,5 +526,5 @@ def _bool(value: bool) -> str:
 
 
 def stored(datatype: DataType) -> str:
-    """The C++ type that stores one element as the config says."""
+    """The C++ type that stores one element of the config's type."""
     return datatype.c_type if datatype.c_type in ("float", "double") else f"std::{datatype.c_type or 'uint8_t'}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
+PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registers, after the package's name
 
 
 @dataclass(frozen=True)

@@ -185,27 +185,16 @@ def _regs(seen: _Seen, cores: Sequence[str]) -> list[_Reg]:
 
 
 def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _RegisteredOp:
-    infos = []
-    for core, ops in reg.cores.items():
-        own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
-        infos.append((f"SNPE_UDO_CORETYPE_{core}", _mask("DATATYPE", (*reg.calculates[core], *own))))
-    core_infos = Table("SnpeUdo_OpCoreInfo_t", f"{prefix}_core_infos", tuple(infos))
-    rows = {
-        "params": [_param(reg, index, names[each.role, each.name]) for index, each in enumerate(reg.op.params)],
-        "inputs": [
-            _tensor(reg, "input", index, names[each.role, each.name]) for index, each in enumerate(reg.op.inputs)
-        ],
-        "outputs": [
-            _tensor(reg, "output", index, names[each.role, each.name]) for index, each in enumerate(reg.op.outputs)
-        ],
-    }
-    below = [table for made in rows.values() for row in made for table in row.tables]
-    specs = {
-        role: Table(
-            "ParamSpec" if role == "params" else "TensorSpec", f"{prefix}_{role}", tuple(r.members for r in made)
-        )
-        for role, made in rows.items()
-    }
+    core_infos = _core_infos(reg, prefix)
+    specs, below = {}, []
+    for role, tensors, spec in (
+        ("params", reg.op.params, "ParamSpec"),
+        ("inputs", reg.op.inputs, "TensorSpec"),
+        ("outputs", reg.op.outputs, "TensorSpec"),
+    ):
+        rows = [_row(reg, each.role, index, names[each.role, each.name]) for index, each in enumerate(tensors)]
+        below += [table for row in rows for table in row.tables]
+        specs[role] = Table(spec, f"{prefix}_{role}", tuple(row.members for row in rows))
     return _RegisteredOp(
         literal=cpp_string(reg.op.name),
         cores=_mask("CORETYPE", reg.cores),
@@ -217,7 +206,18 @@ def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _Regist
     )
 
 
-def _tensor(reg: _Reg, role: str, index: int, name: str) -> _Row:
+def _core_infos(reg: _Reg, prefix: str) -> Table:
+    """The data types of each core: those it calculates in, and those of its tensors."""
+    infos = []
+    for core, ops in reg.cores.items():
+        own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
+        infos.append((f"SNPE_UDO_CORETYPE_{core}", _mask("DATATYPE", (*reg.calculates[core], *own))))
+    return Table("SnpeUdo_OpCoreInfo_t", f"{prefix}_core_infos", tuple(infos))
+
+
+def _row(reg: _Reg, role: str, index: int, name: str) -> _Row:
+    if role == "param":
+        return _param(reg, index, name)
     tensor = _tensors(reg.op, role)[index]
     types, ranks = _types(reg, role, index, name), _ranks(tensor, name)
     flags = (_bool(flag) for flag in (tensor.required, tensor.repeated, tensor.static))
@@ -226,7 +226,7 @@ def _tensor(reg: _Reg, role: str, index: int, name: str) -> _Row:
 
 
 def _param(reg: _Reg, index: int, name: str) -> _Row:
-    # The default that the first core has which has one: a supplement may say it for one core alone.
+    # The default of the first core that has one: a supplement may give it for one core only.
     seen = [op.params[index] for ops in reg.cores.values() for op in ops]
     param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
     types, ranks = _types(reg, "param", index, name), _ranks(param, name)
@@ -241,12 +241,6 @@ def _param(reg: _Reg, index: int, name: str) -> _Row:
         tables = _default(default, _words(param.datatypes)[0], name)
         data, dims = (table.name for table in tables)
     required = param.mandatory and default is None
-    only = [
-        core
-        for core, ops in reg.cores.items()
-        if default is not None
-        and any(op.params[index].only_default and op.params[index].default == default for op in ops)
-    ]
     members = (
         cpp_string(param.name),
         f"SNPE_UDO_PARAMTYPE_{kind}",
@@ -255,9 +249,18 @@ def _param(reg: _Reg, index: int, name: str) -> _Row:
         ranks[0].name if ranks else "{}",
         _bool(required),
         f"{{{bits}, {text}, {data}, {dims}}}",
-        _mask("CORETYPE", only),
+        _mask("CORETYPE", [] if default is None else _cores_of_only(reg, index, default)),
     )
     return _Row(members, (types, *ranks, *tables))
+
+
+def _cores_of_only(reg: _Reg, index: int, default: Value) -> list[str]:
+    """The cores that support no other value of a parameter than its default."""
+    return [
+        core
+        for core, ops in reg.cores.items()
+        if any(op.params[index].only_default and op.params[index].default == default for op in ops)
+    ]
 
 
 def _types(reg: _Reg, role: str, index: int, name: str) -> Table:

@@ -49,7 +49,7 @@ def _platform(name: str) -> tuple[str, ...]:
     return tuple(row.id for row in ALL.values() if row.id == f"{row.backend}_{name}")
 
 
-_DEVICE = "reg_device"  # the registration library of a device: of Android where the NDK is there, else of Linux
+_DEVICE = "reg_device"  # the registration library of a device: of Android where the NDK is installed, else of Linux
 _DSP = tuple(row.id for row in ALL.values() if row.arch)
 _UDO_DSP = (_DEVICE, *(row.id for row in UDO.values() if row.arch))
 _UDO_ANDROID = ("reg_android", "cpu_android", "gpu_android", *_UDO_DSP[1:])

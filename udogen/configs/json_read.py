@@ -95,7 +95,7 @@ def _explain(fault: Any) -> tuple[str, str]:
         close = nearest(missing, fault.instance, cutoff=0.7)
         return (
             f"`{missing}` is missing",
-            f"`{close}` is there; is `{missing}` meant?" if close else f'add "{missing}"',
+            f"`{close}` exists; is `{missing}` meant?" if close else f'add "{missing}"',
         )
     if fault.validator == "type":
         allowed = fault.validator_value if isinstance(fault.validator_value, list) else [fault.validator_value]

@@ -34,7 +34,7 @@ class Text:
         self._file = file
 
     def place(self, path: Path) -> Location:
-        """The line of a value; of its nearest container where the value is not there."""
+        """The line of a value, or of its nearest container where the value is missing."""
         while path and path not in self._lines:
             path = path[:-1]
         return Location(self._file, self._lines.get(path, 1))

@@ -104,17 +104,14 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
             )
         if written is not None:
             found["data_type"] = written.snpe or written.name
-    if tensor.default is not None or tensor.default_text:
-        found["default_value"] = tensor.default_text if tensor.default is None else _plain(tensor.default)
-    if tensor.static:
-        found["static"] = True
-    if tensor.repeated:
-        found["repeated"] = True
-    if tensor.layout:
-        found["tensor_layout"] = tensor.layout
-    if tensor.quantization_mode:
-        found["quantization_mode"] = tensor.quantization_mode
-    return found
+    optional = {
+        "default_value": tensor.default_text or None if tensor.default is None else _plain(tensor.default),
+        "static": tensor.static or None,
+        "repeated": tensor.repeated or None,
+        "tensor_layout": tensor.layout or None,
+        "quantization_mode": tensor.quantization_mode or None,
+    }
+    return found | {key: value for key, value in optional.items() if value is not None}
 
 
 def _plain(value: Value) -> Any:

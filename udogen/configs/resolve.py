@@ -54,7 +54,7 @@ def for_backend(
 def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
     row = backends.ALL[backend]
     refused: dict[str, list[Tensor]] = {}
-    unsaid: list[Tensor] = []
+    undefined: list[Tensor] = []
 
     def finish(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple(finish_one(tensor) for tensor in tensors)
@@ -64,11 +64,10 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         for extra in entries.get((tensor.role, tensor.name), ()):
             merged = _merge(merged, extra)
         if merged.backend_specific and not (forced and backend in _DELIVERED):
-            unsaid.append(merged)
+            undefined.append(merged)
             return merged
         if snpe and merged.role != "param":
-            activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
-            merged = replace(merged, datatypes=(*activations, *merged.datatypes))
+            merged = _with_activations(merged)
         if udo:
             merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
@@ -81,10 +80,10 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
 
     _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
-    if unsaid:
+    if undefined:
         problems.error(
-            unsaid[0].location,
-            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
+            undefined[0].location,
+            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
             f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
@@ -107,11 +106,11 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
             )
         if row.can_omit or (tensor.mandatory and tensor.default is None):
             continue
-        ours = "; `udogen run op` gives its default" if tensor.default is not None else ""
+        hint = "; `udogen run op` gives its default" if tensor.default is not None else ""
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-            f"there a client must always give it{ours}",
+            f"there a client must always give it{hint}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
@@ -144,9 +143,15 @@ def _settle_default(tensor: Tensor) -> Tensor:
     return tensor if default is None else replace(tensor, default=values.fit(default, tensor.datatypes))
 
 
-def _merge_constraints(ours: tuple[Constraint, ...], theirs: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    by_id = {constraint.id: constraint for constraint in (*ours, *theirs)}
+def _merge_constraints(own: tuple[Constraint, ...], other: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    by_id = {constraint.id: constraint for constraint in (*own, *other)}
     return tuple(by_id[number] for number in sorted(by_id))
+
+
+def _with_activations(tensor: Tensor) -> Tensor:
+    """The tensor with the fixed-point types that unsigned ones mean for SNPE, in front."""
+    activations = tuple(_SNPE_ACTIVATIONS[row] for row in tensor.datatypes if row in _SNPE_ACTIVATIONS)
+    return replace(tensor, datatypes=(*activations, *tensor.datatypes))
 
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
@@ -163,21 +168,15 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
-    cpu = backend.upper()
+    what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never hands to an op"
     alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
     if not kept and alike:
-        problems.warn(
-            tensor.location,
-            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
-            f"taken as {_list(alike)}, which is stored alike; declare it so in the graph",
-        )
+        hint = f"taken as {_list(alike)}, which is stored alike; declare it so in the graph"
+        problems.warn(tensor.location, what, hint)
         return replace(tensor, datatypes=alike)
     if not kept:
-        problems.error(
-            tensor.location,
-            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
-            f"it delivers {_list(delivered)}; add one of them, for {cpu} alone in a supplement",
-        )
+        hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} alone in a supplement"
+        problems.error(tensor.location, what, hint)
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)

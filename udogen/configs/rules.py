@@ -119,7 +119,7 @@ def _repeated_once(op: Op, problems: Problems) -> None:
             problems.error(
                 surplus.location,
                 f"`{op.name}` has more than one repeated {_role(surplus)}",
-                "nobody could tell where one ends and the next begins; keep one",
+                "where one ends and the next begins would be unknown; keep one",
             )
 
 
@@ -156,12 +156,12 @@ def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
     if tensor.default is None or not tensor.datatypes:
         return
     loose = tensor.rank if tensor.is_scalar else Rank()
-    for rank, tell in ((loose, problems.error), (tensor.rank, problems.warn)):
+    for rank, report in ((loose, problems.error), (tensor.rank, problems.warn)):
         faults = [
             values.fault_of_default(tensor.default, datatype, rank, enum=tensor.enum) for datatype in tensor.datatypes
         ]
         if all(faults):
-            tell(
+            report(
                 tensor.location,
                 f"the default of `{tensor.name}` of `{op.name}` {faults[0]}",
                 f"change the default, `{_short(values.show(tensor.default))}`, or what it is declared as",
@@ -208,7 +208,7 @@ def _constraint_ids(op: Op, problems: Problems) -> None:
                 problems.warn(
                     constraint.location,
                     f"`{tensor.name}` of `{op.name}` has two constraints with the id {constraint.id}",
-                    "a supplement could not tell them apart; number them",
+                    "a supplement could not distinguish them; number them",
                 )
 
 

@@ -86,6 +86,17 @@ def _may_stand(schema_file: Path, path: list[str]) -> list[str]:
     return list(dict.fromkeys(each.get("name") or "" for each in inside))
 
 
+def _explain_element(element: str, path: str, schema_file: Path) -> tuple[str, str]:
+    """Of an element where it is not allowed."""
+    steps = [step.split("[")[0] for step in path.strip("/").split("/")]
+    allowed = _may_stand(schema_file, steps[:-1])
+    close = nearest(element, allowed)
+    hint = "remove it"
+    if allowed:
+        hint = f"did you mean <{close}>?" if close else "allowed here: " + ", ".join(allowed)
+    return f"<{element}> is not allowed in <{steps[-2] if len(steps) > 1 else '?'}>", hint
+
+
 def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     """Message and hint of one fault; an empty message where another one reports the same."""
     kind, text = entry.type_name, entry.message
@@ -96,13 +107,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
         hint = _ROOT_HINTS.get(element, "an XML config begins with <OpDefCollection>")
         return f"the root element is <{element}>, not <OpDefCollection>", hint
     if kind == "SCHEMAV_ELEMENT_CONTENT":
-        path = [step.split("[")[0] for step in (entry.path or "").strip("/").split("/")]
-        allowed = _may_stand(schema_file, path[:-1])
-        close = nearest(element, allowed)
-        hint = "remove it"
-        if allowed:
-            hint = f"did you mean <{close}>?" if close else "allowed here: " + ", ".join(allowed)
-        return f"<{element}> is not allowed in <{path[-2] if len(path) > 1 else '?'}>", hint
+        return _explain_element(element, entry.path or "", schema_file)
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4" and attribute in ("PackageName", "Backend"):
@@ -110,14 +115,12 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
-        return f"text stands in <{element}>, where only elements are allowed", "remove it, or put it into an element"
+        return f"there is text in <{element}>, where only elements are allowed", "remove it, or put it into an element"
     if kind in ("SCHEMAV_CVC_PATTERN_VALID", "SCHEMAV_CVC_ENUMERATION_VALID"):
         return _explain_value(element, attribute if "attribute" in text else "", value)
     if kind in ("SCHEMAV_CVC_DATATYPE_VALID_1_2_1", "SCHEMAV_CVC_DATATYPE_VALID_1_2_3"):
         value = _first(r"'([^']*)' is not a valid value", text)
-        if element == "Datatype":
-            return _explain_value(element, "", value)
-        return "", ""
+        return _explain_value(element, "", value) if element == "Datatype" else ("", "")
     return text, "see schemas/OpDef.xsd"
 
 

@@ -211,8 +211,8 @@ class _XmlReader:
         ranks = self._children(shapes[0], "Rank", at_most=1)
         layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
         if len(layouts) > 1:
-            told = f"`{name}` has more than one layout: {', '.join(layouts)}"
-            self._problems.warn(self._place(shapes[0]), told, f"{layouts[0]} is taken")
+            message = f"`{name}` has more than one layout: {', '.join(layouts)}"
+            self._problems.warn(self._place(shapes[0]), message, f"{layouts[0]} is taken")
         text = " ".join(_text(each) for each in shapes[0].findall("Text"))
         return self._rank(ranks[0] if ranks else shapes[0], name, written=bool(ranks)), layouts, text
 
@@ -252,13 +252,16 @@ class _XmlReader:
             raw = (each.get("id") or "").strip()
             if not text and not code and not raw:
                 continue  # the empty element of the documentation's own example
-            number = int(raw) if raw.lstrip("+-").isdecimal() and raw.isascii() and len(raw) < 10 else len(found)
-            if raw and str(number) != raw.lstrip("+"):
-                self._problems.warn(
-                    self._place(each), f"the id of a constraint is a whole number, not `{raw}`", f"taken as {number}"
-                )
+            number = self._constraint_id(raw, len(found), each)
             found.append(Constraint(number, (each.get("Type") or "").strip(), text, code, self._place(each)))
         return tuple(found)
+
+    def _constraint_id(self, raw: str, position: int, node: Node) -> int:
+        number = int(raw) if raw.lstrip("+-").isdecimal() and raw.isascii() and len(raw) < 10 else position
+        if raw and str(number) != raw.lstrip("+"):
+            message = f"the id of a constraint is a whole number, not `{raw}`"
+            self._problems.warn(self._place(node), message, f"taken as {number}")
+        return number
 
     def _quant(self, node: Node) -> tuple[QuantParam, ...]:
         return tuple(

@@ -158,24 +158,36 @@ def _order(rows: list[list[_Slot]]) -> None:
                 slot.order = float(place)
 
 
+def _center(row: Sequence[_Slot]) -> None:
+    """Places the boxes of a row beside each other, around 0."""
+    at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
+    for slot in row:
+        slot.x = at + slot.width / 2
+        at += slot.width + GAP_X
+
+
+def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
+    """Moves the boxes of a row towards their neighbours above or below; returns the longest way."""
+    moved = 0.0
+    near = [[*(slot.above if above else ()), *(slot.below if below else ())] for slot in row]
+    wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
+    for slot, x in zip(row, _apart(row, wanted), strict=True):
+        moved = max(moved, abs(slot.x - x))
+        slot.x = x
+    return moved
+
+
 def _place(rows: list[list[_Slot]]) -> None:
     """Moves boxes near their neighbours, without overlap."""
     for row in rows:
-        at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
-        for slot in row:
-            slot.x = at + slot.width / 2
-            at += slot.width + GAP_X
+        _center(row)
     # Down below what is above, up above what is below: a chain is straight at once.  Then amid both.
     for sweep in range(_SETTLING):
         both = sweep >= _SETTLING - 3
         moved = 0.0
-        for row in rows if sweep % 2 == 0 else reversed(rows):
-            sides = [(slot.above if sweep % 2 == 0 else slot.below) for slot in row]
-            near = [[*slot.above, *slot.below] if both else side for slot, side in zip(row, sides, strict=True)]
-            wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
-            for slot, x in zip(row, _apart(row, wanted), strict=True):
-                moved = max(moved, abs(slot.x - x))
-                slot.x = x
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            moved = max(moved, _pull(row, above=down or both, below=not down or both))
         if both and moved < _STILL:
             break
     left = min(slot.x - slot.width / 2 for row in rows for slot in row)
@@ -195,8 +207,8 @@ def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
     blocks: list[tuple[float, int]] = []  # the mean of neighbours that touch, and how many they are
-    for want, offset in zip(wanted, offsets, strict=True):
-        mean, count = want - offset, 1
+    for position, offset in zip(wanted, offsets, strict=True):
+        mean, count = position - offset, 1
         while blocks and blocks[-1][0] > mean:
             before, many = blocks.pop()
             mean, count = (mean * count + before * many) / (count + many), count + many

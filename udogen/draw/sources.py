@@ -142,13 +142,13 @@ def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
         _Painter(model, frozenset(loaded.ops), around).sections(model.graph, (), model.graph.name or "graph")
     )
     nodes = [node for node, _ in walk(model.graph)]
-    ours = [node for node in nodes if node.op in loaded.ops]
+    custom = [node for node in nodes if node.op in loaded.ops]
     names = ", ".join(map(str, loaded.ops)) or "none"
-    description = f"{len(nodes)} nodes, {len(ours)} of custom ops: {names}."
+    description = f"{len(nodes)} nodes, {len(custom)} of custom ops: {names}."
     facts = {
         "kind": "onnx",
         "nodes": len(nodes),
-        "custom": [{"op": str(op), "uses": sum(node.op == op for node in ours)} for op in loaded.ops],
+        "custom": [{"op": str(op), "uses": sum(node.op == op for node in custom)} for op in loaded.ops],
     }
     return Diagram(model.file, description, sections, facts)
 

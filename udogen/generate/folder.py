@@ -22,7 +22,7 @@ _WAITING = ".udogen-tmp"  # a file until it is whole; one for each folder, since
 
 
 class PackageFolder:
-    """A package folder, or the empty folder that stands for one that does not exist; see `opened`."""
+    """A package folder, or an empty folder in place of one that does not exist; see `opened`."""
 
     def __init__(self, path: Path, log: Say) -> None:
         self.path = path
@@ -131,7 +131,7 @@ class PackageFolder:
                 raise
 
     def move(self, path: str, to: str) -> None:
-        """Rename a file, over one that is there."""
+        """Rename a file, replacing an existing one."""
         with self._parent(path) as (parent, name), self._parent(to, make=True) as (parent_to, name_to):
             os.replace(name, name_to, src_dir_fd=parent, dst_dir_fd=parent_to)
 

@@ -35,7 +35,7 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
 
 
 def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", log: Say = no_say) -> list[Path]:
-    """Write what is not there yet; nothing of a person's is touched.  Returns what was written."""
+    """Write the files that do not exist yet and touch no other.  Returns what was written."""
     from udogen.generate.render import render_file
 
     refuse_links(folder)
@@ -102,7 +102,7 @@ def _identifier(name: str, otherwise: str) -> str:
 
 
 def _param(param: Tensor) -> str:
-    """`axis = ["default", 0]`: what the config says, or something that fits its type."""
+    """`axis = ["default", 0]`: the config's default, or a value that fits its type."""
     key = param.name if re.fullmatch(r"[A-Za-z0-9_-]+", param.name) else json.dumps(param.name)
     if param.default is not None:
         return f'{key} = "default"'

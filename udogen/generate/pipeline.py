@@ -29,7 +29,7 @@ HTP_APIS = htp.BACKEND.interfaces
 class GenerateOptions(NamedTuple):
     """What a user asks of `udogen generate`; empty fields are for udogen to choose."""
 
-    out: Path | None = None  # where the package folders go; None: where the config says, or here
+    out: Path | None = None  # where the package folders go; None: where the config puts them, or here
     backends: tuple[str, ...] = ()
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
@@ -213,7 +213,7 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
 def _holds(folder: Path, plan: Plan) -> bool:
     try:
         manifest = read_manifest(folder) if folder.is_dir() else None
-    except OSError:  # a path that cannot be: comparing says why
+    except OSError:  # an impossible path: the comparison reports why
         return False
     return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
 
@@ -226,7 +226,7 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
     if details:
         raise Conflict(
             f"{len(details)} file{'s' if len(details) > 1 else ''} changed on both sides",
-            hint="take what you want from the .udogen-new file, then remove it",
+            hint="take over what you need from the .udogen-new file, then remove it",
             details=details,
         )
 
@@ -249,7 +249,7 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
             problems.warn(
                 package.location,
                 f"no op of `{package.name}` names the backend {backend.upper()}",
-                f"all of them are generated for it, because --backend {backend} says so",
+                f"all of them are generated for it, because of --backend {backend}",
             )
         by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=options.layout)
     return by_backend
@@ -260,8 +260,8 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
     if package.use_qhpi and api != "qhpi":
         problems.warn(
             package.location,
-            f'`{package.name}` says UseQHPI="true", and is generated for the C++ interface of HTP all the same',
-            f"because --htp-api {api} says so",
+            f'`{package.name}` has UseQHPI="true", but is generated for the C++ interface of HTP',
+            f"because of --htp-api {api}",
         )
 
 
@@ -292,12 +292,12 @@ def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
         problems.warn(
             package.location,
             f"UDO_PACKAGE_PATH of `{package.name}` leads outside the current folder: to {folder}",
-            "-o says where the package goes instead",
+            "-o chooses another folder",
         )
 
 
 def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
-    """The config files as they are copied into config/; files of one name are told apart by a number."""
+    """The config files as they are copied into config/; files of the same name get a number."""
     found: dict[str, bytes] = {}
     for source in package.sources:
         path = Path(source)

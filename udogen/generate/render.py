@@ -61,7 +61,7 @@ def _lookup() -> TemplateLookup:
 
 
 def _kept_as(folder: str, filename: str, _uri: str) -> str:
-    """The compiled template: by name and content, for times tell nothing (those in a wheel are all the same)."""
+    """The compiled template: by name and content, because times are no help (those in a wheel are all the same)."""
     with open(filename, "rb") as stream:
         key = zlib.crc32(stream.read())
     return os.path.join(folder, f"{os.path.basename(filename)}-{key:08x}.py")

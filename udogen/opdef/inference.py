@@ -78,16 +78,16 @@ def _same(pattern: re.Pattern[str], text: str, op: Op) -> int | None:
 
 
 def _input(name: str, op: Op) -> int | None:
-    said = name.strip().strip("'\"`")
-    plain = re.sub(r"^input (?!\[)|(?<=\S) input$", "", said).strip("'\"`")
+    text = name.strip().strip("'\"`")
+    plain = re.sub(r"^input (?!\[)|(?<=\S) input$", "", text).strip("'\"`")
     for index, each in enumerate(op.inputs):
-        if each.name in (said, plain):
+        if each.name in (text, plain):
             return index
-    numbered = re.fullmatch(r"(?:in|inputs?) ?[\[(]? ?(\d+) ?[\])]?", said, re.IGNORECASE)
+    numbered = re.fullmatch(r"(?:in|inputs?) ?[\[(]? ?(\d+) ?[\])]?", text, re.IGNORECASE)
     if numbered and int(numbered[1]) < len(op.inputs):
         return int(numbered[1])
     dynamic = [index for index, each in enumerate(op.inputs) if not each.static]
-    if said.lower() in ("input", "input tensor", "inputs") and len(dynamic) == 1:
+    if text.lower() in ("input", "input tensor", "inputs") and len(dynamic) == 1:
         return dynamic[0]
     return None
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from udogen.errors import UdogenError, open_plain
 
-_SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
+_SHOWN = 160  # a longer line is cut: a 10,000-character name is of no use
 _MOST_SHOWN = 40
 _MOST_TOLD = 1000  # who makes more mistakes than this has given us the wrong file
 

@@ -165,7 +165,7 @@ class ShapeRules:
             self._fail(
                 name,
                 f"returned a shape of rank {len(shape)} for `{tensor.name}`: {list(shape)}",
-                f"{tensor.location}: the config says {tensor.rank}",
+                f"{tensor.location}: the config gives {tensor.rank}",
             )
         return shape
 

@@ -27,7 +27,7 @@ class Headers(NamedTuple):
     after: str = ""
 
 
-# va_list is passed by reference on x86_64 and aarch64, so a pointer stands for it.  The by-value type is for
+# va_list is passed by reference on x86_64 and aarch64, so it is declared as a pointer.  The by-value type is for
 # calls that take a Qnn_OpConfig_t: libffi cannot pass a struct with a union in it, but one of the same size
 # travels in the same place.
 QNN = Headers(

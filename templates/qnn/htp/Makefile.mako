@@ -30,7 +30,7 @@ include makefiles/htp_core.mk
 
 % endif
 # Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
-# taken where it is there; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
+# taken where it exists; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
 % for arch in architectures:
 HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
 HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})

@@ -32,7 +32,7 @@ void fillGraph(QnnInterface_ImplementationV2_t& table);
 void fillMem(QnnInterface_ImplementationV2_t& table);
 void fillProfile(QnnInterface_ImplementationV2_t& table);
 void fillSignal(QnnInterface_ImplementationV2_t& table);
-/// What no engine has: each answers the code that is documented for it.
+/// What no engine has: each returns the code that is documented for it.
 void fillUnsupported(QnnInterface_ImplementationV2_t& table);
 
 }  // namespace emulator

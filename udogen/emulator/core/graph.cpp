@@ -217,16 +217,16 @@ Qnn_ErrorHandle_t Graph::enqueue(const Qnn_Tensor_t* givenInputs, std::uint32_t 
   if (code != QNN_SUCCESS) return code;
   // The graph lives until its context is freed, and the context waits for its queue first.
   const bool taken = context->queue.push([this, bound, profile, signal, done] {
-    Qnn_ErrorHandle_t answer = QNN_GRAPH_ERROR_GENERAL;
+    Qnn_ErrorHandle_t status = QNN_GRAPH_ERROR_GENERAL;
     {
       const Listening listening(signal.get());
       try {
-        answer = run(*bound, profile.get());
+        status = run(*bound, profile.get());
       } catch (const std::exception&) {  // no memory: the client hears an error
       }
     }
     bound->clear();
-    done(answer);
+    done(status);
   });
   return taken ? QNN_SUCCESS : QNN_GRAPH_ERROR_INVALID_CONTEXT;
 }

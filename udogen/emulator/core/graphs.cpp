@@ -121,9 +121,9 @@ Qnn_ErrorHandle_t graphExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t
       if (!signal->acquire()) return QNN_GRAPH_ERROR_SIGNAL_IN_USE;
     }
     const Qnn_ErrorHandle_t code = graph->enqueue(
-        inputs, numInputs, outputs, numOutputs, measures, signal, [signal, notify, notifyParam](Qnn_ErrorHandle_t answer) {
+        inputs, numInputs, outputs, numOutputs, measures, signal, [signal, notify, notifyParam](Qnn_ErrorHandle_t status) {
           if (signal != nullptr) signal->release();
-          if (notify != nullptr) notify(notifyParam, {answer});
+          if (notify != nullptr) notify(notifyParam, {status});
         });
     if (code != QNN_SUCCESS && signal != nullptr) signal->release();
     return code;

@@ -17,7 +17,7 @@ using TensorMap = std::map<std::uint32_t, std::unique_ptr<Tensor>>;
 
 class Node {
  public:
-  /// A copy that refers to the tensors of its graph by their ids; 6004 where it names one that is not there.
+  /// A copy that refers to the tensors of its graph by their ids; 6004 where it names one that does not exist.
   static Qnn_ErrorHandle_t copy(const Qnn_OpConfigV1_t& from, const TensorMap& tensors, const Logger& logger,
                                 std::unique_ptr<Node>& made);
 

@@ -46,7 +46,7 @@ class Listening {
   Listening& operator=(const Listening&) = delete;
 };
 
-/// What an engine asks between two nodes: not 0 where the call shall end, with the code that it then answers.
+/// What an engine asks between two nodes: not 0 where the call shall end, and then the code that it returns.
 Qnn_ErrorHandle_t stopped();
 
 }  // namespace emulator

@@ -1,4 +1,4 @@
-// The one symbol of the library, capabilities, error texts, and what is not there.
+// The one symbol of the library, capabilities, error texts, and unsupported calls.
 #include <cstddef>
 #include <map>
 
@@ -9,13 +9,13 @@ namespace {
 
 // Each call that no engine has, with the code that the public headers document for "not supported".
 template <Qnn_ErrorHandle_t Code, class... Args>
-Qnn_ErrorHandle_t answer(Args...) {
+Qnn_ErrorHandle_t fail(Args...) {
   return Code;
 }
 
 template <Qnn_ErrorHandle_t Code, class... Args>
 void unsupported(Qnn_ErrorHandle_t (*&entry)(Args...)) {
-  if (entry == nullptr) entry = answer<Code, Args...>;
+  if (entry == nullptr) entry = fail<Code, Args...>;
 }
 
 Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {

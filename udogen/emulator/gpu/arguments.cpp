@@ -27,7 +27,7 @@ std::string faultOf(const ClDevice& device, cl_kernel kernel, cl_uint at, const 
   cl_kernel_arg_address_qualifier where = CL_KERNEL_ARG_ADDRESS_PRIVATE;
   const cl_int code = device.cl.clGetKernelArgInfo(kernel, at, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where,
                                                    nullptr);
-  if (code != CL_SUCCESS || type.empty()) return "";  // the platform does not tell
+  if (code != CL_SUCCESS || type.empty()) return "";  // the platform does not report it
   const bool imageWanted = type.rfind("image", 0) == 0;
   const std::string head = "argument " + std::to_string(at) + " `" + name + "` is " + type + " in OpenCL; the op passes ";
   switch (arg.type) {

@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   memset(&interface, 0, sizeof interface);
   if (UDOGEN_PROVIDER(&interface) != QNN_SUCCESS) fail("the interface provider of the package gives no interface");
   give_log(&interface);
-  if (qhpi_init() == NULL) fail("qhpi_init answers no name of a package");
+  if (qhpi_init() == NULL) fail("qhpi_init returns no name of a package");
   const QHPI_OpInfo_v1* op = find_op(request.op);
 
   wire_text_record(RECORD_PHASE, "choose a kernel");

@@ -128,10 +128,10 @@ static uint32_t accepts(const QHPI_Kernel_v1* kernel, Request* request) {
   }
   const QHPI_Op op = {request->op,          request->num_inputs, producers,
                       request->num_outputs, request->outputs,    0};
-  const uint32_t answer = kernel->predicate(&op, request->num_inputs, inputs);
+  const uint32_t fits = kernel->predicate(&op, request->num_inputs, inputs);
   free(inputs);
   free(producers);
-  return answer;
+  return fits;
 }
 
 const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {

@@ -1,4 +1,4 @@
-/* What kernels and predicates may ask; answers as libQnnHtp 2.47 gives them for flat tensors (tried). */
+/* What kernels and predicates may ask; results as of libQnnHtp 2.47 for flat tensors (measured). */
 #include <string.h>
 
 #include "harness.h"

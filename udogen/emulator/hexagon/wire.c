@@ -1,4 +1,4 @@
-/* Reads the request, with every size checked, and writes the records of the answer. */
+/* Reads the request, with every size checked, and writes the records of the result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "wire.h"
 
-static int answer = -1;
+static int result = -1;
 static unsigned char* content;
 static size_t length;
 static size_t at;
@@ -17,7 +17,7 @@ static size_t at;
 static void write_all(const void* bytes, size_t size) {
   const char* next = bytes;
   while (size > 0) {
-    const ssize_t done = write(answer, next, size);
+    const ssize_t done = write(result, next, size);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) _exit(3);
     next += done;
@@ -60,8 +60,8 @@ void fail(const char* format, ...) {
 }
 
 void wire_open(const char* request, const char* to) {
-  answer = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (answer < 0) _exit(3);
+  result = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (result < 0) _exit(3);
   const int file = open(request, O_RDONLY | O_CLOEXEC);
   struct stat facts;
   if (file < 0 || fstat(file, &facts) != 0) fail("the request cannot be read: %s", strerror(errno));

@@ -31,7 +31,7 @@ enum {
 };
 
 /* wire.c: every size is checked; what is wrong ends the program */
-void wire_open(const char* request, const char* answer);
+void wire_open(const char* request, const char* result);
 const void* wire_take(size_t size); /* filled up to a multiple of 4 */
 uint32_t wire_number(void);
 char* wire_text(void);

@@ -148,7 +148,7 @@ Qnn_ErrorHandle_t Preparation::add(const Node& node, std::map<std::uint32_t, QHP
   if (!isBuiltIn && info == nullptr) {
     logger.error("node `%s`: could not create op: %s: package %s has registered no op of this name", config.name,
                  name.c_str(), config.packageName);
-    return QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002, as libQnnHtp answers to all that it cannot prepare
+    return QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002, as libQnnHtp returns for all that it cannot prepare
   }
   QHPI_Op* const op = make(isBuiltIn ? OpKind::builtIn : OpKind::op, name);
   op->node = config.name;

@@ -126,11 +126,11 @@ Qnn_ErrorHandle_t tensorCreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t
     const char* const name = given.name == nullptr ? "" : given.name;
     if (!hasTensorsOf(given.dataType)) {
       logger.error("tensor `%s`: tensor datatype 0x%04x not supported", name, static_cast<unsigned>(given.dataType));
-      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp answers
+      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp returns
     }
     if (given.rank < 1 || given.rank > 6) {
       logger.error("tensor `%s` has rank %u; HTP has flat tensors of ranks 1 to 6", name, given.rank);
-      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp answers
+      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp returns
     }
   }
   return core.tensorCreateGraphTensor(handle, tensor);

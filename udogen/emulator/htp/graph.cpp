@@ -165,7 +165,7 @@ void HtpGraph::addKernel(KernelChoice chosen, std::uint32_t threads) {
         &handle, step->prepared, static_cast<std::uint32_t>(step->outputs.size()), step->outputs.data(),
         static_cast<std::uint32_t>(step->inputs.size()), step->inputs.data());
     if (code != QHPI_Success) {
-      logger_.warn("%s: its preparation answered %u, which HTP does not heed", step->title.c_str(), code);
+      logger_.warn("%s: its preparation returned %u, which HTP ignores", step->title.c_str(), code);
     }
     for (const auto& [tensor, data] : hidden) tensor->data = data;
   }
@@ -290,16 +290,16 @@ Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
     const unsigned char* const data = step.inputData[i];
     if (data != nullptr) step.given[i].assign(data, data + bytesOf(step.inputs[i]->definition));
   }
-  std::vector<std::uint32_t> answers(step.slices, QHPI_Success);
+  std::vector<std::uint32_t> statuses(step.slices, QHPI_Success);
   std::vector<std::thread> others;
   for (std::uint32_t slice = 1; slice < step.slices; ++slice) {
-    others.emplace_back([this, &step, &answers, slice] { answers[slice] = call(step, slice); });
+    others.emplace_back([this, &step, &statuses, slice] { statuses[slice] = call(step, slice); });
   }
-  answers[0] = call(step, 0);
+  statuses[0] = call(step, 0);
   for (std::thread& each : others) each.join();
-  for (const std::uint32_t answer : answers) {
-    if (answer == QHPI_Success) continue;
-    logger_.error("%s answered %u", step.title.c_str(), answer);
+  for (const std::uint32_t status : statuses) {
+    if (status == QHPI_Success) continue;
+    logger_.error("%s returned %u", step.title.c_str(), status);
     return QNN_GRAPH_ERROR_GENERAL;
   }
   if (!areTensorsWhole(step)) return QNN_GRAPH_ERROR_GENERAL;

@@ -5,7 +5,7 @@
 namespace emulator {
 namespace {
 
-constexpr Qnn_ErrorHandle_t refused = QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002: libQnnHtp's answer to all of this
+constexpr Qnn_ErrorHandle_t refused = QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002: what libQnnHtp returns for all of this
 
 std::string titleOf(const QHPI_Op& op) { return "node `" + op.node + "` (" + op.name + ")"; }
 

@@ -1,4 +1,4 @@
-// The calls that HTP answers itself, by group; they replace those of the core, which they call.
+// The calls that HTP implements itself, by group; they replace those of the core, which they call.
 #pragma once
 
 #include "calls.hpp"

@@ -84,7 +84,7 @@ QHPI_EXPORT const QHPI_Op* qhpi_op_create(const QHPI_Op* root, const char* name,
   if (outputCount == 0 || outputs == nullptr) return refuse(root, "a new " + called + " has no outputs");
   for (std::uint32_t i = 0; i < inputCount; ++i) {
     if (inputs[i].op != nullptr && inputs[i].op->kind == OpKind::error) return inputs[i].op;
-    if (!exists(inputs[i])) return refuse(root, "input " + std::to_string(i) + " of a new " + called + " is not there");
+    if (!exists(inputs[i])) return refuse(root, "input " + std::to_string(i) + " of a new " + called + " does not exist");
   }
   for (std::uint32_t i = 0; i < outputCount; ++i) {
     if (sizeOfElement(outputs[i].type) != 0 && outputs[i].shape.rank <= QHPI_MAX_RANK && bytesOf(outputs[i]) != 0) continue;
@@ -119,7 +119,7 @@ QHPI_EXPORT const QHPI_Op* qhpi_op_create_multi_output(std::uint32_t count, cons
   if (count == 0 || inputs == nullptr || inputs[0].op == nullptr) return nullptr;
   QHPI_Op* const made = inputs[0].op->graph->make(OpKind::copy, "$MultiOutput", inputs[0].op);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (!exists(inputs[i])) return refuse(inputs[0].op, "input " + std::to_string(i) + " of a copy is not there");
+    if (!exists(inputs[i])) return refuse(inputs[0].op, "input " + std::to_string(i) + " of a copy does not exist");
     made->inputs.push_back(inputs[i]);
     made->outputs.push_back(definitionOf(inputs[i]));
   }

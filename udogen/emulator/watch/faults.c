@@ -19,7 +19,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define X86_WRITE 2  // in the error code of a page fault
 
-static void tell(const char *line, int length) {
+static void write_line(const char *line, int length) {
   if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0) return;
 }
 
@@ -29,7 +29,7 @@ static void frame(void *address, int is_return) {
   struct link_map *map = NULL;
   if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || map == NULL || info.dli_fname == NULL) return;
   uintptr_t offset = (uintptr_t)address - map->l_addr - (is_return ? 1 : 0);
-  tell(line, snprintf(line, sizeof line, "udogen-frame 0x%lx %s\n", (unsigned long)offset, info.dli_fname));
+  write_line(line, snprintf(line, sizeof line, "udogen-frame 0x%lx %s\n", (unsigned long)offset, info.dli_fname));
 }
 
 static void caught(int number, siginfo_t *info, void *context) {
@@ -41,7 +41,7 @@ static void caught(int number, siginfo_t *info, void *context) {
   pc = (void *)at->uc_mcontext.gregs[REG_RIP];
 #endif
   char line[128];
-  tell(line, snprintf(line, sizeof line, "udogen-fault %d %s 0x%lx\n", number, how, (unsigned long)(uintptr_t)info->si_addr));
+  write_line(line, snprintf(line, sizeof line, "udogen-fault %d %s 0x%lx\n", number, how, (unsigned long)(uintptr_t)info->si_addr));
   if (pc != NULL) frame(pc, 0);
   void *frames[UDOGEN_DEPTH];
   int depth = backtrace(frames, UDOGEN_DEPTH), i = 0;

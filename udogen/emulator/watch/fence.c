@@ -1,6 +1,6 @@
 // Memory that the runtime allocates for copies of tensors, between inaccessible pages.
 //
-// Some runtimes hand copies of our buffers to an op, so walls around ours would be in the
+// Some runtimes hand copies of udogen's buffers to an op, so walls around those would be in the
 // wrong place. What the runtime's library allocates with exactly the size of a tensor lies in an arena here instead.
 #define _GNU_SOURCE
 #include <stdbool.h>

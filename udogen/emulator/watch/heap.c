@@ -65,7 +65,7 @@ typedef struct {
 } Live;
 
 #define ROOM (1u << 20)
-static Live *table;  // open addressing; taken from the system, so that nobody counts it
+static Live *table;  // open addressing; taken from the system, so that it is not counted
 static size_t filled;
 
 static size_t place_of(const void *pointer) {

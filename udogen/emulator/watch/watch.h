@@ -19,7 +19,7 @@ typedef struct {
   uint64_t hash;
   uint64_t count;  // allocations
   uint64_t bytes;
-  uint64_t live_count;  // where it is tracked: those that nobody freed yet
+  uint64_t live_count;  // where it is tracked: those that are not freed yet
   uint64_t live_bytes;
   uint64_t first_turn;  // of udogen_watch_turn, when it was seen first and last
   uint64_t last_turn;

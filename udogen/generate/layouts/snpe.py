@@ -2,7 +2,7 @@
 
 The folder shows exactly what the page "Creating a UDO Package" prints.  What its packages take from installed SDKs
 (headers, helper sources, rules of make) is in one hidden folder, so that they compile without any; what several cores
-compile is there once.
+compile exists once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _core(kind: str) -> UdoCore:
 
 
 class _CorePlacement(Placement):
-    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share is there once."""
+    """A core's folder shows what the documentation shows; the rest is hidden, and shared files exist once."""
 
     has_cl_files = False  # the documentation shows none
 
@@ -159,7 +159,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 
 
 def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part, ...]:
-    """The libraries of a core, by the names of the documentation; their names say the op where each op has its own."""
+    """The libraries of a core, named as in the documentation: with the op's name where each op has its own."""
     core = _core(backend)
     return tuple(
         replace(

@@ -1,1 +1,1 @@
-"""ONNX models as udogen sees them: nodes, the types and shapes of their values, and which nodes are nobody's."""
+"""ONNX models as udogen sees them: nodes, the types and shapes of their values, and which nodes are custom."""

@@ -1,4 +1,4 @@
-"""Which nodes of a model are custom: of a domain that nobody publishes, or of a type that its domain does not know."""
+"""Which nodes of a model are custom: of an unpublished domain, or of a type that its domain does not know."""
 
 from __future__ import annotations
 

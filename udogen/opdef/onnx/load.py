@@ -102,11 +102,11 @@ def _typed(
     return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
 
 
-def _by_rules(told: Model, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
+def _by_rules(model: Model, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
     """The values that follow from rules alone, with the reason."""
     return {
         (scopes[-1].name, node.outputs[rule.output]): rule.why
-        for node, scopes in walk(told.graph)
+        for node, scopes in walk(model.graph)
         for rule in rules
         if node.op == rule.op and rule.output < len(node.outputs)
         if not type_in(node.outputs[rule.output], scopes).complete

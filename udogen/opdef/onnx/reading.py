@@ -82,7 +82,7 @@ def inferred(proto: Any, notes: list[str]) -> Any:
         return inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except Exception as fault:  # a C++ library: RuntimeError, ValueError, InferenceError, by release
         first = " ".join(str(fault).split())[:200]
-        note = f"onnx cannot infer shapes in this model ({first}); what the file says of them is all there is"
+        note = f"onnx cannot infer shapes in this model ({first}); only the shapes in the file are used"
         if note not in notes:
             notes.append(note)
         return proto

@@ -167,22 +167,27 @@ def reordered_attributes(path: Path, order: Mapping[str, Sequence[str]]) -> tupl
     return tuple(found)
 
 
+def _in_order(data: memoryview, parts: Sequence[WireField], names: Sequence[str]) -> list[WireField]:
+    """The attributes of a node in the order of these names; others come first."""
+    places = {name: place for place, name in enumerate(names)}
+    keyed = [(places.get(_text(data, fields(data, part.body, part.end), _NAME), -1), part) for part in parts]
+    return [part for _, part in sorted(keyed, key=lambda row: row[0])]
+
+
 def _reordered(
     data: memoryview, begin: int, end: int, kind: str, order: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, bytes]]:
-    rows = list(fields(data, begin, end)) if kind == "node" else []
-    names = order.get(_text(data, rows, _OP_TYPE), ()) if rows else ()
-    parts = [row for row in rows if row.number == _ATTRIBUTE]
+    rows = list(fields(data, begin, end))
+    names = order.get(_text(data, rows, _OP_TYPE), ()) if kind == "node" else ()
+    parts = [row for row in rows if row.number == _ATTRIBUTE] if names else []
     bodies = any(row.wire == BYTES and row.number in (6, 11) for p in parts for row in fields(data, p.body, p.end))
-    if len(parts) > 1 and names and not bodies:
-        places = {name: place for place, name in enumerate(names)}
-        keyed = [(places.get(_text(data, fields(data, p.body, p.end), _NAME), -1), p) for p in parts]
-        ordered = [part for _, part in sorted(keyed, key=lambda row: row[0])]
+    if len(parts) > 1 and not bodies:
+        ordered = _in_order(data, parts, names)
         if ordered != parts:
             others = [row for row in rows if row.number != _ATTRIBUTE]
             yield begin, b"".join(bytes(data[row.begin : row.end]) for row in (*others, *ordered))
         return
-    for row in rows or fields(data, begin, end):
+    for row in rows:
         inner = _WAY.get(kind, {}).get(row.number)
         if inner and row.wire == BYTES:
             yield from _reordered(data, row.body, row.end, inner, order)

@@ -55,10 +55,10 @@ def _replace(graph: Any, by_op: Mapping[OpName, Sequence[Rule]]) -> None:
     for node in graph.node:
         for body in graphs_of(node):
             _replace(body, by_op)
-        ours = by_op.get(OpName(domain_of(node), node.op_type), ())
+        own = by_op.get(OpName(domain_of(node), node.op_type), ())
         fitting = [
             rule
-            for rule in ours
+            for rule in own
             if rule.output < len(node.output) and rule.input < len(node.input) and node.input[rule.input]
         ]
         for rule in fitting:
@@ -217,7 +217,7 @@ _KEEP_SHAPE = frozenset(
 
 
 TypeOf = Callable[[str], ValueType]  # what is known of a value where a node sees it
-# What a node returns, as far as somebody knows it; nothing, or UNKNOWN, where nobody does.
+# What a node returns, as far as it is known; empty or UNKNOWN where it is not.
 Outputs = Callable[[Node, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
 
 
@@ -259,10 +259,10 @@ def from_outputs(model: Model, outputs: Outputs) -> list[Conclusion]:
 
         if all(not name or type_of(name).complete for name in node.outputs):
             continue
-        for name, said in zip(node.outputs, outputs(node, scopes, type_of), strict=False):
-            if name and said.complete and not type_of(name).complete:
-                why = f"the config of {node.op.type} says it"
-                found[id(scopes[-1]), name] = Conclusion(scopes[-1], name, said, why)
+        for name, stated in zip(node.outputs, outputs(node, scopes, type_of), strict=False):
+            if name and stated.complete and not type_of(name).complete:
+                why = f"from the config of {node.op.type}"
+                found[id(scopes[-1]), name] = Conclusion(scopes[-1], name, stated, why)
     return list(found.values())
 
 
@@ -298,7 +298,7 @@ def _dtype(users: Sequence[_Taker], model: Model) -> tuple[str, str]:
     for user in users:
         found = _asked_by(user, model)
         if found:
-            return found, f"{user.node.op.type}, which takes it, wants {found}"
+            return found, f"{user.node.op.type}, which takes it, requires {found}"
     return "", ""
 
 

@@ -228,11 +228,10 @@ def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | Non
         return None
     helper, unknown = onnx_module("helper"), onnx_module().TensorProto.UNDEFINED
     kinds = [_type(uses, place) for place in range(len(body.input))]
-    casts, given = [], []
-    for name, kind in zip(body.input, kinds, strict=True):
-        given.append(f"{name}_as_it_is" if kind else name)
-        if kind:  # a test hands over numbers of other types: of 64 bits, or 32 where the model has 64
-            casts.append(helper.make_node("Cast", [given[-1]], [name], to=kind))
+    # A test hands over numbers of other types: of 64 bits, or 32 where the model has 64.
+    typed = [(name, kind) for name, kind in zip(body.input, kinds, strict=True) if kind]
+    casts = [helper.make_node("Cast", [f"{name}_as_it_is"], [name], to=kind) for name, kind in typed]
+    given = [f"{name}_as_it_is" if kind else name for name, kind in zip(body.input, kinds, strict=True)]
     node = helper.make_node(op.type, list(body.input), list(body.output), domain=op.domain)
     node.attribute.extend(nodes[0].attribute)
     graph = helper.make_graph(

@@ -62,7 +62,7 @@ class Binding {
     return at<V>(position(spec_.outputs, config_.numOfOutputs, index), config_.numOfOutputs, config_.numOfInputs);
   }
 
-  /// The tensors that a repeated one at `index` of the spec stands for.
+  /// The tensors that a repeated one at `index` of the spec covers.
   template <class V>
   Repeated<V> inputs(std::size_t index) const {
     return repeated<V>(spec_.inputs, config_.numOfInputs, index, 0);
@@ -146,7 +146,7 @@ Status described(const Binding& node, Operation& operation) {
 #endif
 }
 
-/// The package: what the generated tables say of it.
+/// The package, as the generated tables describe it.
 struct PackageTables {
   const char* name;
   List<OpEntry> ops;

@@ -16,7 +16,7 @@
 
 namespace udo {
 
-/// A tensor of the node: where it stands, and how the GPU stores it.
+/// A tensor of the node: its position, and how the GPU stores it.
 struct TensorFacts {
   const Qnn_Tensor_t* raw = nullptr;  // null: left out
   const char* name = nullptr;         // as it is called in OpenCL
@@ -214,7 +214,7 @@ class Operation {
   TensorFacts facts_[mostTensors];
 };
 
-/// What an op answers whose kernel is not written yet.
+/// What an op returns whose kernel is not written yet.
 Status kernelNotImplemented(const char* op, const char* file);
 
 }  // namespace udo

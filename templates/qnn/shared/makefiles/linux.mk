@@ -6,7 +6,7 @@
 # LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of libraries).
 # LAUNCHER (or UDOGEN_LAUNCHER of the environment) is a program in front of each compiler: ccache, sccache, distcc.
 # UDO_PROVE=1 builds a library that writes how often its ops were executed to a file (src/utils/Executions.hpp).
-# The package's Makefile says LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
+# The package's Makefile sets LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
 
 # Ours come behind the SDK's: older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOUT_HEADERS),include/QNN)
@@ -92,7 +92,7 @@ $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made; fi
 
 ifneq ($(RUNTIME),)
-# An empty library with the runtime's name: ours shall ask the loader for the real one.
+# An empty library with the runtime's name: the package's library asks the loader for the real one.
 $(RUNTIME):
 	@rm -f $@.made; : > $@.begun
 	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@

@@ -21,10 +21,10 @@ struct Rows {
   std::uint32_t count = 0;
 };
 
-/// The data types of a tensor on one core: the one that SNPE is told, and all that validation accepts.
+/// The data types of a tensor on one core: the one that SNPE gets, and all that validation accepts.
 struct CoreTypes {
   SnpeUdo_CoreType_t core;
-  SnpeUdo_DataType_t told;
+  SnpeUdo_DataType_t reported;
   SnpeUdo_Bitmask_t accepted;
 };
 
@@ -38,12 +38,12 @@ struct TensorSpec {
   bool isStatic;
 };
 
-/// The default of a parameter; which member counts, the kind of the parameter says.
+/// The default of a parameter; the kind of the parameter decides which member is used.
 struct Default {
   std::uint32_t bits;  // of a scalar, as it lies in SnpeUdo_Value_t
   const char* text;
   const void* data;
-  Rows<std::uint32_t> dims;  // not const: SNPE's structure wants them so
+  Rows<std::uint32_t> dims;  // not const: SNPE's structure has them so
 };
 
 struct ParamSpec {

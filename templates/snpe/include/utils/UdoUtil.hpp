@@ -36,7 +36,7 @@ struct Storage {
   constexpr Room room() { return {libraries, operations, params, tensors, names, types, coreInfos}; }
 };
 
-/// What stands behind the functions that a registration library exports.  All of them may be called at any time and from
+/// What implements the functions that a registration library exports.  All of them may be called at any time and from
 /// several threads; a call that is not understood is answered with a code, and its reason is a line on stderr.
 class UdoRegLibrary {
  public:

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-// ---- what the package is told ----------------------------------------------------------------------------
+// ---- what the package receives ----------------------------------------------------------------------------
 
 typedef struct {
   char deviceVersion[128];
@@ -108,7 +108,7 @@ typedef struct _QnnOpPackage_Node_t {
   int32_t kernelVariant;
 } QnnGpuOpPackage_Node_t;
 
-// ---- what the package answers: an operation ------------------------------------------------------------------
+// ---- what the package returns: an operation ------------------------------------------------------------------
 
 // Only outputs of the type NATIVE may be claimed.
 typedef struct {

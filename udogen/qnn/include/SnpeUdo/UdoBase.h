@@ -22,7 +22,7 @@ typedef SnpeUdo_Bitmask_t Udo_Bitmask_t;
 typedef char *SnpeUdo_String_t;
 typedef SnpeUdo_String_t Udo_String_t;
 
-// Below 100: of the call.  From 100 on: of what the call says about an operation.
+// Below 100: of the call.  From 100 on: of the operation that the call describes.
 typedef enum {
   SNPE_UDO_NO_ERROR = 0,
   UDO_NO_ERROR = 0,
@@ -84,7 +84,7 @@ typedef enum {
 } SnpeUdo_DataType_t;
 typedef SnpeUdo_DataType_t Udo_DataType_t;
 
-// NULL marks the place of an optional tensor that is not there.
+// NULL marks the place of an omitted optional tensor.
 typedef enum {
   SNPE_UDO_LAYOUT_NHWC = 0x01,
   UDO_LAYOUT_NHWC = 0x01,
@@ -261,7 +261,7 @@ typedef struct {
 } SnpeUdo_LibraryInfo_t;
 typedef SnpeUdo_LibraryInfo_t Udo_LibraryInfo_t;
 
-// What a registration library tells.
+// What a registration library provides.
 typedef struct {
   SnpeUdo_String_t packageName;
   SnpeUdo_Bitmask_t supportedCoreTypes;  // of SnpeUdo_CoreType_t
@@ -273,7 +273,7 @@ typedef struct {
 } SnpeUdo_RegInfo_t;
 typedef SnpeUdo_RegInfo_t Udo_RegInfo_t;
 
-// What an implementation library tells.
+// What an implementation library provides.
 typedef struct {
   SnpeUdo_CoreType_t udoCoreType;
   SnpeUdo_String_t packageName;

@@ -17,7 +17,7 @@ typedef SnpeUdo_OpFactory_t Udo_OpFactory_t;
 typedef struct _SnpeUdo_Operation_t *SnpeUdo_Operation_t;
 typedef SnpeUdo_Operation_t Udo_Operation_t;
 
-// What the infrastructure points to, the header of the core says (UdoImplDsp.h).
+// What the infrastructure points to is in the header of the core (UdoImplDsp.h).
 SnpeUdo_ErrorType_t SnpeUdo_initImplLibrary(void *globalInfrastructure);
 typedef SnpeUdo_ErrorType_t (*SnpeUdo_InitImplLibraryFunction_t)(void *globalInfrastructure);
 

@@ -26,7 +26,7 @@ typedef enum {
 } SnpeUdo_HexNNTensorLayout_t;
 typedef SnpeUdo_HexNNTensorLayout_t Udo_HexNNTensorLayout_t;
 
-// The op answers with arrays of its own, as long as the counts say; layouts that are NULL mean plain everywhere.
+// The op returns arrays of its own, with as many elements as the counts; layouts that are NULL mean plain everywhere.
 SnpeUdo_ErrorType_t SnpeUdo_queryOperation(
     SnpeUdo_String_t operationType, uint32_t numOfStaticParams, const SnpeUdo_Param_t *staticParams,
     uint32_t *numOfInputs, SnpeUdo_QuantizationType_t **inputsQuantTypes, SnpeUdo_HexNNTensorLayout_t **inputsLayouts,

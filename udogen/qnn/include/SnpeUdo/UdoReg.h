@@ -1,4 +1,4 @@
-/* What a registration library exports.  Every call but init answers with an error before init and after terminate;
+/* What a registration library exports.  Every call but init returns an error before init and after terminate;
  * init may follow terminate.  Not for one file with UdoImplDsp.h: both declare SnpeUdo_validateOperation. */
 #ifndef UDOGEN_QNN_SNPE_UDO_REG_H
 #define UDOGEN_QNN_SNPE_UDO_REG_H

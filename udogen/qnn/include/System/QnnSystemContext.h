@@ -1,4 +1,4 @@
-// What a context binary says about itself, without a backend.
+// The description of a context binary, read without a backend.
 #ifndef UDOGEN_QNN_SYSTEM_CONTEXT_H
 #define UDOGEN_QNN_SYSTEM_CONTEXT_H
 

@@ -13,7 +13,7 @@ namespace udo {
 
 using RawTensor = QnnCpuOpPackage_Tensor_t;
 
-/// What validation saw of a tensor, and the runtime does not tell when the op is made.
+/// What validation saw of a tensor, and the runtime does not pass when the op is made.
 struct TensorFacts {
   bool omitted = false;    // an optional tensor that the client left out
   bool quantized = false;  // fixed point: quantizeParams hold something

@@ -19,7 +19,7 @@ __kernel void ${op.entry}(
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
 // and nothing of this file.
 udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
-  // Check here what the config cannot say.
+  // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("${op.entry}").source(kernelText));
 }
 
@@ -29,7 +29,7 @@ udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel
 % for line in op.passed:
   kernel.${line};
 % endfor
-  // add code here; ${op.header} says what args holds
+  // add code here; see ${op.header} for what args holds
   return udo::kernelNotImplemented("${op.name}", "${op.kernel}");
 }
 

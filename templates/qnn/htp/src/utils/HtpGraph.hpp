@@ -101,7 +101,7 @@ class Node {
   /// A node that ends the preparation of the graph with this message.
   Node refuse(const char* why) const { return Node(qhpi_op_create_error(op_, why)); }
 
-  /// The bytes of TCM that a tile may take; 0 where HTP does not say.
+  /// The bytes of TCM that a tile may take; 0 where HTP does not report it.
   std::uint32_t tileMemory() const {
     std::int32_t bytes = 0;
     return qhpi_option_int(op_, "tcm_size_for_tiling", &bytes) == QHPI_Success && bytes > 0

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// What a kernel may tell HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
+// What a kernel may give HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
 // threads, placement of tensors, costs, rewrites and tiles.  A kernel file that has any of it
 // defines `void hooks(Hooks& op)`; what it does not name is left out of the registration.
 #pragma once
@@ -93,7 +93,7 @@ class Inputs {
 namespace glue {
 
 /// Runtimes up to SDK 2.49 call a cost function as it is described, (count, inputs); from 2.50 on a handle comes first.
-/// A count is small and an address is not, so the second argument tells which of them is calling.
+/// A count is small and an address is not, so the second argument shows which of them is calling.
 template <float (*Cycles)(const Inputs&)>
 float anyCost(std::uintptr_t first, std::uintptr_t second, std::uintptr_t third) {
   constexpr std::uintptr_t mostInputs = 4096;
@@ -111,7 +111,7 @@ QHPI_Cost_Function costOf() {
 }  // namespace glue
 
 /// What a kernel asks of one tensor.
-struct Wish {
+struct Requirement {
   std::uint32_t tensor;
   std::uint32_t elements;  // one bit for each accepted element type; 0: all that the config names
   Layout layout;
@@ -121,7 +121,7 @@ struct Wish {
 
 /// A kernel of an op as HTP will know it.
 struct KernelFacts {
-  static constexpr std::size_t mostWishes = 32;
+  static constexpr std::size_t mostRequirements = 32;
 
   QHPI_Plugin_Function run;
   QHPI_Precompute_Function prepare;
@@ -133,8 +133,8 @@ struct KernelFacts {
   bool inPlace;
   bool sliced;
   std::uint32_t sharedSize;
-  std::size_t wishCount;  // may exceed mostWishes, which registration refuses
-  Wish wishes[mostWishes];
+  std::size_t requirementCount;  // may exceed mostRequirements, which registration refuses
+  Requirement requirements[mostRequirements];
 };
 
 /// A kernel of an op; HTP takes the first one that fits, in the order in which `hooks` names them.
@@ -142,7 +142,7 @@ class Kernel {
  public:
   explicit Kernel(KernelFacts& facts) : facts_(facts) {}
 
-  /// The unit it runs on; `Unit::hvx` where nothing is said.
+  /// The unit it runs on; `Unit::hvx` by default.
   Kernel on(Unit unit) const {
     facts_.unit = unit;
     return *this;
@@ -161,17 +161,17 @@ class Kernel {
     return *this;
   }
 
-  /// It is for tensors of this element type only; may be said several times for one tensor.
+  /// It is for tensors of this element type only; may be called several times for one tensor.
   template <class Tensor>
   Kernel takes(Tensor tensor, Element element) const {
-    wish(static_cast<std::uint32_t>(tensor)).elements |= 1u << qhpiOf(element);
+    requirement(static_cast<std::uint32_t>(tensor)).elements |= 1u << qhpiOf(element);
     return *this;
   }
 
-  /// It wants this tensor in another layout, storage or memory than flat, in one piece, anywhere.
+  /// It needs this tensor in another layout, storage or memory than flat, in one piece, anywhere.
   template <class Tensor>
   Kernel wants(Tensor tensor, Layout layout, Storage storage = Storage::direct, Memory memory = Memory::any) const {
-    Wish& found = wish(static_cast<std::uint32_t>(tensor));
+    Requirement& found = requirement(static_cast<std::uint32_t>(tensor));
     found.layout = layout;
     found.storage = storage;
     found.memory = memory;
@@ -195,24 +195,24 @@ class Kernel {
   }
 
  private:
-  Wish& wish(std::uint32_t tensor) const {
+  Requirement& requirement(std::uint32_t tensor) const {
     std::size_t index = 0;
-    while (index < facts_.wishCount && index < KernelFacts::mostWishes && facts_.wishes[index].tensor != tensor) ++index;
-    if (index == KernelFacts::mostWishes) {
-      facts_.wishCount = KernelFacts::mostWishes + 1;
-      return facts_.wishes[0];
+    while (index < facts_.requirementCount && index < KernelFacts::mostRequirements && facts_.requirements[index].tensor != tensor) ++index;
+    if (index == KernelFacts::mostRequirements) {
+      facts_.requirementCount = KernelFacts::mostRequirements + 1;
+      return facts_.requirements[0];
     }
-    if (index == facts_.wishCount) {
-      facts_.wishes[index] = {tensor, 0, Layout::flat, Storage::direct, Memory::any};
-      ++facts_.wishCount;
+    if (index == facts_.requirementCount) {
+      facts_.requirements[index] = {tensor, 0, Layout::flat, Storage::direct, Memory::any};
+      ++facts_.requirementCount;
     }
-    return facts_.wishes[index];
+    return facts_.requirements[index];
   }
 
   KernelFacts& facts_;
 };
 
-/// All that is said of an op.
+/// All that hooks define for an op.
 struct OpFacts {
   static constexpr std::size_t mostKernels = 8;
 
@@ -231,7 +231,7 @@ namespace glue {
 template <class Execute>
 struct Call;
 
-/// How `execute` wants to be called: with the arguments, what was prepared, the slice.
+/// How `execute` is called: with the arguments, what was prepared, the slice.
 template <class Args>
 struct Call<Status (*)(const Args&)> {
   static constexpr bool slices = false;
@@ -263,7 +263,7 @@ struct Call<Status (*)(const Args&, const Ready&, const Slice&)> {
   }
 };
 
-inline std::uint32_t answer(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
+inline std::uint32_t statusOf(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
 
 /// The function of a kernel, and the glue around it.
 template <class Op, auto Execute>
@@ -273,7 +273,7 @@ struct Run {
     const Running running(Op::spec.name);
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
-    return answer(Call<decltype(Execute)>::run(Execute, args, handle));
+    return statusOf(Call<decltype(Execute)>::run(Execute, args, handle));
   }
 };
 
@@ -299,7 +299,7 @@ struct RunPrepared {
                                std::uint32_t inputs, const QHPI_Tensor* const* input) {
     const Running running(Op::spec.name);
     if (outputs > Op::mostOutputs || inputs > Op::mostInputs) {
-      return answer(error("has %u outputs and %u inputs, more than its config names", outputs, inputs));
+      return statusOf(error("has %u outputs and %u inputs, more than its config names", outputs, inputs));
     }
     Kept* kept = new (data) Kept{};  // HTP does not clear it
     kept->outputs = outputs;
@@ -307,16 +307,16 @@ struct RunPrepared {
     for (std::uint32_t i = 0; i < outputs; ++i) kept->output[i] = output[i];
     for (std::uint32_t i = 0; i < inputs; ++i) kept->input[i] = input[i];
     kept->status = Prepare(Op::bind(Binding(Op::spec, outputs, output, inputs, input)), kept->ready);
-    return answer(kept->status);
+    return statusOf(kept->status);
   }
 
   static std::uint32_t run(QHPI_RuntimeHandle* handle, const void* data) {
     const Running running(Op::spec.name);
     Kept& kept = *static_cast<Kept*>(const_cast<void*>(data));
-    if (kept.status != ok) return answer(kept.status);  // HTP does not heed what `prepare` answered
+    if (kept.status != ok) return statusOf(kept.status);  // HTP ignores what `prepare` returned
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
-    return answer(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
+    return statusOf(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
   }
 };
 
@@ -330,7 +330,7 @@ const QHPI_Op* rewritten(const QHPI_Op* op) {
 
 }  // namespace glue
 
-/// What `hooks` is given: everything that can be said of one op.
+/// What `hooks` is given: everything that can be set for one op.
 template <class Op>
 class Hooks {
  public:
@@ -347,7 +347,7 @@ class Hooks {
 
   /// A kernel whose first part runs once, when the graph is loaded: `udo::Status prepare(const Args&, Ready&)`, and
   /// `udo::Status f(const Args&, const Ready&)`.  `prepare` may read shapes, quantization, parameters, and the data of
-  /// constant inputs that the kernel `wants` in `Memory::ddr`; all other data is not there yet.
+  /// constant inputs that the kernel `wants` in `Memory::ddr`; all other data does not exist yet.
   template <auto Prepare, auto Execute>
   Kernel kernel() const {
     using Prepared = glue::RunPrepared<Op, Prepare, Execute>;
@@ -371,7 +371,7 @@ class Hooks {
     facts_.lateRewrite = glue::rewritten<Op, Rewrite>;
   }
 
-  /// How one output may be cut into tiles that fit in TCM: `udo::Shape required(const udo::Node& op)` says the step of
+  /// How one output may be cut into tiles that fit in TCM: `udo::Shape required(const udo::Node& op)` returns the step of
   /// each axis (`udo::whole`: not cut), `udo::Node build(const udo::Node& op, const udo::Shape& start, const
   /// udo::Shape& extent)` makes the op for one tile; `udo::sameTileOfInputs` does it for elementwise ops.
   template <Shape (*Required)(const Node&), Node (*Build)(const Node&, const Shape&, const Shape&) = sameTileOfInputs>
@@ -439,7 +439,7 @@ void addExecute(const Hooks<Op>& op) {
 
 }  // namespace glue
 
-/// What a kernel's file defines, for the tables: what its hooks say; where they name no kernel, `execute` is the one.
+/// What a kernel's file defines, for the tables: what its hooks define; where they name no kernel, `execute` is the one.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op, const Slice>();

@@ -40,9 +40,9 @@ QHPI_Shape fillShape(List<std::uint32_t> dims, std::uint32_t rank) {
   return shape;
 }
 
-/// What stands for a parameter that was left out, in its place.
+/// What takes the place of a parameter that was left out.
 const QHPI_Op* createAbsent(const OpSpec& spec, std::size_t param, const QHPI_Op* root) {
-  // Kernel records say that parameters of rank 5 alone are of another layout.
+  // In kernel records only parameters of rank 5 have another layout.
   bool wide = param < spec.params.count && spec.params.items[param].ranks.count != 0;
   for (std::size_t i = 0; wide && i < spec.params.items[param].ranks.count; ++i) {
     wide = spec.params.items[param].ranks.items[i] == 5;
@@ -122,7 +122,7 @@ Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t ra
   return print;
 }
 
-/// What is known of a parameter: of a truth HTP sets one byte of a Float32; a client may not tell the data of a tensor.
+/// What is known of a parameter: of a boolean HTP sets one byte of a Float32; a client may omit the data of a tensor.
 enum class Known : std::uint32_t { all, truth, shape };
 constexpr std::size_t knownKinds = 3;
 
@@ -348,7 +348,7 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node) {
   const std::uint32_t inputs = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);
   if (count <= inputs || countInputs(node) != count) return node;
-  if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP says
+  if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP reports
   std::vector<Found> found;
   for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
   Places places;

@@ -29,14 +29,14 @@ struct OpEntry {
   void (*describe)(OpFacts& facts);
 };
 
-/// The ops of the package: told once, found by their names (Package::Op); null where it has no such op.
+/// The ops of the package: set once, found by their names (Package::Op); null where it has no such op.
 void setOps(List<OpEntry> ops);
 const OpEntry* findOp(const char* qualifiedName);
 
 /// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 
-/// `validateOpConfig`: refuses a node that is not as the config says; remembers the order of its parameters.
+/// `validateOpConfig`: refuses a node that does not fit the config; remembers the order of its parameters.
 Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config);
 
 /// A client registers the package: what this thread validated for an earlier one, and used, gives way to what comes.
@@ -45,12 +45,12 @@ void beginSession();
 /// The node with its parameters in the order of the config: itself, or another one; or an error, with the reason.
 const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
 
-/// Whether this constant stands for a parameter that was left out.  Behind the last parameter of a node it says that the
-/// parameters are in the order of the config.
+/// Whether this constant is in the place of a parameter that was left out.  After the last parameter of a node it means
+/// that the parameters are in the order of the config.
 bool isAbsent(const QHPI_Op* node);
 bool isAbsent(const QHPI_Tensor* tensor);
 
-/// How many inputs a node has, without the one that says that parameters are in order.
+/// How many inputs a node has, without the one that marks parameters as ordered.
 std::uint32_t countInputs(const QHPI_Op* node);
 
 /// Adds that one to the inputs of a new node where its op is of this package; returns how many were added.

@@ -61,7 +61,7 @@ class Records {
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// All of them; null where there is no memory, or what was said of the op cannot be.
+  /// All of them; null where there is no memory, or the hooks of the op contradict each other.
   QHPI_Kernel_v1* make(std::uint32_t& count) {
     if (choices_ == nullptr || at_ == nullptr || !sound()) return nullptr;
     for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
@@ -85,8 +85,8 @@ class Records {
       return false;
     }
     for (std::size_t i = 0; i < facts_.kernelCount; ++i) {
-      if (facts_.kernels[i].wishCount > KernelFacts::mostWishes) {
-        error("%s: hooks() says more of kernel %zu than %zu tensors", spec_.name, i, KernelFacts::mostWishes);
+      if (facts_.kernels[i].requirementCount > KernelFacts::mostRequirements) {
+        error("%s: hooks() names more than %zu tensors of kernel %zu", spec_.name, i, KernelFacts::mostRequirements);
         return false;
       }
     }
@@ -97,10 +97,10 @@ class Records {
     return index < spec_.inputs.count ? spec_.inputs.items[index] : spec_.outputs.items[index - spec_.inputs.count];
   }
 
-  const Wish* wish(std::size_t index) const {
+  const Requirement* requirement(std::size_t index) const {
     const KernelFacts& kernel = facts_.kernels[kernel_];
-    for (std::size_t i = 0; i < kernel.wishCount; ++i) {
-      if (kernel.wishes[i].tensor == index) return &kernel.wishes[i];
+    for (std::size_t i = 0; i < kernel.requirementCount; ++i) {
+      if (kernel.requirements[i].tensor == index) return &kernel.requirements[i];
     }
     return nullptr;
   }
@@ -111,8 +111,8 @@ class Records {
     bool five = true;
     bool free = false;
     for (std::size_t i = 0; i < tensors_; ++i) {
-      const Wish* const wanted = wish(i);
-      choices_[i] = elementsOf(tensor(i), wanted != nullptr ? wanted->elements : 0);
+      const Requirement* const required = requirement(i);
+      choices_[i] = elementsOf(tensor(i), required != nullptr ? required->elements : 0);
       if (choices_[i].count == 0) {
         log(QNN_LOG_LEVEL_WARN, "%s: kernel %zu takes no data type of `%s`; it is left out", spec_.name, kernel_,
             tensor(i).name);
@@ -126,7 +126,7 @@ class Records {
     std::size_t fewest = spec_.params.count;
     while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
     for (bool more = true; more;) {
-      // One more: it says that the parameters are in order.
+      // One more: it marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
       for (std::size_t params = fewest; params <= most; ++params) {
         if (four || !five) add(false, params);
@@ -186,10 +186,10 @@ class Records {
 
   QHPI_Tensor_Signature_v1 signature(std::size_t index, bool five) const {
     QHPI_Tensor_Signature_v1 made = flat(choices_[index].items[at_[index]], tensor(index).ranks, five);
-    if (const Wish* const wanted = wish(index)) {
-      if (wanted->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(wanted->layout);
-      made.storage = static_cast<unsigned char>(wanted->storage);
-      made.mem_placement = static_cast<unsigned char>(wanted->memory);
+    if (const Requirement* const required = requirement(index)) {
+      if (required->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(required->layout);
+      made.storage = static_cast<unsigned char>(required->storage);
+      made.mem_placement = static_cast<unsigned char>(required->memory);
     }
     return made;
   }

@@ -8,7 +8,7 @@
 
 namespace udo {
 
-/// The package: what the generated tables say of it.
+/// The package, as the generated tables describe it.
 struct PackageTables {
   const char* name;
   List<OpEntry> ops;

@@ -1,8 +1,8 @@
 // Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 //
 // The headers of the SDK name Hexagon intrinsics on every machine.  On a PC they come from libnative of the Hexagon
-// tools (HEXAGON_TOOLS_ROOT); where that is not there, this is enough for kernels without HVX.  The scalar ones do what
-// their names say.  The vector ones are only declared: a kernel that uses one compiles, and does not load.
+// tools (HEXAGON_TOOLS_ROOT); where that is missing, this is enough for kernels without HVX.  The scalar ones do what
+// their names suggest.  The vector ones are only declared: a kernel that uses one compiles, and does not load.
 #pragma once
 
 #include <math.h>

@@ -3,7 +3,7 @@
 //
 // What may be defined before it is included:
 //   UDO_COST                what one execution costs: SNAIL (so without it), FAST, FREE, GLACIAL, SNAIL / 128 …
-//   UDO_COST_FUNCTION       or the name of a function that says it: float (*)(const Op*)
+//   UDO_COST_FUNCTION       or the name of a function that returns it: float (*)(const Op*)
 //   UDO_FLAGS               what it needs: Flags::RESOURCE_HVX (so without it), Flags::RESOURCE_HMX …
 //   UDO_TENSOR_PROPERTIES   nothing, where the kernel's file has a DEF_TENSOR_PROPERTIES of its own
 #pragma once
@@ -65,7 +65,7 @@ UDO_REGISTER((udo::${op.name}_registered::${each}), ${op.literal})
 DEF_PACKAGE_OP((udo::${op.name}_registered::${each}), ${op.literal})
 % endfor
 
-// The SDK tells some of its macros apart by their line, which must be none of the kernel's own file.
+// The SDK distinguishes some of its macros by their line, which must be none of the kernel's own file.
 #line 60001
 % if op.order:
 

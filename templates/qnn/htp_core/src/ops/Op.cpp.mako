@@ -7,7 +7,7 @@ namespace ops::${package.name}::${op.name} {
 template <${op.template_list}>
 GraphStatus ${op.impl}(
     ${op.unused_signature}) {
-  // add code here; ${op.header} says what it is given
+  // add code here; see ${op.header} for what it is given
   return udo::notWritten("${op.name}", "${op.kernel}");
 }
 

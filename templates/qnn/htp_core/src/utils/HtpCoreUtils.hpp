@@ -28,7 +28,7 @@ namespace udo {
 /// Writes an error to the QNN log, behind the name of the op that runs; a kernel returns what it returns.
 __attribute__((format(printf, 1, 2))) GraphStatus fail(const char* format, ...);
 
-/// The answer of a kernel that is not written yet.
+/// What a kernel returns that is not written yet.
 GraphStatus notWritten(const char* op, const char* file);
 
 /// Whether two tensors have the same dimensions.

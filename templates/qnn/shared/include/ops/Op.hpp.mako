@@ -45,7 +45,7 @@ struct Op {
 using Hooks = udo::Hooks<Op>;
 % if has_hooks:
 
-// The inputs, then the outputs, for what hooks say of one tensor.
+// The inputs, then the outputs, for hooks of one tensor.
 enum class Tensor : std::uint32_t {
 % for name in op.tensors:
   ${name},

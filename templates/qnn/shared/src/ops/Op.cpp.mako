@@ -5,7 +5,7 @@ namespace ops::${package.name}::${op.name} {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; ${op.header} says what args holds
+  // add code here; see ${op.header} for what args holds
   return udo::notImplemented("${op.name}", "${op.kernel}");
 }
 

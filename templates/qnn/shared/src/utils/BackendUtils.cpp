@@ -23,7 +23,7 @@ std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
 std::atomic<bool> showsErrors{false};
 
 #ifdef UDO_DSP
-// Qualcomm's own libraries for HTP have no thread-local variables, so ours shall not be the first.  Ids are small numbers.
+// Qualcomm's own libraries for HTP have no thread-local variables, so this library shall not be the first.  Ids are small numbers.
 const char*& runningOp() {
   static const char* ops[256] = {};
   return ops[static_cast<unsigned>(qurt_thread_get_id()) % 256];

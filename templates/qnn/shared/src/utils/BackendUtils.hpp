@@ -47,7 +47,7 @@ class Running {
   const char* outer_;
 };
 
-/// The answer of a kernel that is not written yet.
+/// What a kernel returns that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
 /// A list that lives in a table.
@@ -78,7 +78,7 @@ struct OnlyValue {
   const char* text;
 };
 
-/// True where `count` elements of a type are the default; one number stands for any count.
+/// True where `count` elements of a type are the default; one number covers any count.
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 
 /// One input or output of an op, as its config describes it.

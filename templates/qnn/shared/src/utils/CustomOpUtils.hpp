@@ -8,7 +8,7 @@
 //   udo::Status prepare(const Args& args, State& state);         fills it, before the first execution
 //   udo::Status execute(const Args& args, const State& state);   is given it
 //
-// Shapes, quantization and parameters are known to `prepare`; data of inputs is not there yet.  `execute` may have one
+// Shapes, quantization and parameters are known to `prepare`; data of inputs does not exist yet.  `execute` may have one
 // more argument for what a single backend has: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
 #pragma once
 
@@ -200,8 +200,13 @@ class Dsp;    // DSP: src/utils/DSP/Dsp.hpp
 template <class Op>
 class Hooks;  // HTP: src/utils/HtpHooks.hpp
 
-// The names below are looked up in the namespace of the op's Args, when the compiler has read the kernel's file to its
-// end: only templates that the generated header names may use them.
+// The generated header uses describe<Op>() before the kernel's file declares State, `prepare` and `execute`, which are
+// looked up in the namespace of Args where the compiler instantiates the templates.  For function templates the standard
+// allows that behind the use and at the end of the file, and requires no diagnostic where the two differ ([temp.point]).
+// GCC, Clang (so zig, the NDK, and the tools of Hexagon) and MSVC take the end of the file.  A compiler that took the
+// first place would find no `execute`, and checkKernel() would not compile: it cannot choose a wrong function silently.
+// So nothing of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is no constexpr
+// function and returns void: those are what compilers instantiate at once.
 namespace glue {
 
 template <class T, class = void>
@@ -251,7 +256,7 @@ void checkKernel() {
   constexpr bool forDsp = executesWith<Op, Dsp&>();
   static_assert(plain || forHtp || forDsp || HasHooks<Op>::value,
                 "the kernel's file must define `udo::Status execute(const Args& args)` in the namespace of Args, outside "
-                "of an unnamed one; a file that only uses this header says `#define UDO_NO_KERNEL` before it");
+                "of an unnamed one; a file that only uses this header needs `#define UDO_NO_KERNEL` before it");
   static_assert(!HasHooks<Op>::value || Defined<Hooks<Op>>::value,
                 "hooks() is for HTP alone: put this kernel into kernels/htp, or hooks() between #if defined(UDO_HTP) "
                 "and #endif");

@@ -27,7 +27,7 @@
 #define UDO_EXPORT_COUNT extern "C" __attribute__((visibility("default")))
 #endif
 
-/// The two functions of a package; stands beside its interface provider.
+/// The two functions of a package, defined beside its interface provider.
 #define UDO_EXECUTIONS_OF(PACKAGE)                                                                        \
   UDO_EXPORT_COUNT std::uint64_t PACKAGE##Executions(const char* op) { return udo::executions.of(op); } \
   UDO_EXPORT_COUNT const char* PACKAGE##Counted(void) { return udo::executions.counted(); }

@@ -19,16 +19,16 @@ struct ValidationRules {
 /// Those of HTP: it delivers types of one width alike, and knows parameters by their place behind the inputs.
 ValidationRules rulesOfHtp();
 
-/// `ok`, or the error of validation; says in the log what is wrong.
+/// `ok`, or the error of validation; the log has the reason.
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
 
-/// The answer where a package has no op of this name; `known` are those it has.
+/// The error where a package has no op of this name; `known` are those it has.
 Status noSuchOp(const char* package, const char* op, const char* known);
 
-/// Whether a node is for this package; says in the log where it is not.
+/// Whether a node is for this package; the log has the reason where it is not.
 bool isFor(const char* package, const Qnn_OpConfig_t& config);
 
-/// True for a tensor that stands for none.
+/// True for a NULL tensor.
 bool isLeftOut(const Qnn_Tensor_t& tensor);
 
 }  // namespace udo

@@ -11,7 +11,7 @@ namespace {
 /// SNPE's structures hold `char*` and write to none of them.
 SnpeUdo_String_t text(const char* characters) { return const_cast<SnpeUdo_String_t>(characters); }
 
-/// Where in a network a fault is, for the line that says so.
+/// Where in a network a fault is, for its message.
 struct Place {
   const char* package;
   const char* op;
@@ -84,22 +84,22 @@ bool read(SnpeUdo_DataType_t type, const void* data, std::size_t index, double& 
   }
 }
 
-bool isNumber(SnpeUdo_DataType_t type, const void* data, std::size_t index, SnpeUdo_DataType_t told, const void* wanted,
+bool isNumber(SnpeUdo_DataType_t type, const void* data, std::size_t index, SnpeUdo_DataType_t reported, const void* wanted,
               std::size_t at) {
   double given = 0.0, other = 0.0;
-  if (!read(type, data, index, given) || !read(told, wanted, at, other)) return true;  // the implementation compares it
+  if (!read(type, data, index, given) || !read(reported, wanted, at, other)) return true;  // the implementation compares it
   return !(given < other) && !(other < given) && (given == given) == (other == other);
 }
 
 /// True for the default of the config.
 bool isDefault(const ParamSpec& spec, const SnpeUdo_Param_t& given) {
-  const SnpeUdo_DataType_t told = spec.types.count != 0 ? spec.types.items[0].told : SNPE_UDO_DATATYPE_LAST;
+  const SnpeUdo_DataType_t reported = spec.types.count != 0 ? spec.types.items[0].reported : SNPE_UDO_DATATYPE_LAST;
   if (spec.kind == SNPE_UDO_PARAMTYPE_STRING) {
     return given.stringParam != nullptr && std::strcmp(spec.otherwise.text, given.stringParam) == 0;
   }
   if (spec.kind == SNPE_UDO_PARAMTYPE_SCALAR) {
     const SnpeUdo_ScalarParam_t& scalar = given.scalarParam;
-    return isNumber(scalar.dataType, &scalar.dataValue, 0, told, &spec.otherwise.bits, 0);
+    return isNumber(scalar.dataType, &scalar.dataValue, 0, reported, &spec.otherwise.bits, 0);
   }
   const SnpeUdo_TensorParam_t& tensor = given.tensorParam;
   if (tensor.tensorData == nullptr || tensor.currDimensions == nullptr) return true;
@@ -108,7 +108,7 @@ bool isDefault(const ParamSpec& spec, const SnpeUdo_Param_t& given) {
   for (const std::uint32_t dim : spec.otherwise.dims) numbers *= dim;
   if (numbers != 1 && numbers != count) return false;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!isNumber(tensor.dataType, tensor.tensorData, i, told, spec.otherwise.data, numbers == 1 ? 0 : i)) return false;
+    if (!isNumber(tensor.dataType, tensor.tensorData, i, reported, spec.otherwise.data, numbers == 1 ? 0 : i)) return false;
   }
   return true;
 }
@@ -193,7 +193,7 @@ SnpeUdo_ErrorType_t checkTensors(const Place& place, SnpeUdo_CoreType_t core, co
       const SnpeUdo_TensorParam_t& tensor = side.given[at];
       if (tensor.layout == SNPE_UDO_LAYOUT_NULL) {
         if (!spec.mandatory) continue;
-        return refuse(place, side.wrong, "%s `%s` is not there", side.word, spec.name);
+        return refuse(place, side.wrong, "%s `%s` is missing", side.word, spec.name);
       }
       UDO_VALIDATE_RETURN_STATUS(checkType(place, spec.name, spec.types, core, tensor.dataType));
       UDO_VALIDATE_RETURN_STATUS(checkRank(place, spec.name, spec.ranks, tensor.tensorRank));
@@ -206,15 +206,15 @@ SnpeUdo_Param_t toldParam(const ParamSpec& spec) {
   SnpeUdo_Param_t param{};
   param.paramType = spec.kind;
   param.paramName = text(spec.name);
-  const SnpeUdo_DataType_t told = spec.types.count != 0 ? spec.types.items[0].told : SNPE_UDO_DATATYPE_LAST;
+  const SnpeUdo_DataType_t reported = spec.types.count != 0 ? spec.types.items[0].reported : SNPE_UDO_DATATYPE_LAST;
   if (spec.kind == SNPE_UDO_PARAMTYPE_SCALAR) {
-    param.scalarParam.dataType = told;
+    param.scalarParam.dataType = reported;
     param.scalarParam.dataValue.uint32Value = spec.otherwise.bits;
   } else if (spec.kind == SNPE_UDO_PARAMTYPE_STRING) {
     param.stringParam = text(spec.otherwise.text);
   } else {
     SnpeUdo_TensorParam_t& tensor = param.tensorParam;
-    tensor.dataType = told;
+    tensor.dataType = reported;
     tensor.layout = spec.layout;
     tensor.quantizeParams.quantizeType = SNPE_UDO_QUANTIZATION_NONE;
     tensor.maxDimensions = tensor.currDimensions = spec.otherwise.dims.items;
@@ -308,20 +308,20 @@ void UdoRegLibrary::fill() {
   info_.numOfOperations = package_.ops.count;
   info_.operationsInfo = free.operations;
   for (const OpSpec& op : package_.ops) {
-    SnpeUdo_OperationInfo_t& told = *free.operations++;
-    told.operationType = text(op.type);
-    told.supportedByCores = op.cores;
-    told.numOfStaticParams = op.params.count;
-    told.staticParams = free.params;
+    SnpeUdo_OperationInfo_t& reported = *free.operations++;
+    reported.operationType = text(op.type);
+    reported.supportedByCores = op.cores;
+    reported.numOfStaticParams = op.params.count;
+    reported.staticParams = free.params;
     for (const ParamSpec& each : op.params) *free.params++ = toldParam(each);
-    told.numOfInputs = op.inputs.count;
-    told.inputNames = free.names;
-    told.inputInfos = fillTensors(op.inputs, free);
-    told.numOfOutputs = op.outputs.count;
-    told.outputNames = free.names;
-    told.outputInfos = fillTensors(op.outputs, free);
-    told.numOfCoreInfo = op.coreInfos.count;
-    told.opPerCoreInfo = free.coreInfos;
+    reported.numOfInputs = op.inputs.count;
+    reported.inputNames = free.names;
+    reported.inputInfos = fillTensors(op.inputs, free);
+    reported.numOfOutputs = op.outputs.count;
+    reported.outputNames = free.names;
+    reported.outputInfos = fillTensors(op.outputs, free);
+    reported.numOfCoreInfo = op.coreInfos.count;
+    reported.opPerCoreInfo = free.coreInfos;
     for (const SnpeUdo_OpCoreInfo_t& each : op.coreInfos) *free.coreInfos++ = each;
   }
 }
@@ -331,7 +331,7 @@ SnpeUdo_TensorInfo_t* UdoRegLibrary::fillTensors(Rows<const TensorSpec> specs, R
   for (const TensorSpec& spec : specs) {
     *free.names++ = text(spec.name);
     *free.tensors++ = {text(spec.name), spec.layout, free.types, spec.repeated, spec.isStatic};
-    for (const CoreTypes& row : spec.types) *free.types++ = {row.core, row.told};
+    for (const CoreTypes& row : spec.types) *free.types++ = {row.core, row.reported};
   }
   return first;
 }

@@ -152,8 +152,8 @@ bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The config of a node that validation never saw, for not every client validates: what the node says, and what only the
-/// op's spec can say.
+/// The config of a node that validation never saw, for not every client validates: what the node has, and what only the
+/// op's spec has.
 class Inferred {
  public:
   Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
@@ -210,7 +210,7 @@ class Inferred {
     made.v1.dimensions = raw->currentDimensions;
     made.v1.dataType = static_cast<Qnn_DataType_t>(raw->dataType);
     if (made.v1.dataType == QNN_DATATYPE_UINT_8 && has(types, QNN_DATATYPE_UFIXED_POINT_8)) {
-      // Without an encoding what stands there is anything.
+      // Without an encoding its value is undefined.
       const Qnn_QuantizeParams_t& given = raw->quantizeParams;
       const bool encoded = given.encodingDefinition == QNN_DEFINITION_DEFINED &&
                            given.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET &&
@@ -395,7 +395,7 @@ Status FloatCopies::dequantize() {
     const Channels channels(*copy->stored);
     if (!channels) return unknownEncoding();
     const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
-    if (count > copy->values.size()) return error("a tensor has become larger than it was said to be");
+    if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
     for (std::size_t i = 0; i < count; ++i) copy->values[i] = channels.of(i).toReal(stored[i]);
   }
   return ok;
@@ -408,7 +408,7 @@ Status FloatCopies::quantize() {
     const Channels channels(*copy->stored);
     if (!channels) return unknownEncoding();
     const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
-    if (count > copy->values.size()) return error("a tensor has become larger than it was said to be");
+    if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
     for (std::size_t i = 0; i < count; ++i) {
       stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
     }

@@ -22,7 +22,7 @@ struct NodeFacts {
   std::vector<TensorFacts> inputs;
   std::vector<TensorFacts> outputs;
   std::vector<TensorFacts> params;
-  std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to tell nodes of one name apart
+  std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to distinguish nodes of one name
   std::vector<std::uint32_t> dims;  // of each its rank, then so many
   std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
   std::uint64_t number = 0;                  // in the order of validations
@@ -72,7 +72,7 @@ class Binding {
     return view<V>(node_.outputs, facts_.outputs, position(spec_.outputs, facts_.outputs.size(), index));
   }
 
-  /// The views of the tensors that a repeated one at `index` of the spec stands for.
+  /// The views of the tensors that a repeated one at `index` of the spec covers.
   template <class V>
   Repeated<V> inputs(std::size_t index) const {
     return repeated<V>(node_.inputs, facts_.inputs, spec_.inputs, index);
@@ -121,14 +121,14 @@ class Binding {
   Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, List<TensorSpec> specs,
                        std::size_t index) const {
     if (facts.size() <= index) return Repeated<V>();
-    // Optional tensors behind it may be left out: then it stands for one, as validation counts too.
+    // Optional tensors behind it may be left out: then it counts as one, as in validation.
     const std::size_t count = 1 + (facts.size() > specs.count ? facts.size() - specs.count : 0);
     RawTensor* const* first = tensors + index;
     if constexpr (seesFloats<V>) first = copies_.add(first, count, std::is_same_v<V, Output<float>>);
     return Repeated<V>(first, facts.data() + index, count);
   }
 
-  /// Where the tensor at `index` of the specs stands in the node: behind a repeated one it is shifted.
+  /// The position in the node of the tensor at `index` of the specs: after a repeated one it is shifted.
   static std::size_t position(List<TensorSpec> specs, std::size_t count, std::size_t index);
 
   const QnnCpuOpPackage_Param_t* find(const char* param, std::size_t* at = nullptr) const;
@@ -164,7 +164,7 @@ struct Instance {
   void (*release)(Instance* self) = nullptr;
 };
 
-/// The package: what the generated tables say of it.
+/// The package, as the generated tables describe it.
 struct PackageTables {
   const char* name;
   List<OpEntry> ops;

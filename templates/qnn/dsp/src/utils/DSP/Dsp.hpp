@@ -26,7 +26,7 @@ class Dsp {
       std::uint32_t count)
       : functions_(functions), op_(op), operation_(operation), outputs_(outputs), count_(count) {}
 
-  /// Runs `work(thread, threads)` on that many worker threads and waits for all of them; the first error is the answer.
+  /// Runs `work(thread, threads)` on that many worker threads and waits for all of them; returns the first error.
   /// HVX belongs in here: the vector unit is the worker threads'.
   template <class Work>
   Status run(std::uint32_t threads, const Work& work) const {

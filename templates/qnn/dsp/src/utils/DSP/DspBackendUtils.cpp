@@ -76,7 +76,7 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
   return UDO_NO_ERROR;
 }
 
-/// The DSP wants to hear of each output how large it is and what it is made of.
+/// The DSP asks for the size and the type of each output.
 Udo_ErrorType_t openOutputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.outputCount; ++i) {
     const TensorSpec& spec = theOp->spec.outputs.items[i];
@@ -175,7 +175,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   Dsp dsp = dspOf(operation);
   ++*theOp->executions;
   const Status status = kernel.execute(operation, dsp);
-  // The DSP does not execute in the background either; a client that wants to be told is told.
+  // The DSP does not execute in the background either; a client that asks for a notification gets one.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
   return codeOf(status);
 }
@@ -212,7 +212,7 @@ Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, st
   const Running running(theOp->spec.name);
   if (inputs == nullptr || inputTypes == nullptr || inputLayouts == nullptr || outputs == nullptr ||
       outputTypes == nullptr || outputLayouts == nullptr) {
-    return refuse(UDO_INVALID_ARGUMENT, "there is no place for what it would tell");
+    return refuse(UDO_INVALID_ARGUMENT, "there is no memory for its result");
   }
   const Udo_ErrorType_t fault = checkName(type);
   if (fault != UDO_NO_ERROR) return fault;

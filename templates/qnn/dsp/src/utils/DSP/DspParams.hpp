@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
-// What the DSP says of tensors and parameters, held against the config, and parameters kept.
+// Tensors and parameters of the DSP compared with the config, and parameters kept.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ __attribute__((format(printf, 2, 3)))
 #endif
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
 
-/// True where a kernel reads the right bytes of what the DSP says to be of this type.
+/// True where a kernel reads the right bytes of what the DSP reports as this type.
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
 
 /// True where a tensor is the only value that is supported.

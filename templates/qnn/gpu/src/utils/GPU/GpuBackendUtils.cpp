@@ -32,7 +32,7 @@ const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::
 
 bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
 
-/// As the backend wants to keep what connects two ops.
+/// As the backend stores what connects two ops.
 Qnn_DataType_t chosen(Qnn_DataType_t type, QnnGpu_Precision_t precision) {
   if (!isFloat(type) || precision == QNN_GPU_PRECISION_USER_PROVIDED) return type;
   return precision == QNN_GPU_PRECISION_FP32 ? QNN_DATATYPE_FLOAT_32 : QNN_DATATYPE_FLOAT_16;
@@ -52,7 +52,7 @@ void learn(TensorFacts& facts, const Qnn_Tensor_t& tensor, const QnnGpuOpPackage
   }
 }
 
-/// Calls `use(facts, name in OpenCL, number, spec)` for each tensor of a side; without facts for one that is not there.
+/// Calls `use(facts, name in OpenCL, number, spec)` for each tensor of a side; without facts for a missing one.
 template <class Use>
 void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, std::size_t count, const Use& use) {
   const std::size_t extra = count > specs.count ? count - specs.count : 0;
@@ -65,7 +65,7 @@ void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, s
   }
 }
 
-// --- how OpenCL is told of it -------------------------------------------------------------------------------------
+// --- how OpenCL gets it -------------------------------------------------------------------------------------------
 
 const char* clType(Qnn_DataType_t type) {
   switch (static_cast<std::uint32_t>(type)) {
@@ -92,7 +92,7 @@ class Text {
  public:
   explicit Text(const std::string& name) : name_(name) {}
 
-  /// `#define udo_<what>_<tensor><parameters> <meaning>`; `@` in the meaning stands for the tensor's name.
+  /// `#define udo_<what>_<tensor><parameters> <meaning>`; `@` in the meaning is replaced by the tensor's name.
   void define(const char* what, const char* parameters, const std::string& meaning) {
     text_ += std::string("#define udo_") + what + "_" + name_ + parameters + " ";
     for (const char each : meaning) text_ += each == '@' ? name_ : std::string(1, each);
@@ -215,11 +215,11 @@ class Facts {
   /// How they are stored, in OpenCL's words.
   std::string text() const {
     std::string all;
-    const auto say = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
+    const auto add = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
       all += described(tensor, name, number, spec.repeated);
     };
-    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, say);
-    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, say);
+    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, add);
+    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, add);
     for (std::size_t i = 0; i < entry_.spec.params.count; ++i) {
       const ParamSpec& spec = entry_.spec.params.items[i];
       const TensorFacts* found = nullptr;

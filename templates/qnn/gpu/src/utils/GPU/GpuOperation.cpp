@@ -169,7 +169,7 @@ bool Operation::claimImage(const Output& output, std::size_t height, std::size_t
   return true;
 }
 
-// Each NATIVE output becomes a plain buffer until the op says otherwise: left alone, the backend would make it an image.
+// Each NATIVE output becomes a plain buffer unless the op decides otherwise: by default, the backend would make it an image.
 void Operation::claimBuffers(const TensorFacts* outputs, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!outputs[i].claimable) continue;

@@ -5,7 +5,7 @@ namespace ops::BothPackage::Mix {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Mix.hpp says what args holds
+  // add code here; see include/ops/Mix.hpp for what args holds
   return udo::notImplemented("Mix", "src/ops/Mix.cpp");
 }
 

@@ -48,7 +48,7 @@ struct Op {
 };
 using Hooks = udo::Hooks<Op>;
 
-// The inputs, then the outputs, for what hooks say of one tensor.
+// The inputs, then the outputs, for hooks of one tensor.
 enum class Tensor : std::uint32_t {
   in_0,
   in_1,

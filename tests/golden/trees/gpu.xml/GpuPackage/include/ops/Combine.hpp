@@ -32,7 +32,7 @@ struct Args {
   udo::Input table;
 };
 
-// Called once, when the graph is finalized: says which kernels make the op.  They run in their order at every execution.
+// Called once, when the graph is finalized: names the kernels that make the op.  They run in their order at every execution.
 udo::Status CombineOperation(const Args& args, udo::Operation& operation);
 
 // Says how one of them is called: its work sizes and its arguments.

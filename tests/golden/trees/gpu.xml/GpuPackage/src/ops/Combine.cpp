@@ -6,7 +6,7 @@ namespace ops::GpuPackage::Combine {
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
 // and nothing of this file.
 udo::Status CombineOperation(const Args& args, udo::Operation& operation) {
-  // Check here what the config cannot say.
+  // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("Combine_kernel"));
 }
 
@@ -21,7 +21,7 @@ udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel
   kernel.value(args.flag);
   kernel.value(args.mode);
   kernel.read(args.weights);
-  // add code here; include/ops/Combine.hpp says what args holds
+  // add code here; see include/ops/Combine.hpp for what args holds
   return udo::kernelNotImplemented("Combine", "src/ops/Combine.cpp");
 }
 

@@ -6,7 +6,7 @@ namespace ops::GpuPackage::Picture {
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
 // and nothing of this file.
 udo::Status PictureOperation(const Args& args, udo::Operation& operation) {
-  // Check here what the config cannot say.
+  // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("Picture_kernel"));
 }
 
@@ -15,7 +15,7 @@ udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel
   kernel.globalSize(args.y.size());
   kernel.read(args.x);
   kernel.write(args.y);
-  // add code here; include/ops/Picture.hpp says what args holds
+  // add code here; see include/ops/Picture.hpp for what args holds
   return udo::kernelNotImplemented("Picture", "src/ops/Picture.cpp");
 }
 

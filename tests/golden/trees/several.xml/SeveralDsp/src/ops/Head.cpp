@@ -5,7 +5,7 @@ namespace ops::Several::Head {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Head.hpp says what args holds
+  // add code here; see include/ops/Head.hpp for what args holds
   return udo::notImplemented("Head", "src/ops/Head.cpp");
 }
 

@@ -9,7 +9,7 @@ GraphStatus mixImpl(
     [[maybe_unused]] YType& y,
     [[maybe_unused]] const XType& x,
     [[maybe_unused]] const Params& params) {
-  // add code here; include/ops/Mix.hpp says what it is given
+  // add code here; see include/ops/Mix.hpp for what it is given
   return udo::notWritten("Mix", "src/ops/Mix.cpp");
 }
 

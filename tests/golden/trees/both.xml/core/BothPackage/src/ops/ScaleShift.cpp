@@ -11,7 +11,7 @@ GraphStatus scaleshiftImpl(
     [[maybe_unused]] const In_0Type& in_0,
     [[maybe_unused]] const In_1Type& in_1,
     [[maybe_unused]] const Params& params) {
-  // add code here; include/ops/ScaleShift.hpp says what it is given
+  // add code here; see include/ops/ScaleShift.hpp for what it is given
   return udo::notWritten("ScaleShift", "src/ops/ScaleShift.cpp");
 }
 

@@ -37,7 +37,7 @@ struct Op {
 };
 using Hooks = udo::Hooks<Op>;
 
-// The inputs, then the outputs, for what hooks say of one tensor.
+// The inputs, then the outputs, for hooks of one tensor.
 enum class Tensor : std::uint32_t {
   in,
   input_1,

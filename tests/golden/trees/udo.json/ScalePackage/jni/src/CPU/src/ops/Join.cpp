@@ -5,7 +5,7 @@ namespace ops::ScalePackage::Join {
 
 // Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; .sdk/cpu/include/ops/Join.hpp says what args holds
+  // add code here; see .sdk/cpu/include/ops/Join.hpp for what args holds
   return udo::notImplemented("Join", "jni/src/CPU/src/ops/Join.cpp");
 }
 

@@ -3,7 +3,7 @@
 //
 // What may be defined before it is included:
 //   UDO_COST                what one execution costs: SNAIL (so without it), FAST, FREE, GLACIAL, SNAIL / 128 …
-//   UDO_COST_FUNCTION       or the name of a function that says it: float (*)(const Op*)
+//   UDO_COST_FUNCTION       or the name of a function that returns it: float (*)(const Op*)
 //   UDO_FLAGS               what it needs: Flags::RESOURCE_HVX (so without it), Flags::RESOURCE_HMX …
 //   UDO_TENSOR_PROPERTIES   nothing, where the kernel's file has a DEF_TENSOR_PROPERTIES of its own
 #pragma once
@@ -49,7 +49,7 @@ UDO_REGISTER((udo::Quiet_registered::with0<QuantUint8Tensor, QuantUint8Tensor>),
 // Whatever HTP brings that is none of these, such as tensors of rank 5; it is the last choice.
 DEF_PACKAGE_OP((udo::Quiet_registered::with0<Tensor, Tensor>), "Quiet")
 
-// The SDK tells some of its macros apart by their line, which must be none of the kernel's own file.
+// The SDK distinguishes some of its macros by their line, which must be none of the kernel's own file.
 #line 60001
 
 #ifndef UDO_TENSOR_PROPERTIES

@@ -19,7 +19,7 @@ struct Params {
 };
 
 // The kernel, called at every execution of the graph; must not allocate from the heap.  It is one template for the
-// tensor types of the SDK that the config allows, and for `Tensor`, which stands for any of them:
+// tensor types of the SDK that the config allows, and for `Tensor`, which matches any of them:
 //
 //   template <class Output_0Type, class InType, class Input_1Type>
 //   GraphStatus scaleImpl(

@@ -9,7 +9,7 @@ GraphStatus quietImpl(
     [[maybe_unused]] YType& y,
     [[maybe_unused]] const XType& x,
     [[maybe_unused]] const Params& params) {
-  // add code here; .sdk/htp/include/ops/Quiet.hpp says what it is given
+  // add code here; see .sdk/htp/include/ops/Quiet.hpp for what it is given
   return udo::notWritten("Quiet", "jni/src/DSP_V68/src/ops/Quiet.cpp");
 }
 

@@ -10,7 +10,7 @@ GraphStatus scaleImpl(
     [[maybe_unused]] const InType& in,
     [[maybe_unused]] const Input_1Type& input_1,
     [[maybe_unused]] const Params& params) {
-  // add code here; .sdk/htp/include/ops/Scale.hpp says what it is given
+  // add code here; see .sdk/htp/include/ops/Scale.hpp for what it is given
   return udo::notWritten("Scale", "jni/src/DSP_V68/src/ops/Scale.cpp");
 }
 
