@@ -9,8 +9,10 @@ import errno
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -52,8 +54,41 @@ def make_once(room: Path, make: Callable[[Path], None]) -> None:
                 shutil.copytree(made, room)
 
 
+def announce(title: str, seconds: int) -> None:
+    """A line for whoever waits, on a pipe too, before something is compiled that is kept."""
+    if seconds >= _WORTH_A_LINE:
+        print(f"  compiling {title}, once: about {seconds} s", file=sys.stderr, flush=True)
+
+
+_WORTH_A_LINE = 5  # seconds
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """A folder of the cache, and what compiles its contents."""
+
+    folder: Path
+    title: str
+    seconds: int  # that it takes on two cores of 2.5 GHz
+    make: Callable[[Path], None]
+
+    @property
+    def is_warm(self) -> bool:
+        """It need not be compiled."""
+        return self.folder.is_dir()
+
+    def ready(self) -> Path:
+        """The folder; its contents are compiled now, if they are not there."""
+        if not self.is_warm:
+            announce(self.title, self.seconds)
+            make_once(self.folder, self.make)
+        return self.folder
+
+
 SYSTEM = "libQnnSystem.so"
 _SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
+# For `doctor --warm` of an empty cache: processor time of clang++ 14, divided by two cores.
+_SECONDS = {"cpu": 30, "gpu": 30, "htp": 30, "dsp": 30}
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
@@ -69,6 +104,11 @@ def find(backend: str) -> Emulator:
 
 def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> Path:
     """The library of one backend of the emulator; from the cache, where its sources and compiler are the same."""
+    return backend_build(backend, on_step=on_step).ready() / find(backend).library
+
+
+def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> KeptBuild:
+    """How the library of one backend is made."""
     row = find(backend)
     folders, headers = _folders(backend), resources.qnn_headers()
     sources = sorted(path for folder in folders for path in folder.glob("*.cpp"))
@@ -91,20 +131,18 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
         _need_header(cxx, row, into, what)
         for name, text in tables.items():
             (into / name).write_text(text, "utf-8")
-        on_step(f"{what} is compiled once, for this version of udogen")
         objects = process.at_once([partial(compile_one, source, into) for source in sources], os.cpu_count() or 1)
         compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
         (into / SYSTEM).symlink_to(row.library)  # what is asked what a context binary holds
         for each in (*objects, *tables):
             (into / each).unlink()
 
-    make_once(room, make)
-    return room / row.library
+    return KeptBuild(room, what, _SECONDS[backend], make)
 
 
 def steps(backend: str) -> int:
     """How many lines `build_backend` logs, where it has to compile."""
-    return 1 + sum(1 for folder in _folders(backend) for _ in folder.glob("*.cpp"))
+    return sum(1 for folder in _folders(backend) for _ in folder.glob("*.cpp"))
 
 
 def _folders(backend: str) -> list[Path]:
@@ -141,25 +179,28 @@ def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -
 _C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 
 
+WATCH = ("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
+LOOP = ("libUdogenLoop.so", "loop.c")
+
+
 def build_watch() -> Path:
     """The library to preload: it interposes the heap, builds walls around copies of tensors, and reports faults."""
-    return _build("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
+    return c_build(*WATCH).ready() / WATCH[0]
 
 
 def build_loop() -> Path:
     """The library that executes graphs in several threads at once."""
-    return _build("libUdogenLoop.so", "loop.c")
+    return c_build(*LOOP).ready() / LOOP[0]
 
 
-def _build(name: str, *sources: str) -> Path:
+def c_build(name: str, *sources: str) -> KeptBuild:
     """A library of udogen's own; from the cache, where its sources and compiler are the same."""
     folder = resources.emulator("watch")
     argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
     read = [folder / "watch.h", *(folder / source for source in sources)]
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
     room = resources.cache_dir("watch") / key
-    make_once(room, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
-    return room / name
+    return KeptBuild(room, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
 
 
 def _c_compiler() -> Sequence[str]:

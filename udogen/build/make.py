@@ -12,7 +12,7 @@ from pathlib import Path
 from udogen import process
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
-from udogen.build import toolchains, tools
+from udogen.build import toolchains, tools, zig_libraries
 from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
@@ -118,6 +118,8 @@ def _build_all(
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
+    if any("-target aarch64" in value for step in steps for _, value in step.choice.variables):
+        zig_libraries.AARCH64.announce()
 
     def build_step(step: Step) -> Artifact:
         label = f"{step.target.id}: " if several else ""

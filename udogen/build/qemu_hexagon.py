@@ -13,16 +13,13 @@ from udogen import backends, process, resources
 from udogen.backends import architectures
 from udogen.backends.backend import Harness, Target
 from udogen.build import tools
+from udogen.build.emulator import KeptBuild
 from udogen.build.emulator import compile_or_fail as _compile
-from udogen.build.emulator import make_once as _make_once
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
 from udogen.build.package import PackageLibrary
 from udogen.build.toolchains.choice import Choice
+from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
-
-# The harness, and the libraries of zig, which take it minutes to build, are of one version whatever the kernel is of:
-# what is compiled for one version runs on each later one.
-_BASE = "v68"
 
 # What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
 CPU = "v67"
@@ -75,8 +72,7 @@ def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     zig = tools.zig()
     if not zig:
         raise ToolMissing("zig is not installed; it is needed to compile for Hexagon", hint="pip install ziglang")
-    features = f"hexagon{arch}+hvx{arch}+hvx_length128b"
-    return (*zig, language, "-target", "hexagon-linux-musl", f"-mcpu={features}")
+    return (*zig, language, *hexagon_flags(arch))
 
 
 def build_program(
@@ -99,10 +95,10 @@ def build_program(
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
-    harness = _harness(host, package.provider, on_step)
+    harness = _harness(host, package.provider)
     folder = f"obj/emulated-{arch}" + (f"/{op}" if backend.library_per_op else "")
     program = package.path.resolve() / folder / "program"
-    link = [*compiler(_BASE), "-static", *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
+    link = [*tools.zig(), "c++", *HEXAGON.flags, *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
     values = {
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
@@ -113,6 +109,7 @@ def build_program(
         "LAUNCHER": " ".join(tools.launcher(tools.environment())),
         "LINK": shlex.join(link),
     }
+    HEXAGON.announce()
     *others, linker = variables(values.items())
     compile_python_kernels(package, [f"emulated-{arch}"], on_step, jobs or os.cpu_count() or 1)
     done = run_make(
@@ -146,10 +143,10 @@ def _not_qhpi(package: PackageLibrary) -> BuildFailed:
     )
 
 
-def _harness(host: Harness, provider: str, on_step: Callable[[str], None]) -> list[Path]:
+def _harness(host: Harness, provider: str) -> list[Path]:
     """Our half of the program, compiled once for each name of a provider."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
-    argv = [*compiler(_BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
+    argv = [*compiler(BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
     read = sorted([*folder.glob("*.[ch]"), *headers.rglob("*.h")])
     key = resources.content_key(
@@ -158,17 +155,20 @@ def _harness(host: Harness, provider: str, on_step: Callable[[str], None]) -> li
     room = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
-        if not any(room.parent.glob("harness-*")):
-            on_step("zig builds its libraries for Hexagon, which takes some minutes the first time")
         for name in host.sources:  # one by one: zig writes one object only
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 
-    _make_once(room, make)
+    KeptBuild(room, "the harness for qemu-hexagon", 4, make).ready()
     return [room / f"{name}.o" for name in host.sources]
 
 
 def build_plugin(qemu: Qemu) -> Path:
     """QEMU's plug-in that counts packets, for the installed QEMU."""
+    return plugin_build(qemu).ready() / "count.so"
+
+
+def plugin_build(qemu: Qemu) -> KeptBuild:
+    """How the plug-in is made."""
     source = resources.emulator("hexagon") / "count.c"
     found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
     host: Sequence[str] = (found,) if found else (*tools.zig(), "cc") if tools.zig() else ()
@@ -180,5 +180,4 @@ def build_plugin(qemu: Qemu) -> Path:
     argv += [str(source), "-o", "count.so"]
     key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
     room = resources.cache_dir("hexagon") / f"count-{key}"
-    _make_once(room, lambda into: _compile(argv, into, "the plug-in of QEMU"))
-    return room / "count.so"
+    return KeptBuild(room, "the plug-in of QEMU", 1, lambda into: _compile(argv, into, "the plug-in of QEMU"))

@@ -131,6 +131,13 @@ def zig() -> tuple[str, ...]:
     return (sys.executable, "-m", "ziglang")
 
 
+def zig_cache() -> Path:
+    """Where zig keeps what it has compiled."""
+    variables = (("ZIG_GLOBAL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "zig"))
+    found = (Path(value) / below for name, below in variables if (value := os.environ.get(name, "")))
+    return next(found, Path.home() / ".cache" / "zig")
+
+
 def qnn_sdk(env: Environment) -> Path | None:
     """The QNN SDK that QNN_SDK_ROOT names; an error where it names something else."""
     if not env.qnn_sdk_root:

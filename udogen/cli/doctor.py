@@ -12,14 +12,22 @@ from udogen.cli import output
 
 @click.command("doctor")
 @click.argument("folder", type=click.Path(exists=True, path_type=Path), metavar="[DIR]", required=False)
+@click.option(
+    "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
+    help="Compile what is compiled once (zig's libraries for Hexagon, emulators, what watches kernels), or only these: "
+    "hexagon, aarch64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
+)  # fmt: skip
 @output.json_option
 @click.pass_context
-def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
+def command(context: click.Context, folder: Path | None, warm: str | None, as_json: bool) -> None:
     """Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
 
     With DIR the packages in it too.  Exit code 0: a package can be generated, built for this machine and run in the CPU
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
     """
+    if warm is not None:
+        _warm([] if warm == "all" else warm.split(","), as_json)
+        return
     from udogen.doctor import report
     from udogen.doctor.examination import examine
     from udogen.doctor.model import this_machine
@@ -38,3 +46,21 @@ def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
         width = min(shutil.get_terminal_size().columns, 100)
         output.print_result("\n".join(report.lines(found, width=width, paint=output.paint)))
     context.exit(found.exit_code)
+
+
+def _warm(chosen: list[str], as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from udogen.doctor.warm import names_of
+    from udogen.doctor.warm import warm as make_warm
+
+    names = names_of(chosen)
+    with output.progress("warming", total=len(names)) as advance:
+        results = make_warm(names, required=bool(chosen), on_step=advance)
+    if as_json:
+        output.print_json({"ok": True, "items": [asdict(each) for each in results]})
+        return
+    for each in results:
+        took = f" in {each.seconds} s" if each.seconds else ""
+        why = f": {each.message} ({each.hint})" if each.message else ""
+        output.print_result(f"{each.id}: {each.state}{took}{why}")

@@ -16,6 +16,7 @@ import numpy as np
 from udogen import __version__, process
 from udogen.backends import PLACES
 from udogen.backends.backend import Place
+from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
 from udogen.runtime.failures import RegistrationFailed
@@ -83,6 +84,12 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
             f"no case of {files.folder} {f'matches {options.pattern}' if options.pattern else 'is for this'}",
             hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
         )
+    cold = [] if options.backends or HEXAGON.is_warm else [each for each in batches if each.place.instructions]
+    if len(cold) < len(batches):
+        left_out += [_cold(place) for place in dict.fromkeys(batch.place for batch in cold)]
+        batches = [each for each in batches if not (cold and each.place.instructions)]
+    # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
+    batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(left_out))
 
 
@@ -93,6 +100,13 @@ def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
         row for row in PLACES.values() if row.usual and runs_on_devices(row)
     ]
     return [*(each for each in named if each.device), *(on_device(base, each) for each in others for base in bases)]
+
+
+def _cold(place: Place) -> BackendState:
+    """Left out, for nobody asked for it, and it would take a minute or more before anything runs."""
+    reason = f"cold: {HEXAGON.title} are compiled once, about {HEXAGON.seconds} s"
+    hint = f"`udogen doctor --warm {HEXAGON.id}`, or --backend {place.id}"
+    return BackendState(place.id, place.title, "left out", reason, hint)
 
 
 @dataclass(frozen=True)

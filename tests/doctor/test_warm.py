@@ -1,0 +1,41 @@
+"""What is compiled once: `doctor --warm`, and what a test run does where it is not there yet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.making import ROOT, udogen
+from udogen.verify import test_run
+from udogen.verify.options import TestOptions
+from udogen.verify.test_files.read import load_test_files
+
+
+def test_what_is_named_is_compiled_once(tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path)}
+    done = udogen("doctor", "--warm", "watch", env=env)
+    assert (done.returncode, done.stdout.split(" in ")[0]) == (0, "watch: compiled")
+    again = udogen("doctor", "--warm", "watch", "--json", env=env)
+    [item] = json.loads(again.stdout)["items"]
+    assert (item["id"], item["state"], item["seconds"]) == ("watch", "warm", 0.0)
+
+
+def test_a_name_that_is_not_there() -> None:
+    done = udogen("doctor", "--warm", "vulkan")
+    assert done.returncode == 2
+    assert "choose among hexagon, aarch64, cpu-emulator" in done.stderr
+
+
+def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path))
+    files = load_test_files(ROOT / "examples" / "leaky_relu")
+    plan = test_run.plan(files, TestOptions())
+    [cold] = [state for state in plan.left_out if state.backend == "hexagon"]
+    assert cold.reason.startswith("cold: ")
+    assert "udogen doctor --warm hexagon" in cold.hint
+    assert plan.batches[0].place.id == "cpu"
+    assert all(batch.place.id != "hexagon" for batch in plan.batches)
+    asked = test_run.plan(files, TestOptions(backends=("hexagon",)))
+    assert {batch.place.id for batch in asked.batches} == {"hexagon"}

@@ -1,0 +1,90 @@
+"""zig's C and C++ libraries for a machine, which zig compiles at the first link and keeps in a cache of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.build import tools
+from udogen.build.emulator import announce, compile_or_fail
+from udogen.errors import ToolMissing
+
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class ZigLibraries:
+    """The libraries for one machine."""
+
+    id: str
+    title: str
+    flags: tuple[str, ...]  # of `zig c++`, for a link that needs them all
+    machine: tuple[int, int]  # in their ELF headers: e_machine, e_flags
+    archives: frozenset[str]
+    seconds: int  # that they take on two cores of 2.5 GHz
+
+    @property
+    def is_warm(self) -> bool:
+        """They are in zig's cache."""
+        return self.archives <= {path.name for path in tools.zig_cache().glob("o/*/lib*.a") if self._are_in(path)}
+
+    def _are_in(self, archive: Path) -> bool:
+        if archive.name not in self.archives:
+            return False
+        try:
+            with archive.open("rb") as file:
+                head = file.read(1 << 20)
+        except OSError:
+            return False
+        start = head.find(_ELF)
+        header = head[start : start + 52]
+        flags = 36 if header[4:5] == b"\1" else 48
+        return start >= 0 and self.machine == tuple(
+            int.from_bytes(header[at : at + size], "little") for at, size in ((18, 2), (flags, 4))
+        )
+
+    def announce(self) -> None:
+        """A line for whoever waits, where they are about to be compiled."""
+        if not self.is_warm:
+            announce(self.title, self.seconds)
+
+    def make(self) -> None:
+        """Have zig compile them."""
+        zig = tools.zig()
+        if not zig:
+            raise ToolMissing(f"zig is not installed; {self.title} are its own", hint="pip install ziglang")
+        with tempfile.TemporaryDirectory(prefix="udogen-") as scratch:
+            folder = Path(scratch)
+            (folder / "probe.cpp").write_text(
+                "#include <string>\nstd::string text;\nint main() { return 0; }\n", "utf-8"
+            )
+            compile_or_fail([*zig, "c++", *self.flags, "probe.cpp", "-o", "probe"], folder, self.title)
+
+
+def hexagon_flags(arch: str) -> tuple[str, ...]:
+    """What zig compiles for one version of Hexagon with, with HVX of 128 bytes."""
+    return ("-target", "hexagon-linux-musl", f"-mcpu=hexagon{arch}+hvx{arch}+hvx_length128b")
+
+
+# The harness under QEMU, and its libraries, are of one version whatever the kernel is of: what is compiled for one
+# version runs on each later one.
+BASE = "v68"
+
+HEXAGON = ZigLibraries(
+    "hexagon",
+    "zig's C and C++ libraries for Hexagon v68",
+    (*hexagon_flags(BASE), "-static"),
+    (164, 0x68),
+    frozenset(("libc.a", "libc++.a", "libc++abi.a", "libcompiler_rt.a", "libunwind.a")),
+    120,  # 120 s of processor time for those of C alone (zig 0.17.1)
+)
+AARCH64 = ZigLibraries(
+    "aarch64",
+    "zig's C and C++ libraries for aarch64 Linux",
+    ("-target", "aarch64-linux-gnu.2.31", "-shared", "-fPIC"),
+    (183, 0),
+    frozenset(("libc++.a", "libc++abi.a", "libcompiler_rt.a", "libunwind.a")),
+    60,
+)
+ALL = (HEXAGON, AARCH64)
