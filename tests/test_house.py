@@ -102,8 +102,9 @@ TEMPLATES = files(ROOT / "templates", "*.mako")
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The whole syntax tree of a module."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def tree(path: Path) -> ast.Module:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything a module imports, at its top or inside functions."""
     package = ["udogen", *path.relative_to(PACKAGE).parent.parts]
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -136,6 +137,7 @@ def leading_text(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
+@cache
 def folder_of(dotted: str) -> str:
     """`opdef` of `udogen.opdef.model`; `__init__` of a name that `udogen` itself defines."""
     name = dotted.split(".")[1] if "." in dotted else "__init__"
@@ -174,7 +176,7 @@ def needed(path: Path, modules: set[str]) -> set[str]:
     """The modules of udogen that a module imports when it runs, at its top or in functions."""
     only_types = {
         line
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
         for each in node.body
         for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
@@ -222,9 +224,10 @@ ENVIRONMENT = re.compile(r"os\.(environb?|getenvb?|putenv|unsetenv)")
 
 def dotted_names(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of what a module mentions: `os.environ`, also where it is imported `from os`."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute):
-            yield node.lineno, ast.unparse(node)
+            if isinstance(node.value, ast.Name | ast.Attribute):
+                yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Name):
@@ -249,7 +252,7 @@ def test_environment_is_read_in_one_place() -> None:
         found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)]
         found += [  # click reads the variable
             f"{short(path)}:{node.value.lineno}: envvar="
-            for node in ast.walk(tree(path))
+            for node in nodes(path)
             if isinstance(node, ast.keyword) and node.arg in {"envvar", "auto_envvar_prefix"}
         ]
     assert not found, "only udogen/build/tools.py reads environment variables\n" + "\n".join(found)
@@ -267,9 +270,9 @@ FILTERS = {"n", "trim"}
 TAGS = {"text"}
 
 
-def logic(nodes: list[parsetree.Node]) -> Iterator[str]:
+def logic(parsed: list[parsetree.Node]) -> Iterator[str]:
     """What a template does beyond text, comments, `for` and `if` on a dotted name, and dotted names."""
-    for node in nodes:
+    for node in parsed:
         if isinstance(node, (parsetree.Text, parsetree.Comment)):
             continue
         if isinstance(node, parsetree.ControlLine):
