@@ -48,7 +48,7 @@ class TestPlan:
 
     files: TestFiles
     batches: tuple[Batch, ...]
-    left_out: tuple[BackendState, ...]
+    skipped: tuple[BackendState, ...]
 
     @property
     def total(self) -> int:
@@ -64,17 +64,17 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     ]
     planner = _Planner(files, sources, options.pattern)
     batches: list[Batch] = []
-    left_out: list[BackendState] = []
+    skipped: list[BackendState] = []
     for place in PLACES.values():
         if place in chosen:
             found = planner.batches(place)
             batches += found
             if not found:
                 reason = "no such case is for it" if options.pattern else "no case is for it"
-                left_out.append(BackendState(place.id, place.title, "left out", reason))
+                skipped.append(BackendState(place.id, place.title, "skipped", reason))
         elif not options.backends:
-            hint = f"--backend {place.id}"
-            left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
+            hint = f"enable with --backend {place.id}"
+            skipped.append(BackendState(place.id, place.title, "skipped", hint=hint))
     if not options.backends or SHAPES in chosen:
         batches += planner.shape_batches()
     if not batches:
@@ -82,7 +82,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
             f"no case of {files.folder} {f'matches {options.pattern}' if options.pattern else 'is for this'}",
             hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
         )
-    return TestPlan(files, tuple(batches), tuple(left_out))
+    return TestPlan(files, tuple(batches), tuple(skipped))
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def run(
     """
     begun = time.perf_counter()
     outcomes: list[Outcome] = []
-    states: dict[str, BackendState] = {state.backend: state for state in plan.left_out}
+    states: dict[str, BackendState] = {state.backend: state for state in plan.skipped}
     missing: dict[str, BackendState] = {}
     warnings = list(unchecked(options.safety, (batch.place for batch in plan.batches)))
     for batch in plan.batches:
@@ -252,7 +252,7 @@ def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outco
     return found
 
 
-_WEIGHT: Mapping[State, int] = {"left out": 0, "ran": 1, "missing": 2, "unbuilt": 3}
+_WEIGHT: Mapping[State, int] = {"skipped": 0, "ran": 1, "missing": 2, "unbuilt": 3}
 
 
 def _joined(before: BackendState | None, after: BackendState) -> BackendState:

@@ -148,7 +148,7 @@ class Slice:
     where: str  # `output[0, :, :, 2]`
     rows: str  # what runs downward: `axis 1, 0 to 63`
     columns: str
-    each: str  # what one square stands for, if that is several elements
+    each: str  # what one square shows, if that is several elements
     panels: tuple[Panel, ...]
     wrong: int
     count: int
