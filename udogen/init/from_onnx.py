@@ -50,21 +50,19 @@ def draft(
     chosen: Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
 ) -> Draft:
-    """The config and cases for the custom ops of a model, or for those that are wanted."""
+    """The config and cases for the custom ops of a model, or for those named in `wanted`."""
     loaded = load_model(model, wanted)
     if not loaded.ops:
         raise _nothing_custom(loaded)
-    op_labels = op_names([(op.domain, op.type) for op in loaded.ops])
-    found = tuple(
-        _drafted_op(loaded, op, name, tuple(chosen) or USUAL_BACKENDS, dims or {})
-        for op, name in zip(loaded.ops, op_labels, strict=True)
-    )
+    labels = op_names([(op.domain, op.type) for op in loaded.ops])
+    backends = tuple(chosen) or USUAL_BACKENDS
+    found = [_drafted_op(loaded, *pair, backends, dims or {}) for pair in zip(loaded.ops, labels, strict=True)]
     made = OpPackage(
         name=package or package_name(model.stem),
         domain=domain_name(loaded.ops[0].domain),
         version="1.0",
         ops=tuple(each.op for each in found),
-        supplements=tuple(_supplements(found, tuple(chosen) or USUAL_BACKENDS)),
+        supplements=tuple(_supplements(found, backends)),
     )
     notes = tuple(Remark((), note) for note in loaded.notes)
     remarks = (*notes, *(remark for each in found for remark in each.remarks))
@@ -131,13 +129,9 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
         raise UsageError(
             f"{source} of {model.file} has no {side}, so it can be no op of QNN", hint="name other ops with --op"
         )
-    repeated = next((each.name for each in (*inputs, *outputs) if each.repeated), "")
-    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
-    obstacles = {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
+    obstacles = _obstacles([*inputs, *outputs], attributes, chosen)
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
-    left = tuple(backend for backend, why in obstacles.items() if not why)
-    if not left:
-        left = USUAL_BACKENDS[:1]
+    left = tuple(backend for backend, why in obstacles.items() if not why) or USUAL_BACKENDS[:1]
     made, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
     remarks += of_tensors
     made = [
@@ -157,6 +151,13 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
     return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file)
+
+
+def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:
+    """Why each backend cannot take the op; empty if it can."""
+    repeated = next((each.name for each in operands if each.repeated), "")
+    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
+    return {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:

@@ -118,27 +118,38 @@ def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
         return EXACT, ()
     sums = {"absolute": 0.0, "relative": 0.0, "ulp": 0.0}
     families: tuple[str, ...] = ()
-    for term in raw.split(" + "):
-        match = _TERM.match(term.strip())
-        try:
-            number = float(match["number"]) if match else -1.0
-        except ValueError:
-            number = -1.0
-        if match is None or not 0 <= number < float("inf"):
+    for text in raw.split(" + "):
+        term = _term(text)
+        if term is None:
             return f"`{raw}` is no tolerance: {_HELP}"
-        unit = match["unit"] or "absolute"
-        if unit.startswith("step"):
-            sums["absolute"] += number
-            families = ("fixed", "integer")
-        elif unit.startswith("ulp"):
-            sums["ulp"] += number
-            families = families or ("float",)
-        elif unit in ("relative", "%"):
-            sums["relative"] += number / 100 if unit == "%" else number
-            families = families or ("float",)
-        else:
-            sums["absolute"] += number
+        number, unit = term
+        name, divisor, of = _UNITS[unit]
+        sums[name] += number / divisor
+        families = ("fixed", "integer") if unit == "step" else families or of
     return Tolerance(**sums), families
+
+
+# unit -> the term of a tolerance, its divisor there, families that have it.
+_UNITS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
+    "absolute": ("absolute", 1, ()),
+    "step": ("absolute", 1, ("fixed", "integer")),
+    "ulp": ("ulp", 1, ("float",)),
+    "relative": ("relative", 1, ("float",)),
+    "%": ("relative", 100, ("float",)),
+}
+
+
+def _term(text: str) -> tuple[float, str] | None:
+    """A number that is not negative, and its unit."""
+    match = _TERM.match(text.strip())
+    try:
+        number = float(match["number"]) if match else -1.0
+    except ValueError:
+        return None
+    if match is None or not 0 <= number < float("inf"):
+        return None
+    unit = match["unit"] or "absolute"
+    return number, unit if unit in _UNITS else unit.removesuffix("s")
 
 
 @dataclass(frozen=True)

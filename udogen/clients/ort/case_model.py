@@ -139,9 +139,8 @@ class _Builder:
                 call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
             )
         types = {row.name for row in tensor.datatypes} if tensor is not None else set()
-        if param.dtype == "FLOAT_32" or "INT_32" not in types | {param.dtype}:
-            numbers: list[float] = [float(each) for each in array.ravel()]
-        else:
+        numbers: list[float] = array.ravel().astype(float).tolist()
+        if param.dtype != "FLOAT_32" and "INT_32" in types | {param.dtype}:
             numbers = [int(each) for each in array.ravel()]
             if any(each not in _INT32 for each in numbers):
                 raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")

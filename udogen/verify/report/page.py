@@ -129,6 +129,14 @@ def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
         yield f"{text.counted('failed', counts['failed'])}, {text.counted('error', counts['error'])}."
     if worse and run.bad:
         yield f"{text.many(worse, 'cost')} more than in the earlier run."
+    yield from _absences(run)
+    if skipped := counts["skipped"]:
+        yield f"{text.many(skipped, 'case')} skipped: {'it counts' if skipped == 1 else 'they count'} neither way."
+    if counts["ran"] and counts["passed"]:
+        yield f"{text.many(counts['ran'], 'case')} ran without a reference."
+
+
+def _absences(run: TestRun) -> Iterator[str]:
     used = {each.backend for each in run.outcomes}
     absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
     if found := [each for each in absent if each.backend not in used]:
@@ -137,10 +145,6 @@ def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
         yield f"Not tested: {_names(found)}{much}. {_NO_CLAIM}"
     if found := [each for each in absent if each.backend in used]:
         yield f"Tested in part: {_names(found)}. {_NO_CLAIM}"
-    if skipped := counts["skipped"]:
-        yield f"{text.many(skipped, 'case')} skipped: {'it counts' if skipped == 1 else 'they count'} neither way."
-    if counts["ran"] and counts["passed"]:
-        yield f"{text.many(counts['ran'], 'case')} ran without a reference."
 
 
 _NO_CLAIM = "Nothing is claimed of what did not run."
