@@ -132,7 +132,7 @@ MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
 _NEAR = 3  # nodes from a custom op
 _ATTRIBUTES = 4
 _VALUES = 6  # numbers of a constant that are shown
-_CONSTANT = OpName("", "OnnxConstant")
+_CONSTANT = OpName("", "Constant")
 
 
 def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
