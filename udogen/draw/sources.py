@@ -262,7 +262,7 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
 
 
 def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> dict[str, str]:
-    """What is shown in a box instead of beside it: initializers of all graphs around, and OnnxConstant nodes."""
+    """What is shown in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:
