@@ -27,9 +27,9 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of one of our modules."""
+    """What a child in Python runs (`python -c`) to call `main` of a module of udogen."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
-    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
+    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead.
     return f"""
 import sys
 sys.path = [entry for entry in sys.path if entry]

@@ -64,7 +64,7 @@ def cache_path() -> Path:
 
 
 def cache_dir(room: str) -> Path:
-    """A folder in the cache; its content is executed, so nobody else may write to it (`UsageError`).
+    """A folder in the cache; its content is executed, so no other user may write to it (`UsageError`).
 
     If it cannot be made, writing to it will fail.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.making import ROOT, udogen
 
 
-def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_place(tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "x.onnx"
     done = udogen("onnx-schema", ROOT / "examples/leaky_relu/LeakyRelu.xml", "-o", out)
     assert done.returncode == 2

@@ -212,7 +212,7 @@ def failures() -> list[Outcome]:
             error=CaseError(
                 "op-crashed",
                 "op Softmax crashed with SIGSEGV (invalid memory) in execute",
-                "build with `udogen build --sanitize address` and run it again: it says which line it was",
+                "build with `udogen build --sanitize address` and run it again: it shows the line",
                 ("softmax_execute at src/ops/Softmax.cpp:58", "udo::dispatch at src/ops/Softmax.gen.cpp:31"),
             ),
         ),

@@ -38,7 +38,7 @@ def pairs(draw: st.DrawFn, dtypes: list[str] = DTYPES) -> tuple[Any, Any]:
     return draw(made), draw(made)
 
 
-def test_a_difference_is_told_with_its_place() -> None:
+def test_a_difference_is_reported_with_its_position() -> None:
     expected = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     found = expected.copy()
     found[1, 0, 2], found[1, 2, 3] = 15, 22.5
@@ -56,7 +56,7 @@ def test_a_difference_is_told_with_its_place() -> None:
     assert measured.snr == pytest.approx(10 * math.log10(sum(n * n for n in range(24)) / 1.25))
 
 
-def test_fixed_point_is_told_in_steps_and_in_real_numbers() -> None:
+def test_fixed_point_is_shown_in_steps_and_in_real_numbers() -> None:
     measured = compare(np.uint8([0, 255, 7]), np.uint8([3, 0, 7]), quant=(0.5, -3), tolerance=Tolerance(3))
     assert (measured.max_steps, measured.max_real, measured.max_ulp, measured.wrong) == (255, 127.5, None, 1)
     assert [(each.above, each.to, each.count) for each in measured.histogram if each.count] == [

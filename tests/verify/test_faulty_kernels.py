@@ -46,8 +46,8 @@ def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
 def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
     """As a runner gathers it: outputs are poisoned, so that what is not written does not look like a zero."""
     built, session = opened
-    answer = fault.answer(fault.inputs, fault.params, fault.quants)["y"]
-    expected = {"y": store(answer, np.dtype(fault.dtype), fault.quants.get("y"))}
+    outputs = fault.outputs(fault.inputs, fault.params, fault.quants)["y"]
+    expected = {"y": store(outputs, np.dtype(fault.dtype), fault.quants.get("y"))}
     op = built.op(fault.op, backend)
     assert op is not None
     case = Case(
@@ -58,7 +58,7 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
         fault.params,
         fault.quants,
         fault.tolerance,
-        origin=Origin(lambda _shapes: None, fault.answer, lambda: None),
+        origin=Origin(lambda _shapes: None, fault.outputs, lambda: None),
     )
     rerun = OpRerun(session.run, built, op, case)
     return FailedCase(

@@ -136,7 +136,7 @@ def test_numbers_in_squares_can_be_read() -> None:
         assert pictures.contrast(pictures.ink_on(colour), colour) >= pictures.TEXT
 
 
-def test_ramps_tell_without_their_hues() -> None:
+def test_ramps_work_without_their_hues() -> None:
     up = [pictures.luminance(colour) for colour in pictures.RAMP]
     down = [pictures.luminance(colour) for colour in pictures.OFF]
     assert up == sorted(up) and down == sorted(down, reverse=True)
@@ -168,10 +168,10 @@ def test_tables_have_heads_with_scopes(report: html.HtmlElement) -> None:
             assert len(row) == len(heads), text_of(row)
 
 
-def test_pictures_are_told_and_others_are_silent(report: html.HtmlElement) -> None:
+def test_pictures_have_labels_and_decoration_is_hidden(report: html.HtmlElement) -> None:
     for picture in report.xpath("//svg"):
-        told = picture.get("role") == "img" and picture.get("aria-label")
-        assert told or picture.get("aria-hidden") == "true", etree.tostring(picture)[:200]
+        shown = picture.get("role") == "img" and picture.get("aria-label")
+        assert shown or picture.get("aria-hidden") == "true", etree.tostring(picture)[:200]
     assert report.xpath("//svg[@role='img']")
 
 
@@ -253,7 +253,7 @@ def test_speeds() -> None:
     assert text.speed(0.0, 1.0) == "as fast"
 
 
-# --- what it says ---------------------------------------------------------------------------------
+# --- its content --------------------------------------------------------------------------------
 
 RIGHT = outcome("right", expected=waves((2, 3)), found=waves((2, 3)))
 WRONG = outcome("wrong", expected=waves((2, 3)), found=waves((2, 3)) + 1)
@@ -346,8 +346,8 @@ def test_many_of_one_cause_are_a_few_and_a_table() -> None:
     assert [row.get("id") for row in rows] == [f"case-{n}" for n in range(4, 9)]
 
 
-def test_what_is_folded_says_what_it_is() -> None:
-    """From the fourth cause on no case is open, so the cause stands above."""
+def test_folded_problems_show_their_sentence() -> None:
+    """From the fourth cause on no case is open, so the cause is above."""
     causes = [replace(layout_swap(), findings=(replace(LAYOUT, cause=f"cause-{n}"),)) for n in range(5)]
     articles = read(run_of(*causes)).xpath("//article")
     assert [bool(each.xpath("./details[@open]")) for each in articles] == [True, True, True, False, False]
@@ -355,7 +355,7 @@ def test_what_is_folded_says_what_it_is() -> None:
     assert sentences == [[], [], [], [LAYOUT.sentence], [LAYOUT.sentence]]
 
 
-def test_costs_that_nobody_measured_have_no_column() -> None:
+def test_costs_that_were_not_measured_have_no_column() -> None:
     right = replace(RIGHT, cost=replace(RIGHT.cost, execute=Spread(1e-6, 1e-6, 1e-6, 5), bytes_moved=48))
     [table] = read(run_of(right)).xpath("//table[contains(@class, 'costs')]")
     assert [text_of(each) for each in table.xpath("./thead/tr/th")] == ["op", "on", "time", "bytes moved"]
@@ -400,7 +400,7 @@ def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
     assert "std::vector at Softmax.cpp:31" in text_of(article) and not article.xpath(".//figure")
 
 
-def test_every_case_is_there(report: html.HtmlElement) -> None:
+def test_every_case_is_listed(report: html.HtmlElement) -> None:
     [passed] = report.xpath("//div[@aria-label='Cases that passed']")
     assert len(passed.xpath(".//tbody/tr")) == 30
     assert text_of(passed.xpath(".//tbody/tr")[1]) == (
@@ -420,7 +420,7 @@ def test_a_run_of_nothing() -> None:
     assert text_of(report.xpath("//section[@aria-labelledby='cases']")[0]) == "All other cases None passed."
 
 
-def test_a_refusal_that_was_due_is_said_to_be_one() -> None:
+def test_an_expected_refusal_is_shown_as_one() -> None:
     case = replace(RIGHT.case, refusal=True)
     [row] = read(run_of(replace(RIGHT, case=case, tensors=()))).xpath("//table[contains(@class, 'list')]/tbody/tr")
     assert "refused, as it must" in text_of(row)

@@ -1,4 +1,4 @@
-"""`udogen init`: a first config and test cases, from a model, from flags, or from answers."""
+"""`udogen init`: a first config and test cases, from a model, from flags, or from questions."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from udogen.opdef.model import OpPackage
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
-USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where nobody says which
+USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where none is chosen
 MUST_DECIDE = "A person must decide: "
 
 

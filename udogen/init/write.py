@@ -35,8 +35,8 @@ def write(draft: Draft, out: Path, *, source: str) -> Written:
     files = {out: text.encode()}
     if draft.cases:
         about = (
-            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a size of our choice "
-            "(--dim NAME=SIZE chooses another)."
+            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a chosen size "
+            "(--dim NAME=SIZE sets another)."
         )
         cases = cases_text(package, draft.cases, config=out.name, references=draft.references, about=about)
         files[out.parent / CASES_FILE] = cases.encode()
