@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from udogen.verify.diagnosis.arrays import compare
+from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.report import pictures, text
 from udogen.verify.report.pictures import CloseUp, WrongElement, look
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
@@ -253,7 +253,7 @@ def _measures(tensor: TensorResult) -> Iterator[Fact]:
     yield Fact("largest error", text.with_unit(tensor.max_error, tensor.unit))
     if tensor.found.shape != tensor.expected.shape:
         return
-    measured = compare(tensor.found, tensor.expected, quant=tensor.quant)
+    measured = measure(tensor.found, tensor.expected, quant=tensor.quant)
     if measured.max_real is not None:
         yield Fact("as a real number", text.number(measured.max_real))
     yield Fact("mean error", text.with_unit(measured.mean_abs, tensor.unit))
