@@ -14,11 +14,8 @@ from hypothesis.extra import numpy as arrays
 from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.tolerances import EXACT, Tolerance, judge
 
-DTYPES = [
-    *("float16", "float32", "float64"),
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    "?",
-]
+FLOATS = ["float16", "float32", "float64"]
+DTYPES = [*FLOATS, *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "?"]
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 
 
