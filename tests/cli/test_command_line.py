@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
 from udogen import __version__
 from udogen.cli.main import VERBS
 

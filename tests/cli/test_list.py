@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import backends
 from udogen.backends import architectures, targets
 from udogen.build import toolchains

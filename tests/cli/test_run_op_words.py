@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import BY_NAME
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import resources
 from udogen.clients import explain
 from udogen.error_tables import INTERFACES, ErrorCause, interface, log_lines, printed_numbers

@@ -22,7 +22,7 @@ import pytest
 from tests.clients import laying
 from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import resources
 from udogen.cli import register as verb
 from udogen.clients import programs, quoting

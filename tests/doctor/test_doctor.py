@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import udogen
 from tests.doctor import fake
-from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime
 from udogen.backends import architectures
 from udogen.build import sdks, tools
 from udogen.doctor.checks import ALL

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.init import from_flags

@@ -13,8 +13,8 @@ import pytest
 import tomllib
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.command_line import udogen
 from tests.init import models
-from tests.making import udogen
 from udogen.errors import UsageError
 from udogen.init import from_onnx, write
 from udogen.init.draft import Draft

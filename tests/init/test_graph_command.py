@@ -12,10 +12,11 @@ import pytest
 from lxml import etree
 from onnx import TensorProto, helper
 
+from tests.command_line import udogen
 from tests.contexts import storing
 from tests.init import models
 from tests.init.test_pictures import check_document, hold
-from tests.making import ROOT, udogen
+from tests.making import ROOT
 from udogen.draw import sources, svg
 from udogen.draw.layout import arrange
 from udogen.opdef.onnx.load import load_model

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import udogen
 from tests.init import models, smoking
-from tests.making import need_runtime, udogen
+from tests.making import need_runtime
 from udogen.configs.load import load
 from udogen.init import from_onnx, write
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from toys import Make
 
-from tests.making import ONE_KERNEL, ROOT, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ROOT, make_packages
 
 LEAKY = ROOT / "examples" / "leaky_relu"
 

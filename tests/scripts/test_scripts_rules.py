@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.clients.laying import PLAIN, lay
-from tests.making import make_packages, udogen
+from tests.command_line import udogen
+from tests.making import make_packages
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
 from udogen import resources

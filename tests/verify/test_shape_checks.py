@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 
 POOL = ROOT / "examples" / "max_pool"
 RIGHT = """

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-f", "--force-generation", "force", is_flag=True,
-    help="Begin anew: move an existing folder aside, to <name>.bak-N, with all its content.",
+    help="Start again: move an existing folder aside, to <name>.bak-N, with all its content.",
 )  # fmt: skip
 @click.option(
     "--tests", "tests", is_flag=True,
     help="Write first tests beside the packages, for `udogen test`; existing ones stay.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
 @output.json_option

@@ -57,7 +57,7 @@ def command(**given: Any) -> None:
 
 @dataclass(frozen=True)
 class InitOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     name: str | None
     model: Path | None

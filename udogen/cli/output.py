@@ -47,12 +47,12 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def json_text(text: str) -> str:
-    """The same JSON, with escapes for characters that a terminal would obey or hide."""
+    """The same JSON, with escapes for characters that a terminal would interpret or hide."""
     return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def xml_text(text: str) -> str:
-    """The same XML, with references for characters that a terminal would obey or hide."""
+    """The same XML, with references for characters that a terminal would interpret or hide."""
     return UNSEEN.sub(lambda match: f"&#x{ord(match[0]):X};", text)
 
 

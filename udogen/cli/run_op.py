@@ -93,7 +93,7 @@ _SHOWN_FUNCTIONS = 8
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Stop an op that does not come back.",
+    help="Stop an op that takes longer.",
 )
 @click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +26,9 @@ from udogen.init.onnx_tensors import (
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom_ops
+from udogen.opdef.onnx.from_proto import attribute_of
 from udogen.opdef.onnx.load import Loaded, load_model
-from udogen.opdef.onnx.model import Attribute, Function, OpName
+from udogen.opdef.onnx.model import Attribute, Function, OpName, walk
 from udogen.opdef.onnx.uses import Argument, Use, standalone_model, uses_of
 
 
@@ -100,10 +102,6 @@ def domain_name(name: str) -> str:
 
 
 def _nothing_custom(loaded: Loaded) -> UsageError:
-    from collections import Counter
-
-    from udogen.opdef.onnx.model import walk
-
     used = Counter(str(node.op) for node, _ in walk(loaded.model.graph))
     shown = ", ".join(f"{name} ({count})" for name, count in used.most_common(12))
     return UsageError(
@@ -188,8 +186,6 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         return required + [FormalAttribute(each.name, required=False, default=each) for each in function.defaults]
     if schema is None:
         return []
-    from udogen.opdef.onnx.from_proto import attribute_of
-
     found = []
     for name, each in schema.attributes.items():
         default: Attribute | None = attribute_of(each.default_value) if each.default_value.name else None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from udogen.init.draft import Remark
 from udogen.opdef import names, values
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -254,8 +256,6 @@ def _tuples(value: Any) -> Value:
 
 def _as_floats(value: Value) -> Value:
     """Numbers as the shortest text that is the same float32: 0.1, not 0.10000000149011612."""
-    import numpy as np
-
     if isinstance(value, tuple):
         return tuple(_as_floats(each) for each in value)
     return value if isinstance(value, str) else float(str(np.float32(value)))

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from udogen import backends
 from udogen.init.draft import Remark
 from udogen.opdef import names
@@ -349,8 +351,6 @@ def _always_like(output: Operand, one: Operand) -> bool:
 
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
     """The type of a tensor in a case, and its quantization: fixed point where the model quantizes it."""
-    import numpy as np
-
     quantized = argument.quantized
     stored = types.of_stored(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:

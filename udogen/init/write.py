@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.configs import json_write, xml_write
+from udogen.configs import json_read, json_write, resolve, rules, xml_read, xml_write
 from udogen.errors import UsageError, writing
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
 from udogen.opdef.model import Op, OpPackage, Value
@@ -72,8 +72,6 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
     """Read a config as `udogen check` does; an error would be a fault of udogen."""
-    from udogen.configs import json_read, resolve, rules, xml_read
-
     problems = Problems()
     reader = json_read.read if language == "json" else xml_read.read
     packages = reader(text.encode(), file, problems)

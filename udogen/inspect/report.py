@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from udogen.build.demangle import demangled
@@ -273,6 +274,4 @@ def _param(param: RegisteredParam) -> str:
 
 def _registration_json(found: Registration) -> dict[str, Any]:
     """Everything that it describes, as plain data."""
-    from dataclasses import asdict
-
     return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from udogen.backends import PLACES
 from udogen.backends.backend import Place
+from udogen.build import qemu_hexagon
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
@@ -41,8 +42,6 @@ def built_for(place: Place, folder: Path) -> Built:
 def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
     if place.instructions:
-        from udogen.build import qemu_hexagon
-
         qemu_hexagon.find_qemu()
         qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.client:

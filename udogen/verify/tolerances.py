@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import DataType
 
@@ -24,8 +26,6 @@ class Tolerance:
 
     def allowed(self, expected: Array) -> Any:
         """The largest difference that is right, for each element (float64)."""
-        import numpy as np
-
         allowed = np.full(expected.shape, float(self.absolute))
         if self.relative or self.ulp:
             size = np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64))
@@ -164,8 +164,6 @@ class Deviation:
 
 def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
     """Element by element; NaN in only one of the two is infinitely wrong."""
-    import numpy as np
-
     if found.shape != expected.shape:
         return Deviation(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
     if found.size == 0:
@@ -182,8 +180,6 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
 
 def differences(found: Array, expected: Array) -> Any:
     """The absolute differences in float64, of 64-bit integers too; infinite if only one is NaN."""
-    import numpy as np
-
     with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled
         # Floats of 64 bits do not hold every integer of 64.
         wide = np.longdouble if found.dtype.kind in "iu" and found.dtype.itemsize == 8 else np.float64

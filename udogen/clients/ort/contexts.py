@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen import backends
 from udogen.build import elf
 from udogen.clients.package import Package
@@ -316,8 +318,6 @@ def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: Tens
 
 def _onnx_name(stored: str) -> str:
     """FLOAT for float32."""
-    import numpy as np
-
     if not stored:
         return ""
     number = reading.onnx_module("helper").np_dtype_to_tensor_dtype(np.dtype(stored))
