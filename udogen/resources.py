@@ -63,7 +63,7 @@ def cache_path() -> Path:
     return Path(base) / "udogen"
 
 
-def cache_dir(room: str) -> Path:
+def cache_dir(name: str) -> Path:
     """A folder in the cache; its content is executed, so no other user may write to it (`UsageError`).
 
     If it cannot be made, writing to it will fail.
@@ -71,7 +71,7 @@ def cache_dir(room: str) -> Path:
     root = cache_path()
     with contextlib.suppress(OSError):
         make_private(root)
-    return root / room
+    return root / name
 
 
 def make_private(root: Path) -> None:

@@ -16,13 +16,13 @@ from lxml import etree
 
 from tests.verify.report_sample import FLOAT, STEP, tensor_result, waves
 from udogen.verify.report import pictures
-from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, CloseUp, ErrorBin, look
+from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, ErrorBin, OutputPictures, output_pictures
 from udogen.verify.tolerances import EXACT, Tolerance
 
 
-def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> CloseUp:
+def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> OutputPictures:
     quant = (0.5, 0) if unit else None
-    close = look(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
+    close = output_pictures(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
     assert close is not None
     return close
 
@@ -131,7 +131,7 @@ def test_numbers_are_written_where_there_are_few() -> None:
 
 def test_nothing_to_lay_on_one_another() -> None:
     for expected, found in ((waves((2, 3)), waves((3, 2))), (np.zeros((0, 4)), np.zeros((0, 4)))):
-        assert look(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
+        assert output_pictures(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
 
 
 # --- spreads --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.report import pictures, text
-from udogen.verify.report.pictures import CloseUp, WrongElement, look
+from udogen.verify.report.pictures import OutputPictures, WrongElement, output_pictures
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
@@ -203,7 +203,7 @@ def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
     card = card._replace(
         numbers=list(_measures(worst)), output=worst.name, unit=f" ({worst.unit}s)" if worst.unit else ""
     )
-    seen = look(worst, outcome.case.tolerance_of(worst.name))
+    seen = output_pictures(worst, outcome.case.tolerance_of(worst.name))
     if seen is None:
         return card
     return card._replace(
@@ -286,19 +286,19 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
         yield Fact("written in", case.origin.location)
 
 
-def _where_slice(seen: CloseUp) -> str:
+def _where_slice(seen: OutputPictures) -> str:
     worst = seen.slice
     return f"{worst.where}: {text.share(worst.wrong, worst.count)} elements of it are wrong."
 
 
-def _axes(seen: CloseUp) -> str:
+def _axes(seen: OutputPictures) -> str:
     axes = f"Downward: {seen.slice.rows}. To the right: {seen.slice.columns}."
     if seen.slice.each:
         axes += f" Each square covers {seen.slice.each}."
     return axes + (" The frame is around the first one that is wrong." if seen.slice.mark else "")
 
 
-def _panels(seen: CloseUp, outcome: Outcome) -> list[Picture]:
+def _panels(seen: OutputPictures, outcome: Outcome) -> list[Picture]:
     label = f"{outcome.case.op}, {text.cut(outcome.case.name, 60)}, {text.backend(outcome.backend)}"
     return [
         Picture(panel.title.capitalize(), pictures.heatmap(seen.slice, panel, label)) for panel in seen.slice.panels
