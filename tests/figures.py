@@ -1,4 +1,4 @@
-"""How large and how tangled the house is: `python -m tests.figures [CHECKOUT ...]` prints a column for each."""
+"""Size and entanglement of the source: `python -m tests.figures [CHECKOUT ...]` prints a column for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the house, kept by reading the source: layers, doors, dumb templates, tidy rooms."""
+"""Rules that hold for every source file: layers of imports, who starts programs, templates without logic, folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mako import lexer, parsetree
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "udogen"
 
-# Imports run downward in this list; rooms on one line are one layer.
+# Imports run downward in this list; modules on one line are one layer.
 LAYERS = (
     {"__main__", "compat"},
     {"cli"},
@@ -39,10 +39,10 @@ LAYERS = (
 )
 
 STARTS_PROGRAMS = {"process.py", "supervisor.py"}
-# Who reads the environment, and what of it.
+# Modules that read the environment, and what of it.
 READS_ENVIRONMENT = {
     "build/tools.py": "everything a user configures: SDK roots, compilers",
-    "process.py": "nothing: it hands the whole of it on to a child",
+    "process.py": "nothing: it passes the whole of it to a child",
     "resources.py": "XDG_CACHE_HOME",
     "cli/output.py": "NO_COLOR",
 }
@@ -62,7 +62,7 @@ HEAVY = {
     "halide",
 }
 
-HOUSE = {
+TOP_LEVEL = {
     "pyproject.toml",
     "udogen",
     "templates",
@@ -74,11 +74,11 @@ HOUSE = {
     ".ci",
     "Makefile",
 }
-BESIDE_THE_HOUSE = {
+ALSO_ALLOWED = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO"),  # hatchling puts the last one into an sdist
     *(".git", ".github", ".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"),
 }
-# What tools leave behind, anywhere; never looked into.
+# What tools leave behind, in any folder; never read.
 LEFT_BY_TOOLS = {
     ".demo",
     *(".git", ".venv", "__pycache__", "dist", ".idea", ".vscode", ".benchmarks", ".hypothesis"),
@@ -104,8 +104,9 @@ TEMPLATES = files(ROOT / "templates", "*.mako")
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The whole syntax tree of a module."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ def tree(path: Path) -> ast.Module:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything a module imports, at its top or inside functions."""
     package = ["udogen", *path.relative_to(PACKAGE).parent.parts]
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -138,29 +139,30 @@ def leading_text(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def room(dotted: str) -> str:
+@cache
+def folder_of(dotted: str) -> str:
     """`opdef` of `udogen.opdef.model`; `__init__` of a name that `udogen` itself defines."""
     name = dotted.split(".")[1] if "." in dotted else "__init__"
     return name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__"
 
 
 def layer(name: str) -> int:
-    for number, rooms in enumerate(LAYERS):
-        if name in rooms:
+    for number, names in enumerate(LAYERS):
+        if name in names:
             return number
     raise AssertionError(f"udogen/{name} has no place in LAYERS")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_imports_run_downward(path: Path) -> None:
-    if short(path) == "__init__.py":
-        return  # the public API: a module is imported when one of its names is first used
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    upward = [
-        f"{short(path)}:{line}: {own} imports {name}"
-        for line, name in imports(path)
-        if name.split(".")[0] == "udogen" and layer(room(name)) < layer(own)
-    ]
+def test_imports_run_downward() -> None:
+    upward = []
+    # Not `udogen` itself, the public API: a module is imported when one of its names is first used.
+    for path in (each for each in MODULES if short(each) != "__init__.py"):
+        own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        upward += [
+            f"{short(path)}:{line}: {own} imports {name}"
+            for line, name in imports(path)
+            if name.split(".")[0] == "udogen" and layer(folder_of(name)) < layer(own)
+        ]
     assert not upward, "\n".join(upward)
 
 
@@ -173,10 +175,10 @@ def module_name(path: Path) -> str:
 
 
 def needed(path: Path, modules: set[str]) -> set[str]:
-    """The modules of the house that a module imports when it runs, at its top or in functions."""
+    """The modules of udogen that a module imports when it runs, at its top or in functions."""
     only_types = {
         line
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
         for each in node.body
         for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
@@ -224,38 +226,37 @@ ENVIRONMENT = re.compile(r"os\.(environb?|getenvb?|putenv|unsetenv)")
 
 def dotted_names(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of what a module mentions: `os.environ`, also where it is imported `from os`."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute):
-            yield node.lineno, ast.unparse(node)
+            if isinstance(node.value, ast.Name | ast.Attribute):
+                yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Name):
             yield node.lineno, node.id
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_programs_are_started_in_one_place(path: Path) -> None:
-    if short(path) in STARTS_PROGRAMS:
-        return
-    found = [
-        f"{short(path)}:{line}: {name}"
-        for line, name in imports(path)
-        if any(name == module or name.startswith(f"{module}.") for module in PROGRAM_MODULES)
-    ]
-    found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if PROGRAM_CALLS.fullmatch(name)]
+def test_programs_are_started_in_one_place() -> None:
+    found = []
+    for path in (each for each in MODULES if short(each) not in STARTS_PROGRAMS):
+        found += [
+            f"{short(path)}:{line}: {name}"
+            for line, name in imports(path)
+            if any(name == module or name.startswith(f"{module}.") for module in PROGRAM_MODULES)
+        ]
+        found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if PROGRAM_CALLS.fullmatch(name)]
     assert not found, "only udogen/process.py and its supervisor start programs\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_environment_is_read_in_one_place(path: Path) -> None:
-    if short(path) in READS_ENVIRONMENT:
-        return
-    found = [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)]
-    found += [  # click reads the variable for us
-        f"{short(path)}:{node.value.lineno}: envvar="
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.keyword) and node.arg in {"envvar", "auto_envvar_prefix"}
-    ]
+def test_environment_is_read_in_one_place() -> None:
+    found = []
+    for path in (each for each in MODULES if short(each) not in READS_ENVIRONMENT):
+        found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)]
+        found += [  # click reads the variable
+            f"{short(path)}:{node.value.lineno}: envvar="
+            for node in nodes(path)
+            if isinstance(node, ast.keyword) and node.arg in {"envvar", "auto_envvar_prefix"}
+        ]
     assert not found, "only udogen/build/tools.py reads environment variables\n" + "\n".join(found)
 
 
@@ -271,9 +272,9 @@ FILTERS = {"n", "trim"}
 TAGS = {"text"}
 
 
-def logic(nodes: list[parsetree.Node]) -> Iterator[str]:
+def logic(parsed: list[parsetree.Node]) -> Iterator[str]:
     """What a template does beyond text, comments, `for` and `if` on a dotted name, and dotted names."""
-    for node in nodes:
+    for node in parsed:
         if isinstance(node, (parsetree.Text, parsetree.Comment)):
             continue
         if isinstance(node, parsetree.ControlLine):
@@ -291,15 +292,14 @@ def logic(nodes: list[parsetree.Node]) -> Iterator[str]:
             yield f"{node.lineno}: {type(node).__name__}"
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: short(path, ROOT))
-def test_templates_hold_no_logic(path: Path) -> None:
-    parsed = lexer.Lexer(path.read_text(encoding="utf-8"), filename=str(path)).parse()
-    found = [f"{short(path, ROOT)}:{each}" for each in logic(parsed.nodes)]
+def test_templates_hold_no_logic() -> None:
+    assert TEMPLATES
+    found = [
+        f"{short(path, ROOT)}:{each}"
+        for path in TEMPLATES
+        for each in logic(lexer.Lexer(path.read_text(encoding="utf-8"), filename=str(path)).parse().nodes)
+    ]
     assert not found, "\n".join(found)
-
-
-def test_there_are_templates() -> None:
-    assert TEMPLATES, "no *.mako under templates/: the test above has looked at nothing"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_the_reader_of_templates_itself(text: str, dumb: bool) -> None:
     assert (not list(logic(lexer.Lexer(text).parse().nodes))) is dumb
 
 
-# --- quick start, tidy rooms ----------------------------------------------------------------------
+# --- quick start, tidy folders ----------------------------------------------------------------------
 
 
 def test_version_imports_nothing_heavy() -> None:
@@ -345,10 +345,10 @@ def test_version_imports_nothing_heavy() -> None:
     assert not imported & (HEAVY | {"_cffi_backend"})
 
 
-def test_top_level_is_what_the_design_says() -> None:
+def test_top_level_is_that_of_the_design() -> None:
     names = {path.name for path in ROOT.iterdir()} - LEFT_BY_TOOLS
-    assert not names - HOUSE - BESIDE_THE_HOUSE, "not in the design"
-    assert not HOUSE - names, "missing"
+    assert not names - TOP_LEVEL - ALSO_ALLOWED, "not in the design"
+    assert not TOP_LEVEL - names, "missing"
 
 
 def test_no_package_registry_is_named() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Name -> module, and the name there where it would be that of a subpackage here, or says too little.
+# Name -> module, and the name there where it would be that of a subpackage here, or too short.
 _PUBLIC = {
     "BuildFailed": "errors",
     "Case": "verify.cases",

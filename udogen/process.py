@@ -27,9 +27,9 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of one of our modules."""
+    """What a child in Python runs (`python -c`) to call `main` of a module of udogen."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
-    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
+    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead.
     return f"""
 import sys
 sys.path = [entry for entry in sys.path if entry]
@@ -66,19 +66,16 @@ def run(
 ) -> Completed:
     """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept.
 
-    A program that is `tied` ends with us, whatever ends us, SIGKILL too; so do those of its process group.
-    Of one that is `supervised`, all that it has started ends with it, daemons too.
+    A `tied` program and its process group end with this process, whatever ends it, SIGKILL too.
+    Whatever a `supervised` program has started ends with it, daemons too.
     One that has `grace` gets SIGTERM first, and so many seconds to clean up.
     """
     tie = _Tie() if tied else None
-    if supervised:
-        child: subprocess.Popen[bytes] = Supervised([*_SUPERVISOR, *argv], cwd=cwd, env=env)
-    elif grace:
-        child = _Graceful(argv, grace, cwd=cwd, env=env)
-    else:
-        child = start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
+    child = _child(argv, cwd, env, tie, supervised=supervised, grace=grace)
     out: deque[str] = deque(maxlen=keep)
     err: deque[str] = deque(maxlen=keep)
+
+    assert child.stdout is not None and child.stderr is not None
 
     def drain() -> None:
         assert child.stderr is not None
@@ -98,7 +95,6 @@ def run(
         try:
             if timer:
                 timer.start()
-            assert child.stdout is not None
             for raw in child.stdout:
                 line = raw.decode("utf-8", "replace")
                 out.append(line)
@@ -113,10 +109,26 @@ def run(
                 tie.close()
             _running.discard(child)
             reader.join(timeout=5)
-            for stream in (child.stdout, child.stderr):  # not whenever it is collected: files are counted
-                if stream is not None and not reader.is_alive():
-                    stream.close()
+            if not reader.is_alive():  # at once, and not when they are collected: open files are counted
+                child.stdout.close()
+                child.stderr.close()
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
+
+
+def _child(
+    argv: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    tie: _Tie | None,
+    *,
+    supervised: bool,
+    grace: float,
+) -> subprocess.Popen[bytes]:
+    if supervised:
+        return Supervised([*_SUPERVISOR, *argv], cwd=cwd, env=env)
+    if grace:
+        return _Graceful(argv, grace, cwd=cwd, env=env)
+    return start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
 
 
 class _Tie:
@@ -126,14 +138,14 @@ class _Tie:
     _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
 
     def __init__(self) -> None:
-        self.end, self._ours = os.pipe()  # closed in every program that we start, but for the one that has it as stdin
+        self.end, self._own = os.pipe()  # closed in every child, but for the one that has it as stdin
 
     def around(self, argv: Sequence[str]) -> list[str]:
         return ["/bin/sh", "-c", self._SCRIPT, "sh", *argv]
 
     def close(self) -> None:
         os.close(self.end)
-        os.close(self._ours)
+        os.close(self._own)
 
 
 _SUPERVISOR = (sys.executable, "-I", "-S", "-c", python_program("udogen.supervisor"))
@@ -142,7 +154,7 @@ _SUPERVISOR = (sys.executable, "-I", "-S", "-c", python_program("udogen.supervis
 class Supervised(subprocess.Popen[bytes]):
     """A supervisor and the program behind it, which has called `supervisor.supervise()` first; `kill` ends both.
 
-    A socket that is the standard input of the supervisor ties it to us.
+    A socket, the standard input of the supervisor, ties it to this process.
     """
 
     def __init__(
@@ -169,7 +181,7 @@ class Supervised(subprocess.Popen[bytes]):
             self._tie.settimeout(_UNTIL_STARTED)
             try:
                 data = self._tie.recv(PID.size, socket.MSG_WAITALL)
-            except OSError:  # closed, or no answer
+            except OSError:  # closed, or no reply
                 data = b""
             self._program = PID.unpack(data)[0] if len(data) == PID.size else self.pid
         return self._program

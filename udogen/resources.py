@@ -63,15 +63,15 @@ def cache_path() -> Path:
     return Path(base) / "udogen"
 
 
-def cache_dir(room: str) -> Path:
-    """A folder in the cache; its content is executed, so nobody else may write to it (`UsageError`).
+def cache_dir(name: str) -> Path:
+    """A folder in the cache; its content is executed, so no other user may write to it (`UsageError`).
 
     If it cannot be made, writing to it will fail.
     """
     root = cache_path()
     with contextlib.suppress(OSError):
         make_private(root)
-    return root / room
+    return root / name
 
 
 def make_private(root: Path) -> None:

@@ -106,7 +106,7 @@ def _end_all(program: int, how: int | None) -> int | None:
         how = ended if how is None else how
         if not some or time.monotonic() > until:
             return how
-        for pid in _children():  # their children become ours in the next round
+        for pid in _children():  # their children become children of this process in the next round
             _kill(pid)
         time.sleep(0.001)
 

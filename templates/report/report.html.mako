@@ -388,8 +388,8 @@ ${line}
 <h2 id="cases">All other cases</h2>
 % if skipped:
 <details class="case">
-<summary><h3>${skipped_count} not run</h3></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="Cases that were not run">
+<summary><h3>${skipped_count} skipped</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that were skipped">
 <table class="list skipping stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
 <tbody>

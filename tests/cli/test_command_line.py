@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
 from udogen import __version__
 from udogen.cli.main import VERBS
 
@@ -40,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def failed(done: subprocess.CompletedProcess[str], code: int) -> str:
-    """What a failing call said; it never shows a traceback, and says nothing on stdout."""
+    """The stderr of a failing call; it never shows a traceback, and stdout is empty."""
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr
     assert done.stdout == ""
@@ -82,16 +83,16 @@ def test_every_option_has_a_help() -> None:
 # --- JSON ---------------------------------------------------------------------------------------------------
 
 
-def answered(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    answer = json.loads(done.stdout)
-    assert isinstance(answer, dict)
-    assert answer["ok"] is (done.returncode == 0)
-    return answer
+def returned(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    reply = json.loads(done.stdout)
+    assert isinstance(reply, dict)
+    assert reply["ok"] is (done.returncode == 0)
+    return reply
 
 
-def test_the_answer_of_check() -> None:
-    answer = answered(udogen("check", CONFIG, "--json"))
-    assert answer == {
+def test_json_of_check() -> None:
+    reply = returned(udogen("check", CONFIG, "--json"))
+    assert reply == {
         "ok": True,
         "packages": [
             {
@@ -104,43 +105,43 @@ def test_the_answer_of_check() -> None:
     }
 
 
-def test_the_answer_of_convert(tmp_path: Path) -> None:
-    answer = answered(udogen("convert", CONFIG, "--to", "json", "--json"))
-    assert answer.keys() == {"ok", "file", "text", "warnings"}
-    assert "UDO_PACKAGE_NAME" in str(answer["text"]) and answer["file"] is None
-    assert {"file", "line", "severity", "message", "hint"} == answer["warnings"][0].keys()
-    answer = answered(udogen("convert", CONFIG, "--to", "json", "--json", "-o", tmp_path / "x.json"))
-    assert (tmp_path / "x.json").read_text() == answer["text"]
+def test_json_of_convert(tmp_path: Path) -> None:
+    reply = returned(udogen("convert", CONFIG, "--to", "json", "--json"))
+    assert reply.keys() == {"ok", "file", "text", "warnings"}
+    assert "UDO_PACKAGE_NAME" in str(reply["text"]) and reply["file"] is None
+    assert {"file", "line", "severity", "message", "hint"} == reply["warnings"][0].keys()
+    reply = returned(udogen("convert", CONFIG, "--to", "json", "--json", "-o", tmp_path / "x.json"))
+    assert (tmp_path / "x.json").read_text() == reply["text"]
 
 
 @pytest.mark.parametrize("option", ["", "--dry-run", "--diff"])
-def test_the_answer_of_generate(tmp_path: Path, option: str) -> None:
+def test_json_of_generate(tmp_path: Path, option: str) -> None:
     done = udogen("generate", CONFIG, "-o", tmp_path, "--json", *([option] if option else []))
-    answer = answered(done)
-    assert answer.keys() == {"ok", "written", "packages", "warnings"}
-    assert answer["written"] is not bool(option)
-    [package] = answer["packages"]
+    reply = returned(done)
+    assert reply.keys() == {"ok", "written", "packages", "warnings"}
+    assert reply["written"] is not bool(option)
+    [package] = reply["packages"]
     keys = {"folder", "package", "backend", "layout", "parts", "files"}
     assert package.keys() == keys | ({"diff"} if option == "--diff" else set())
     assert all({"path", "action"} <= file.keys() for file in package["files"])
     assert done.stderr == ""
 
 
-def test_the_answer_of_build(built: Path) -> None:
-    answer = answered(udogen("build", "-C", built, "--json", env={"EXTRA_CXXFLAGS": "-O0"}))
-    assert answer.keys() == {"ok", "seconds", "artifacts"}
-    [artifact] = answer["artifacts"]
+def test_json_of_build(built: Path) -> None:
+    reply = returned(udogen("build", "-C", built, "--json", env={"EXTRA_CXXFLAGS": "-O0"}))
+    assert reply.keys() == {"ok", "seconds", "artifacts"}
+    [artifact] = reply["artifacts"]
     assert artifact.keys() == {"package", "provider", "target", "library", "toolchain", "compiler", "compiled"}
 
 
-def test_the_answer_of_run_op(built: Path, tmp_path: Path) -> None:
+def test_json_of_run_op(built: Path, tmp_path: Path) -> None:
     arguments = ["run", "op", built, "LeakyRelu", "--input", f"input={built.parent / 'x.npy'}", "--json"]
-    answer = answered(udogen(*arguments, "--param", "alpha=0.5"))
-    assert answer.keys() == {"ok", "op", "package", "backend", "runtime", "outputs", "seconds"}
-    assert answer["outputs"] == {"output": {"dtype": "float32", "shape": [1, 2], "file": None, "data": [[-0.5, 2.0]]}}
+    reply = returned(udogen(*arguments, "--param", "alpha=0.5"))
+    assert reply.keys() == {"ok", "op", "package", "backend", "runtime", "outputs", "seconds"}
+    assert reply["outputs"] == {"output": {"dtype": "float32", "shape": [1, 2], "file": None, "data": [[-0.5, 2.0]]}}
     saved = tmp_path / "y.npy"
-    answer = answered(udogen(*arguments, "--output", f"output={saved}"))
-    assert answer["outputs"]["output"]["file"] == str(saved)
+    reply = returned(udogen(*arguments, "--output", f"output={saved}"))
+    assert reply["outputs"]["output"]["file"] == str(saved)
     np.testing.assert_allclose(np.load(saved), [[-0.01, 2.0]])
 
 
@@ -165,7 +166,7 @@ def test_the_answer_of_run_op(built: Path, tmp_path: Path) -> None:
 )
 def test_errors_in_json(arguments: str, code: int, kind: str) -> None:
     done = udogen(*arguments.replace("CONFIG", str(CONFIG)).split(), "--json")
-    error = answered(done)["error"]
+    error = returned(done)["error"]
     assert isinstance(error, dict)
     assert error.keys() >= ERROR_KEYS
     assert (done.returncode, error["kind"], done.stderr) == (code, kind, "")
@@ -244,9 +245,9 @@ MISTAKES = {
 def test_a_mistake_is_a_sentence_and_an_exit_code(arguments: str, built: Path) -> None:
     words = {"CONFIG": str(CONFIG), "PACKAGE": str(built), "X": str(built.parent / "x.npy")}
     given = [re.sub(r"(?<![A-Z])(CONFIG|PACKAGE|X)\b", lambda m: words[m[1]], word) for word in arguments.split()]
-    said = failed(udogen(*given, cwd=built.parent, env={"QNN_SDK_ROOT": ""}), MISTAKES[arguments])
-    assert len(said.strip()) > 15
-    assert len(said) < 3000
+    message = failed(udogen(*given, cwd=built.parent, env={"QNN_SDK_ROOT": ""}), MISTAKES[arguments])
+    assert len(message.strip()) > 15
+    assert len(message) < 3000
 
 
 WORDS = st.sampled_from(
@@ -266,11 +267,11 @@ def test_odd_arguments_never_show_a_traceback(
     monkeypatch.setattr(sys, "argv", ["udogen", *arguments])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     code = main._run(main.cli, "udogen")
-    said = capsys.readouterr()
-    assert code in (0, 2, 3, 5), said.err
-    assert "Traceback" not in said.err
+    message = capsys.readouterr()
+    assert code in (0, 2, 3, 5), message.err
+    assert "Traceback" not in message.err
     if code and "--json" in arguments:
-        json.loads(said.out)
+        json.loads(message.out)
 
 
 def test_arguments_that_are_no_text(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_arguments_that_are_no_text(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr and b"internal" not in done.stderr
 
 
-def test_a_fault_of_ours_leaves_a_crash_file(tmp_path: Path) -> None:
+def test_an_internal_error_leaves_a_crash_file(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom udogen.cli import main\nfrom udogen.configs import load\n"
         "def broken(*_, **__): raise ZeroDivisionError('deliberate')\n"
@@ -330,7 +331,7 @@ def test_a_reader_that_leaves_early(command: str, tmp_path: Path) -> None:
 
 
 def in_shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """A line of bash in which `udogen` is ours."""
+    """A line of bash in which `udogen` is this checkout's."""
     script = f'udogen() {{ {shlex.quote(sys.executable)} -m udogen "$@"; }}; {text}'
     return subprocess.run(
         ["bash", "-c", script],
@@ -348,13 +349,13 @@ def test_a_stdout_that_is_closed_or_full(command: str) -> None:
     full = in_shell(f"{text} >/dev/full")
     assert full.returncode == 2
     if "--json" not in command:
-        assert "the answer cannot be written: No space left on device" in full.stderr
+        assert "the result cannot be written: No space left on device" in full.stderr
     for done in (full, in_shell(f"{text} >&-"), in_shell(f"{text} 2>&-")):
         assert "Traceback" not in done.stderr and "internal" not in done.stderr and "Exception" not in done.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_the_locale_changes_no_answer(encoding: str, tmp_path: Path) -> None:
+def test_the_locale_changes_no_result(encoding: str, tmp_path: Path) -> None:
     config = tmp_path / "größe.xml"
     config.write_text(CONFIG.read_text("utf-8").replace("where x is positive", "größer → ∞"), "utf-8")
     for command in (f"check {config} --json", f"convert {config} --to xml", f"check {config}", "check fehlt→.xml"):
@@ -375,10 +376,10 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
     shutil.rmtree(built / "obj")
-    code, said = on_terminal("build", "-C", built, EXTRA_CXXFLAGS="-O0")
-    assert code == 0, said
-    assert "━" in said and "8/8" in said
-    assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in said
+    code, message = on_terminal("build", "-C", built, EXTRA_CXXFLAGS="-O0")
+    assert code == 0, message
+    assert "━" in message and "8/8" in message
+    assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in message
     shutil.rmtree(built / "obj")
     done = udogen("build", "-C", built, env={"EXTRA_CXXFLAGS": "-O0"})
     assert "  CXX src/ops/LeakyRelu.cpp\n" in done.stderr

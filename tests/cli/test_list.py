@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import backends
 from udogen.backends import architectures, targets
 from udogen.build import toolchains
@@ -24,14 +24,14 @@ KEYS = {
 @pytest.mark.parametrize("what", KEYS)
 def test_every_row_of_a_registry_is_listed(what: str) -> None:
     key, names = KEYS[what]
-    said = udogen("list", what)
-    assert said.returncode == 0 and said.stderr == ""
-    head, rule, *rows = said.stdout.splitlines()
+    message = udogen("list", what)
+    assert message.returncode == 0 and message.stderr == ""
+    head, rule, *rows = message.stdout.splitlines()
     assert head.split()[0] == key and set(rule) == {"-", " "}
     assert {row.split()[0] for row in rows} == names
-    answer = json.loads(udogen("list", what, "--json").stdout)
-    assert answer["ok"] and {row[key] for row in answer[what]} == names
-    assert len(answer[what]) == len(rows)
+    reply = json.loads(udogen("list", what, "--json").stdout)
+    assert reply["ok"] and {row[key] for row in reply[what]} == names
+    assert len(reply[what]) == len(rows)
 
 
 def test_the_processors_of_a_version_of_hexagon() -> None:

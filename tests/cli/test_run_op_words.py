@@ -1,4 +1,4 @@
-"""`udogen run op`: what may be left out, and what is said in another word or mistyped."""
+"""`udogen run op`: what may be left out, other spellings, and typing mistakes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import BY_NAME
 
@@ -46,9 +47,9 @@ def run(package: Path, *more: str) -> tuple[int, str, str]:
 def test_a_folder_for_one_backend_needs_no_backend_and_a_scalar_input_may_be_an_array_of_rank_0(package: Path) -> None:
     code, out, err = run(package, "--dtype", "y=float32", "--param", "mode=EXACT")
     assert code == 0, err
-    answer = json.loads(out)
-    assert answer["backend"] == "htp"
-    assert answer["outputs"]["y"]["data"] == [2, 4, 6]
+    reply = json.loads(out)
+    assert reply["backend"] == "htp"
+    assert reply["outputs"]["y"]["data"] == [2, 4, 6]
 
 
 @pytest.mark.parametrize(

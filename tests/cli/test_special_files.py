@@ -16,7 +16,7 @@ from udogen.cli.main import VERBS
 from udogen.errors import UsageError, open_plain, writing
 from udogen.opdef.problems import Location, Problem, render, source_lines
 
-# FIFO and ZERO stand for a named pipe without a writer, and for /dev/zero; with the name of a file that fits.
+# FIFO and ZERO are replaced by a named pipe without a writer, and for /dev/zero; with the name of a file that fits.
 LINES = [
     "check FIFO.xml",
     "check ZERO.xml",

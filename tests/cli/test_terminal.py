@@ -23,11 +23,11 @@ OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")  # colours, and bars of rich
 
 
-def harmless(said: str) -> bool:
+def harmless(message: str) -> bool:
     """Nothing but text, line ends, our colours and bars."""
-    text = OURS.sub("", said).replace("\r\n", "\n")
+    text = OURS.sub("", message).replace("\r\n", "\n")
     found = OBEYED.search(text) or "\r" in text
-    assert not found, (found, said)
+    assert not found, (found, message)
     return True
 
 
@@ -93,10 +93,10 @@ def test_every_verb_on_a_terminal(folder: Path) -> None:
         for verb, tries in VERBS_TRIED.items()
         for line in tries
     ]
-    code, said = at_terminal([sys.executable, "-c", _DRIVER], LINES=json.dumps(lines))
+    code, message = at_terminal([sys.executable, "-c", _DRIVER], LINES=json.dumps(lines))
     assert code == 0
-    parts = said.split("=== ended with ")
-    assert len(parts) == len(lines) + 1, said
+    parts = message.split("=== ended with ")
+    assert len(parts) == len(lines) + 1, message
     for (verb, line), part in zip(lines, parts, strict=False):
         assert len(part.partition(f"=== {verb} ")[2].splitlines()) > 1, (line, "said nothing")
         assert harmless(part), line
@@ -107,12 +107,12 @@ def test_variables_of_the_environment() -> None:
     assert harmless(on_terminal("doctor", QNN_SDK_ROOT="/x/\x1b[2J\N{CONTROL SEQUENCE INTRODUCER}2J", NO_COLOR="")[1])
 
 
-def test_json_says_the_same_with_escapes(folder: Path) -> None:
+def test_json_has_the_same_with_escapes(folder: Path) -> None:
     config = name(folder, ".text.xml")
-    code, said = on_terminal("convert", config, "--to", "xml", "--json")
-    assert code == 0 and harmless(said)
-    answer = json.loads(said)
-    assert "\u009b2J \u202e x is" in answer["text"]
+    code, message = on_terminal("convert", config, "--to", "xml", "--json")
+    assert code == 0 and harmless(message)
+    reply = json.loads(message)
+    assert "\u009b2J \u202e x is" in reply["text"]
     bad = name(folder, ".bad.xml")
     [problem, *_] = json.loads(on_terminal("check", bad, "--json")[1])["error"]["problems"]
     assert os.fsencode(problem["file"]) == bad

@@ -28,7 +28,7 @@ SCRIPTS = {
 
 
 def qnn(*arguments: object, code: int = 0) -> str:
-    """Run it in a process of its own; what it said on both streams."""
+    """Run it in a process of its own; its output on both streams."""
     script = "from udogen.cli.vendor import qnn_main; qnn_main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=60
@@ -51,8 +51,8 @@ def test_the_console_scripts_are_these(name: str) -> None:
 
 
 def test_the_tree_is_that_of_generate(tmp_path: Path) -> None:
-    said = qnn("-p", LEAKY, "-o", tmp_path / "theirs")
-    assert "cpu package LeakyReluPackage" in said
+    message = qnn("-p", LEAKY, "-o", tmp_path / "theirs")
+    assert "cpu package LeakyReluPackage" in message
     done = subprocess.run(
         [sys.executable, "-m", "udogen", "generate", LEAKY, "--layout", "qnn", "-o", tmp_path / "ours"],
         cwd=ROOT,
@@ -83,8 +83,8 @@ def test_ops_of_one_package_name_go_to_one_package(tmp_path: Path) -> None:
 def test_one_op_defined_in_two_ways_is_an_error_with_both_places(tmp_path: Path) -> None:
     (tmp_path / "one.xml").write_text(collection())
     (tmp_path / "two.xml").write_text(collection(op(tensor("Input", "z") + tensor("Output", "y"))))
-    said = qnn("-p", tmp_path / "one.xml", "-p", tmp_path / "two.xml", "-o", tmp_path, code=2)
-    assert f"{tmp_path}/two.xml:3" in said and f"{tmp_path}/one.xml:3" in said and "differently" in said
+    message = qnn("-p", tmp_path / "one.xml", "-p", tmp_path / "two.xml", "-o", tmp_path, code=2)
+    assert f"{tmp_path}/two.xml:3" in message and f"{tmp_path}/one.xml:3" in message and "differently" in message
     assert not (tmp_path / "Demo").exists()
 
 
@@ -103,9 +103,9 @@ def test_force_moves_a_package_aside_and_loses_nothing(tmp_path: Path) -> None:
     kernel.write_text("// hours of work\n")
     qnn(*call)
     assert kernel.read_text() == "// hours of work\n", "without -f it stays where it is"
-    said = qnn(*call, "-f")
+    message = qnn(*call, "-f")
     aside = tmp_path / "out" / "Demo.bak-1"
-    assert f"is moved aside, to {aside}" in said
+    assert f"is moved aside, to {aside}" in message
     assert (aside / "src" / "ops" / "Scale.cpp").read_text() == "// hours of work\n"
     assert "add code here" in kernel.read_text()
     qnn(*call, "--force-generation")
@@ -113,11 +113,11 @@ def test_force_moves_a_package_aside_and_loses_nothing(tmp_path: Path) -> None:
     assert [each.path.name for each in open_packages(tmp_path / "out")] == ["Demo"], "what was set aside is not built"
 
 
-def test_force_takes_also_a_folder_that_is_not_ours(tmp_path: Path) -> None:
+def test_force_takes_also_a_folder_of_others(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(collection())
-    stranger = tmp_path / "Demo" / "Makefile"
-    stranger.parent.mkdir()
-    stranger.write_text("all:\n")
+    unknown = tmp_path / "Demo" / "Makefile"
+    unknown.parent.mkdir()
+    unknown.write_text("all:\n")
     assert "did not generate" in qnn("-p", tmp_path / "demo.xml", "-o", tmp_path, code=2)
     qnn("-p", tmp_path / "demo.xml", "-o", tmp_path, "-f")
     assert (tmp_path / "Demo.bak-1" / "Makefile").read_text() == "all:\n"
@@ -131,7 +131,7 @@ def test_force_moves_nothing_when_the_config_is_wrong(tmp_path: Path) -> None:
     assert (tmp_path / "Demo").is_dir() and not (tmp_path / "Demo.bak-1").exists()
 
 
-def test_debug_says_what_happens_to_each_file(tmp_path: Path) -> None:
+def test_debug_shows_what_happens_to_each_file(tmp_path: Path) -> None:
     assert "created   " in qnn("-p", LEAKY, "-o", tmp_path, "--debug")
 
 
@@ -139,7 +139,7 @@ def test_without_a_config_it_is_a_misuse() -> None:
     assert "Missing option '-p'" in qnn("-o", "x", code=2)
 
 
-def test_a_config_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_config_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be read" in qnn("-p", tmp_path / "none.xml", code=2)
 
 
@@ -165,7 +165,7 @@ def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:
     assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
 
 
-def test_a_udo_package_goes_here_where_nothing_says_otherwise(tmp_path: Path) -> None:
+def test_a_udo_package_goes_here_by_default(tmp_path: Path) -> None:
     assert "--ignore_includes changes nothing" in snpe("-p", SOFTMAX, "-c", "--gen_cmakelists", cwd=tmp_path)
     assert (tmp_path / "SoftmaxUdoPackage" / "jni" / "Android.mk").is_file()
     assert (tmp_path / "SoftmaxUdoPackage" / "CMakeLists.txt").is_file()
@@ -179,7 +179,7 @@ def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) ->
     assert (tmp_path / "LeakyReluPackageCpu" / "CMakeLists.txt").is_file()
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> GenerateOptions:
+def requested(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> GenerateOptions:
     """The options with which a command generates."""
     seen: list[GenerateOptions] = []
 
@@ -196,7 +196,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: o
 
 def test_the_udo_generator_asks_for_the_layout_of_snpe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = vendor.snpe_generator
-    options = asked(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
+    options = requested(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
     assert options == GenerateOptions(tmp_path, layout="snpe", force=True)
-    options = asked(monkeypatch, command, "--config_path", SOFTMAX)
+    options = requested(monkeypatch, command, "--config_path", SOFTMAX)
     assert options == GenerateOptions(None, layout="snpe"), "UDO_PACKAGE_PATH, or here"

@@ -67,7 +67,7 @@ swapped = operator("swapped(Tensor input, bool more, int by) -> Tensor", lambda 
 
 
 class Net(torch.nn.Module):
-    """Convolution, our op, convolution: their tensors have another layout than ours."""
+    """Convolution, custom op, convolution: the convolutions' tensors have another layout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,14 +79,14 @@ class Net(torch.nn.Module):
 
 
 class Calls(torch.nn.Module):
-    """What a function says."""
+    """The output of a function."""
 
-    def __init__(self, said: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def __init__(self, message: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
-        self.said = said
+        self.message = message
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.said(x) + 1
+        return self.message(x) + 1
 
 
 def quantized(net: torch.nn.Module, x: torch.Tensor) -> torch.nn.Module:
@@ -116,8 +116,8 @@ def lower(name: str, net: torch.nn.Module, x: torch.Tensor, options: Any, *, fp1
     program = Runtime.get().load_program(folder / "model.pte")
     method = program.load_method("forward")
     with proving(options):
-        answer = method.execute([x])[0]
-    np.save(folder / "runtime.npy", answer.numpy())
+        reply = method.execute([x])[0]
+    np.save(folder / "runtime.npy", reply.numpy())
     try:
         with proving(options):
             pass
@@ -173,13 +173,13 @@ CASES: dict[str, Callable[[str], None]] = {
     "refused": lambda _: op_package_options([SHIFT], {"Shift": lists}),
 }
 
-answers = {}
+replies = {}
 for case, run in CASES.items():
     try:
         run(case)
-        answers[case] = "fine"
+        replies[case] = "fine"
     except UdogenError as fault:
-        answers[case] = f"{type(fault).__name__}: {fault.message}"
+        replies[case] = f"{type(fault).__name__}: {fault.message}"
     except Exception as fault:
-        answers[case] = f"{type(fault).__name__}: {str(fault)[:500]}"
-print(f"\nANSWERS {json.dumps(answers)}")
+        replies[case] = f"{type(fault).__name__}: {str(fault)[:500]}"
+print(f"\nANSWERS {json.dumps(replies)}")

@@ -36,12 +36,12 @@ def run(case: dict[str, Any]) -> list[str]:
     return names
 
 
-answers: dict[str, Any] = {}
+replies: dict[str, Any] = {}
 for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
     try:
-        answers[name] = run(case)
+        replies[name] = run(case)
     except UdogenError as fault:
-        answers[name] = {**fault.as_json(), "type": type(fault).__name__}
+        replies[name] = {**fault.as_json(), "type": type(fault).__name__}
     except Exception as fault:  # of ONNX Runtime itself
-        answers[name] = {"type": type(fault).__name__, "message": str(fault)}
-print(json.dumps(answers))
+        replies[name] = {"type": type(fault).__name__, "message": str(fault)}
+print(json.dumps(replies))

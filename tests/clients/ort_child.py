@@ -71,15 +71,15 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-answers: dict[str, Any] = {}
+replies: dict[str, Any] = {}
 
 
 def case(name: str, do: Any) -> None:
     """What a case gave, or the error it raised."""
     try:
-        answers[name] = do()
+        replies[name] = do()
     except UdogenError as fault:
-        answers[name] = {**fault.as_json(), "type": type(fault).__name__}
+        replies[name] = {**fault.as_json(), "type": type(fault).__name__}
 
 
 def error_of(backend: str, packages: list[str], nodes: int = 1) -> float:
@@ -147,7 +147,7 @@ case("quantized, a built-in's name", lambda: quantized_error_of(""))
 case("two at once", two_at_once)
 case("proof, cpu", lambda: proof_of("cpu", [CPU]))
 case("proof, htp", lambda: proof_of("htp", [HTP]))
-answers["descriptors left"] = descriptors() - before
+replies["descriptors left"] = descriptors() - before
 case("context", context)
 print("stdout is back")
-print(json.dumps(answers))
+print(json.dumps(replies))

@@ -13,7 +13,7 @@ import numpy as np
 from udogen.clients.ort import session
 from udogen.errors import UdogenError
 
-answers: dict[str, Any] = {}
+replies: dict[str, Any] = {}
 for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
     try:
         made = session(case["model"], case["packages"], backend="htp", prove=bool(case["packages"]))
@@ -21,8 +21,8 @@ for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
         if case["packages"]:
             made.check()
         np.savez(case["outputs"], **{each.name: array for each, array in zip(made.get_outputs(), found, strict=True)})
-        answers[name] = [each.name for each in made.get_outputs()]
+        replies[name] = [each.name for each in made.get_outputs()]
         del made
     except UdogenError as fault:
-        answers[name] = {**fault.as_json(), "type": type(fault).__name__}
-print(json.dumps(answers))
+        replies[name] = {**fault.as_json(), "type": type(fault).__name__}
+print(json.dumps(replies))

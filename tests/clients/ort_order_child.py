@@ -52,8 +52,8 @@ options.add_provider_for_devices([device], {"backend_path": backend, "op_package
 try:
     session = onnxruntime.InferenceSession(model, options)
     found = session.run(None, {"x": np.zeros((2, 3), np.float32)})
-    answer: object = {row.name: float(y[1, 2]) for row, y in zip(session.get_outputs(), found, strict=True)}
+    reply: object = {row.name: float(y[1, 2]) for row, y in zip(session.get_outputs(), found, strict=True)}
     del session
 except Exception as fault:  # ONNX Runtime's have no class of their own
-    answer = str(fault)
-print("\n" + json.dumps(answer))
+    reply = str(fault)
+print("\n" + json.dumps(reply))

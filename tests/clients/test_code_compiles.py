@@ -1,4 +1,4 @@
-"""The code that clients are told, given to compilers beside stand-ins of the clients' own classes.
+"""The code that `udogen register` prints, given to compilers beside stand-ins of the clients' own classes.
 
 The stand-ins are written after the documents and headers that `Client.source` names, as far as the code uses them.
 They hold names, numbers and types of arguments against what was read there, and show that no path breaks a literal.

@@ -116,7 +116,7 @@ def _infos(text: str) -> list[str]:
     return [each.rstrip("), ]") for each in text.split("QnnExecuTorchOpPackageInfo(")[1:]]
 
 
-def test_without_ours_its_interface_wants_the_sdk(tmp_path: Path) -> None:
+def test_without_udogens_its_interface_needs_the_sdk(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(wheels.executorch())}
     code = "import executorch.backends.qualcomm.custom_op.interface"
     done = subprocess.run(
@@ -197,9 +197,7 @@ BROKEN = [
 
 @pytest.mark.usefixtures("executorch")
 @pytest.mark.parametrize(("schema", "rules", "sentence"), BROKEN, ids=[each[1][0] for each in BROKEN])
-def test_an_operator_that_is_not_what_the_config_says(
-    plain: Path, schema: str, rules: list[str], sentence: str
-) -> None:
+def test_an_operator_that_differs_from_the_config(plain: Path, schema: str, rules: list[str], sentence: str) -> None:
     with pytest.raises(Refused) as caught:
         op_package_options([plain], {"LeakyRelu": operator(schema)})
     assert caught.value.message == f"ExecuTorch: {sentence}"
@@ -213,7 +211,7 @@ def test_an_operator_that_is(plain: Path, argument: str) -> None:
     assert op_package_options([plain], {"LeakyRelu": operator("demo.leaky.default(Tensor input) -> 1")})
 
 
-def test_without_executorch_it_says_so(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_executorch_the_error_names_it(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, QC_SCHEMA, None)
     with pytest.raises(ToolMissing, match="ExecuTorch's Qualcomm backend cannot be imported: ModuleNotFoundError"):
         op_package_options([plain], {"LeakyRelu": "demo.leaky.default"})
@@ -341,7 +339,7 @@ def _qnn() -> Path:
     return wheels.parts_of(QNN, "manylinux_2_35_x86_64", {part: part for part in _QNN_PARTS})
 
 
-def _answer(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
+def _reply(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
     """What the context in a .pte computes in the real libQnnHtp.so."""
     [package] = (folder / library).rglob("libQnn*.so")
     out = folder / case / "out"
@@ -351,8 +349,8 @@ def _answer(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
         "--input", f"input_0_x@0={folder / case / 'x.npy'}", "--output-dir", out,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    [answer] = out.rglob("*.npy")
-    return np.load(answer)
+    [reply] = out.rglob("*.npy")
+    return np.load(reply)
 
 
 @pytest.mark.parametrize(("case", "library", "off"), [
@@ -364,11 +362,11 @@ def _answer(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
 def test_a_model_with_our_op_is_lowered_and_run_and_its_numbers_are_right(
     lowered: tuple[Path, dict[str, str]], case: str, library: str, off: float
 ) -> None:
-    folder, answers = lowered
-    assert answers[case] == "fine"
+    folder, replies = lowered
+    assert replies[case] == "fine"
     want = np.load(folder / case / "want.npy")
     np.testing.assert_allclose(np.load(folder / case / "runtime.npy"), want, rtol=0, atol=off)
-    np.testing.assert_allclose(_answer(folder, case, library), want, rtol=0, atol=off)
+    np.testing.assert_allclose(_reply(folder, case, library), want, rtol=0, atol=off)
 
 
 @pytest.mark.parametrize(("case", "value"), [("list", 700.0 - 1400.0), ("order", -2.0)])
@@ -376,17 +374,17 @@ def test_what_our_rules_refuse_gives_wrong_numbers(
     lowered: tuple[Path, dict[str, str]], case: str, value: float
 ) -> None:
     """Of [1, 2, 3] arrives [1, 0, 2]; of (3, true) in another order (1, true)."""
-    folder, answers = lowered
-    assert answers[case] == "fine"
-    wrong = _answer(folder, case, "shift") - np.load(folder / case / "want.npy")
+    folder, replies = lowered
+    assert replies[case] == "fine"
+    wrong = _reply(folder, case, "shift") - np.load(folder / case / "want.npy")
     np.testing.assert_allclose(wrong, np.full_like(wrong, value), atol=0.6)
 
 
 def test_what_is_not_lowered_is_an_error_on_the_real_thing(lowered: tuple[Path, dict[str, str]]) -> None:
-    _, answers = lowered
+    _, replies = lowered
     for case in ("left out", "no library"):
-        assert answers[case] == "NotDelegated: not lowered to QNN: demo.leaky.default (1 node)"
+        assert replies[case] == "NotDelegated: not lowered to QNN: demo.leaky.default (1 node)"
     lost = "is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
-    assert answers["taken apart"] == f"NotDelegated: demo.apart.default {lost}"
-    assert answers["built in"] == f"NotDelegated: aten.leaky_relu.default {lost}"
-    assert answers["refused"] == "Refused: ExecuTorch: argument each of demo.lists.default is a list"
+    assert replies["taken apart"] == f"NotDelegated: demo.apart.default {lost}"
+    assert replies["built in"] == f"NotDelegated: aten.leaky_relu.default {lost}"
+    assert replies["refused"] == "Refused: ExecuTorch: argument each of demo.lists.default is a list"

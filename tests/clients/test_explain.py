@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import resources
 from udogen.clients import explain
 from udogen.error_tables import INTERFACES, ErrorCause, interface, log_lines, printed_numbers
@@ -193,7 +193,7 @@ def test_a_log_of_a_device() -> None:
     ]
 
 
-def test_what_the_runtime_says_is_known_from_its_own_table(tmp_path: Path) -> None:
+def test_error_texts_are_those_of_the_runtimes_own_table(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text(
         "  0.0ms [ERROR] Failed matching a kernel for 'Toy::Op' op!\n"
@@ -219,7 +219,7 @@ def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_p
     assert (explained.entries[0].line, explained.lines) == (2, 2)
 
 
-def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
+def test_a_log_with_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
     with pytest.raises(UsageError, match=r"(?m)x\.log: none of its 2 lines is known to udogen$") as caught:
         explain.explain_log(tmp_path / "x.log")
@@ -243,12 +243,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.stdout.startswith("3110: QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE (QNN 3110)\n")
     assert "(onnxruntime/onnxruntime-qnn #593)" in done.stdout
     done = udogen("explain", LOGS / "logcat.log")
-    assert done.stdout.count("the whole list as the name") + done.stdout.count("takes the whole list") <= 2  # told once
+    assert (
+        done.stdout.count("the whole list as the name") + done.stdout.count("takes the whole list") <= 2
+    )  # printed once
     assert "see line" in done.stdout
     done = udogen("explain", "--json", "0x80000406", LOGS / "snpe.log")
-    answer = json.loads(done.stdout)
-    assert answer["errors"][0]["readings"][0]["causes"][0]["source"] == "qualcomm/fastrpc #379"
-    assert [each["line"] for each in answer["errors"][1]["found"]] == [1, 2]
+    reply = json.loads(done.stdout)
+    assert reply["errors"][0]["readings"][0]["causes"][0]["source"] == "qualcomm/fastrpc #379"
+    assert [each["line"] for each in reply["errors"][1]["found"]] == [1, 2]
     done = udogen("explain", "QNN_GRAPH_ERROR_INVALID_TENSR", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "usage")
     assert udogen("explain").returncode == 2
@@ -268,7 +270,7 @@ def every_cause() -> Iterator[ErrorCause]:
         yield from line.causes
 
 
-def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
+def test_every_cause_has_a_remedy_and_a_source() -> None:
     thread = re.compile(r"(measured|documented): \S.*|[\w.-]+/[\w.-]+ #\d+(, .*)?")
     for cause in every_cause():
         assert cause.text

@@ -1,4 +1,4 @@
-"""LiteRT's option for op packages, read back by its rules: a parser of ours, written after theirs.
+"""LiteRT's option for op packages, read back by its rules: a parser written after LiteRT's.
 
 What was looked at: LiteRT f67457790 (2026-08).  `AbslParseFlag` of qualcomm_flags.cc takes the flag apart,
 litert_qualcomm_options.cc writes its five fields into a line of TOML, without escapes, litert_toml_parser.cc reads that
@@ -93,19 +93,19 @@ def test_what_is_refused_would_be_read_as_something_else(path: str) -> None:
     with pytest.raises(Refused) as caught:
         flag_of(path)
     assert "separators" in caught.value.rules
-    said = "".join(f"{key}:{path if key.endswith('_path') else 'x'};" for key in KEYS)
+    message = "".join(f"{key}:{path if key.endswith('_path') else 'x'};" for key in KEYS)
     try:
-        assert handed_on(fields_of(said))["compile_package_path"] != path
+        assert handed_on(fields_of(message))["compile_package_path"] != path
     except Invalid:
         pass
 
 
 def test_the_parser_itself() -> None:
     """The examples of LiteRT's own documents and tests."""
-    told = (
+    shown = (
         "name:TestPackage;interface_provider:Provider;compile_package_path:a.so;dispatch_package_path:b.so;target:HTP"
     )
-    assert fields_of(told) == fields_of(told + ";") == fields_of(f";;{told};;")
+    assert fields_of(shown) == fields_of(shown + ";") == fields_of(f";;{shown};;")
     assert fields_of("")["name"] == ""
     assert fields_of("name:a;name:b")["name"] == "b"
     for odd in ("name", "name:a;junk", "nme:a", " name:a"):

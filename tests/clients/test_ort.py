@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(packages: dict[str, Path], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def replies(packages: dict[str, Path], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Every case, in one process of its own."""
     broken = lay(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("broken"), chosen=("cpu",))
     argv = [sys.executable, str(ROOT / "tests/clients/ort_child.py"), folder, packages["cpu"], packages["htp"], broken]
@@ -67,13 +67,13 @@ def answers(packages: dict[str, Path], folder: Path, tmp_path_factory: pytest.Te
 
 
 @pytest.mark.parametrize("case", ["cpu", "cpu, several nodes", "htp"])
-def test_numbers_are_right(answers: dict[str, Any], case: str) -> None:
-    assert answers[case] <= 1e-6
+def test_numbers_are_right(replies: dict[str, Any], case: str) -> None:
+    assert replies[case] <= 1e-6
 
 
-def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(answers: dict[str, Any]) -> None:
+def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(replies: dict[str, Any]) -> None:
     """ONNX Runtime itself would run the placeholder of the schema, or QNN's own op of that name."""
-    fault = answers["refused by the op"]
+    fault = replies["refused by the op"]
     assert fault["type"] == "NotPlaced"
     assert fault["message"] == (
         "the node of op LeakyRelu is not in package LeakyReluPackage: QNN did not take it, and ONNX Runtime has no "
@@ -81,34 +81,34 @@ def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(answers: dict[st
     )
 
 
-def test_a_package_that_is_not_registered_is_an_error_with_the_cause(answers: dict[str, Any]) -> None:
+def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: dict[str, Any]) -> None:
     """ONNX Runtime itself would lose the whole provider, and run everything on its CPU."""
-    fault = answers["not registered"]
+    fault = replies["not registered"]
     assert fault["type"] in ("NotPlaced", "SessionFailed")
     assert "ONNX Runtime could not register an op package; the whole provider is lost" in " ".join(
         [fault["message"], *fault["details"]]
     )
 
 
-def test_an_attribute_that_is_no_parameter(answers: dict[str, Any]) -> None:
-    fault = answers["unknown attribute"]
+def test_an_attribute_that_is_no_parameter(replies: dict[str, Any]) -> None:
+    fault = replies["unknown attribute"]
     assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is no parameter of the op"
     assert fault["hint"] == "did you mean alpha?"
 
 
-def test_a_package_of_another_backend(answers: dict[str, Any], packages: dict[str, Path]) -> None:
+def test_a_package_of_another_backend(replies: dict[str, Any], packages: dict[str, Path]) -> None:
     """ONNX Runtime itself would say 4005 in its log, and fall back."""
-    fault = answers["another backend's"]
+    fault = replies["another backend's"]
     assert (fault["message"], fault["hint"]) == (f"{packages['htp']} has no package for cpu", "it has: htp")
 
 
-def test_quantized_tensors_reach_a_package(answers: dict[str, Any]) -> None:
-    assert answers["quantized"] <= 0.125  # a step
+def test_quantized_tensors_reach_a_package(replies: dict[str, Any]) -> None:
+    assert replies["quantized"] <= 0.125  # a step
 
 
-def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(answers: dict[str, Any]) -> None:
+def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(replies: dict[str, Any]) -> None:
     """ONNX Runtime itself would take QNN's own op of that name, on QNN, without a word."""
-    fault = answers["quantized, a built-in's name"]
+    fault = replies["quantized, a built-in's name"]
     assert (fault["type"], fault["message"], fault["hint"]) == (
         "NotPlaced",
         "a node of op LeakyRelu is not in package LeakyReluPackage: it went to QNN's own op of that name, for ONNX "
@@ -117,30 +117,30 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(a
     )
 
 
-def test_two_sessions_at_once(answers: dict[str, Any]) -> None:
+def test_two_sessions_at_once(replies: dict[str, Any]) -> None:
     """Each calls the package's init; where that refuses (3000), ONNX Runtime loses QNN without a word (measured)."""
-    assert answers["two at once"] <= 1e-6
+    assert replies["two at once"] <= 1e-6
 
 
 @pytest.mark.parametrize(("backend", "counted"), [("cpu", "executions"), ("htp", "calls")])
-def test_the_packages_prove_that_they_ran(answers: dict[str, Any], backend: str, counted: str) -> None:
+def test_the_packages_prove_that_they_ran(replies: dict[str, Any], backend: str, counted: str) -> None:
     """Three nodes in one run; libQnnHtp calls the kernel of such small tensors once for each."""
-    found = answers[f"proof, {backend}"]
+    found = replies[f"proof, {backend}"]
     assert found["at first"] == [["LeakyReluPackage", "LeakyRelu", counted, 0]]
     assert found["after"] == [["LeakyReluPackage", "LeakyRelu", counted, 3]]
     assert (found["exit code"], found["idle"]["kind"]) == (6, "not-executed")
     assert found["idle"]["message"] == "not executed by the session: LeakyRelu of package LeakyReluPackage"
 
 
-def test_nothing_is_left_open(answers: dict[str, Any]) -> None:
-    assert answers["descriptors left"] <= 1  # ONNX Runtime keeps what it opened first: /dev/urandom, or the like
+def test_nothing_is_left_open(replies: dict[str, Any]) -> None:
+    assert replies["descriptors left"] <= 1  # ONNX Runtime keeps what it opened first: /dev/urandom, or the like
 
 
 def test_a_context_binary_made_by_onnx_runtime_runs_in_udogen(
-    answers: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
+    replies: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
 ) -> None:
-    """And in ONNX Runtime again, whose model of it is held against the binary as one of ours is."""
-    assert answers["context"] == {"files": ["made_ctx.onnx", "made_ctx_qnn.bin"], "difference": 0}
+    """And in ONNX Runtime again, whose model is compared with the binary like one of udogen's."""
+    assert replies["context"] == {"files": ["made_ctx.onnx", "made_ctx_qnn.bin"], "difference": 0}
     [library] = packages["htp"].glob("build/x86_64-linux-clang/*.so")
     done = udogen(
         "run", "context", folder / "made_ctx_qnn.bin", "--op-package", library, "--input", f"x={folder / 'x.npy'}",
@@ -168,18 +168,18 @@ def plain_ort(model: Path, backend: str, package: Path, file: Path, *context: Pa
 def test_a_foreign_program_leaves_a_proof(packages: dict[str, Path], tmp_path: Path) -> None:
     model = write(tmp_path / "m.onnx", [node(domain="")])
     for backend, counted in (("cpu", "executions"), ("htp", "calls")):
-        told = plain_ort(model, backend, packages[backend], tmp_path / backend)
-        assert told == f"LeakyReluPackage LeakyRelu 1 {counted}\n"
+        shown = plain_ort(model, backend, packages[backend], tmp_path / backend)
+        assert shown == f"LeakyReluPackage LeakyRelu 1 {counted}\n"
 
 
-def test_the_proof_says_that_qnn_took_its_own_op(
-    answers: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
+def test_the_count_shows_that_qnn_took_its_own_op(
+    replies: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
 ) -> None:
     """Between DequantizeLinear and QuantizeLinear; the model runs, the package is registered, and does nothing."""
-    assert "quantized, a built-in's name" in answers  # which has made the model
+    assert "quantized, a built-in's name" in replies  # which has made the model
     made = folder / "own_ctx.onnx"
-    told = plain_ort(folder / "quantized.onnx", "htp", packages["htp"], tmp_path / "proof.txt", made)
-    assert told == "LeakyReluPackage LeakyRelu 0 calls\n"
+    shown = plain_ort(folder / "quantized.onnx", "htp", packages["htp"], tmp_path / "proof.txt", made)
+    assert shown == "LeakyReluPackage LeakyRelu 0 calls\n"
     library = find_built(packages["htp"], backend="htp").library
     done = udogen("run", "context", folder / "own_ctx_qnn.bin", "--op-package", library, "--prove")
     assert done.returncode == 6, done.stderr
@@ -191,7 +191,7 @@ def test_the_proof_says_that_qnn_took_its_own_op(
     )
 
 
-# --- what is refused before ONNX Runtime is asked -----------------------------------------------------------
+# --- what is refused before ONNX Runtime runs --------------------------------------------------------------
 
 
 def write(path: Path, nodes: list[Any], *, domain: str = "udogen", outputs: tuple[str, ...] = ("y",)) -> Path:
@@ -319,7 +319,7 @@ def test_a_typical_mistake_is_an_error_before_the_session(mistake: Any, stand_in
         ("1.24.2", "2.3.0", "htp", ""),
         ("1.31.1", "2.7.0", "htp", ""),
         ("1.24.2", "2.4.0", "htp", ""),
-        ("9.9.9", "9.9.9", "htp", ""),  # what nobody has tried is not refused
+        ("9.9.9", "9.9.9", "htp", ""),  # an untried version is not refused
         (
             "1.28.0", "2.3.0", "cpu",
             "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 are incompatible: newer ones refuse it (`OrtEp has invalid "
@@ -378,9 +378,9 @@ def test_a_schema_lets_the_model_load_and_never_computes_anything(tmp_path: Path
     assert "is not a registered function/op" in run_without_qnn(model)
     found = schema.add_schemas(model, tmp_path / "out.onnx")
     assert [str(op) for op in found.ops] == ["udogen::LeakyRelu"]
-    said = run_without_qnn(tmp_path / "out.onnx")
-    assert "Name:'LeakyRelu_was_not_taken_by_QNN" in said or "LeakyRelu_was_not_taken_by_QNN" in said
-    (tmp_path / "x.log").write_text(said)
+    sentence = run_without_qnn(tmp_path / "out.onnx")
+    assert "Name:'LeakyRelu_was_not_taken_by_QNN" in sentence or "LeakyRelu_was_not_taken_by_QNN" in sentence
+    (tmp_path / "x.log").write_text(sentence)
     assert "ort-not-taken" in [each.what.title for each in explain.explain_log(tmp_path / "x.log").entries]
 
 
@@ -401,7 +401,7 @@ def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:
 
 
 def test_inferred_types_are_declared(tmp_path: Path) -> None:
-    """The output of the second op is declared nowhere; QNN wants to know its shape."""
+    """The output of the second op is declared nowhere; QNN needs its shape."""
     import onnx
     from onnx import helper
 
@@ -474,12 +474,12 @@ def test_what_is_written_to_descriptors_is_kept_and_nothing_stays_open(capfd: py
     import os
 
     before = len(os.listdir("/proc/self/fd"))
-    with captured() as said:
+    with captured() as sentence:
         os.write(1, b"one\n")
         os.write(2, b"two\xff\n")
     with pytest.raises(ZeroDivisionError), captured():
         raise ZeroDivisionError
     os.write(1, b"after\n")
-    assert said.text == "one\ntwo\ufffd\n"
+    assert sentence.text == "one\ntwo\ufffd\n"
     assert capfd.readouterr().out == "after\n"
     assert len(os.listdir("/proc/self/fd")) == before

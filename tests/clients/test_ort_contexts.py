@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(folder: Path, package: Path) -> dict[str, Any]:
+def replies(folder: Path, package: Path) -> dict[str, Any]:
     """Every case, in one process: what ONNX Runtime computed, or what was raised."""
     np.savez(folder / "x.npz", input=X)
     np.savez(folder / "q.npz", input=Q)
@@ -120,9 +120,9 @@ def run(script: str, *argv: object) -> str:
 
 @pytest.mark.parametrize("case", ["float", "embedded", "below", "bytes"])
 def test_onnx_runtime_computes_with_our_binary_what_udogen_computes(
-    answers: dict[str, Any], folder: Path, case: str
+    replies: dict[str, Any], folder: Path, case: str
 ) -> None:
-    assert answers[case] == ["output"]
+    assert replies[case] == ["output"]
     expected = np.load(folder / ("bytes.npy" if case == "bytes" else "float.npy"))
     found = np.load(folder / f"{case} out.npz")["output"]
     assert found.dtype == expected.dtype
@@ -131,29 +131,29 @@ def test_onnx_runtime_computes_with_our_binary_what_udogen_computes(
         assert np.abs(found - np.where(X > 0, X, 0.25 * X)).max() < 1e-6
 
 
-def test_real_numbers_are_quantized_on_the_way_in_and_out(answers: dict[str, Any], folder: Path) -> None:
-    assert answers["converted"] == ["output_float"]
+def test_real_numbers_are_quantized_on_the_way_in_and_out(replies: dict[str, Any], folder: Path) -> None:
+    assert replies["converted"] == ["output_float"]
     expected = real(np.load(folder / "bytes.npy"), 0.1, -100)
     assert np.allclose(np.load(folder / "converted out.npz")["output_float"], expected, atol=1e-5)
 
 
-def test_all_graphs_of_a_binary_are_one_model(answers: dict[str, Any], folder: Path) -> None:
+def test_all_graphs_of_a_binary_are_one_model(replies: dict[str, Any], folder: Path) -> None:
     """Both have tensors x and y; without io_name_overrides ONNX Runtime would take them by their places."""
-    assert answers["two"] == ["prefill_forward/y", "kv_forward/y"]
+    assert replies["two"] == ["prefill_forward/y", "kv_forward/y"]
     given, found = np.load(folder / "both.npz"), np.load(folder / "two out.npz")
     for graph in ("prefill_forward", "kv_forward"):
         relu = np.maximum(given[f"{graph}/x"], -QUANT.offset)
         assert np.array_equal(found[f"{graph}/y"], relu)
 
 
-def test_one_graph_of_several(answers: dict[str, Any], folder: Path) -> None:
-    assert answers["kv"] == ["y"]
+def test_one_graph_of_several(replies: dict[str, Any], folder: Path) -> None:
+    assert replies["kv"] == ["y"]
     relu = np.maximum(np.load(folder / "kv.npz")["x"], -QUANT.offset)
     assert np.array_equal(np.load(folder / "kv out.npz")["y"], relu)
 
 
-def test_a_context_whose_package_is_not_given(answers: dict[str, Any], folder: Path) -> None:
-    fault = answers["not registered"]
+def test_a_context_whose_package_is_not_given(replies: dict[str, Any], folder: Path) -> None:
+    fault = replies["not registered"]
     assert (fault["type"], fault["message"], fault["hint"]) == (
         "SessionFailed",
         "a context of the model has kernels of package LeakyReluPackage, which is not given",
@@ -207,9 +207,9 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx already exists")
     assert (tmp_path / "m.onnx").read_bytes() == before
     done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
-    answer = json.loads(done.stdout)
-    assert (answer["ok"], answer["reference"]) == (True, None)
-    [graph] = answer["graphs"]
+    reply = json.loads(done.stdout)
+    assert (reply["ok"], reply["reference"]) == (True, None)
+    [graph] = reply["graphs"]
     assert graph["inputs"] == [
         {
             "name": "input_float", "tensor": "input", "type": "float32", "shape": [2, 3, 4], "stored": "UFIXED_POINT_8",
@@ -470,9 +470,7 @@ def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextMod
         ),
     ],
 )
-def test_a_model_whose_context_is_not_what_it_says(
-    changes: dict[str, Any], message: str, hint: str, tmp_path: Path
-) -> None:
+def test_a_model_whose_context_differs(changes: dict[str, Any], message: str, hint: str, tmp_path: Path) -> None:
     """ONNX Runtime itself would say less, or compute with it: it compares only the sizes of tensors."""
     store(tmp_path, kind="real")
     path = model(tmp_path, **changes)
@@ -501,7 +499,7 @@ def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
 
 
 def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
-    """What such a context itself says was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
+    """What such a context itself gives was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
     library = find_runtime("htp").path
     [release] = elf.sdk_releases(library)
     for build in ("v2.3.0.1", release):

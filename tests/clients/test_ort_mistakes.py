@@ -66,7 +66,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     undefined = out / "undefined" / "cpu"
     undefined.mkdir(parents=True)
     (undefined / "LeakyRelu.cpp").write_text(
-        "void nobody_has_this();\n" + FAILING.replace('udo::error("', '(nobody_has_this(), udo::error)("')
+        "void undefined_symbol();\n" + FAILING.replace('udo::error("', '(undefined_symbol(), udo::error)("')
     )
     found = {
         "undefined": out / "no",
@@ -82,7 +82,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def answers(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def replies(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Every case, in one process: the names of the outputs, or what was raised."""
     here = tmp_path_factory.mktemp("models")
     np.savez(here / "x.npz", x=X)
@@ -125,14 +125,14 @@ def answers(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return found
 
 
-def test_what_is_right_is_taken(answers: dict[str, Any]) -> None:
-    assert answers["good"] == ["y"]
-    assert answers["no fallback, htp"] == ["y"]
+def test_what_is_right_is_taken(replies: dict[str, Any]) -> None:
+    assert replies["good"] == ["y"]
+    assert replies["no fallback, htp"] == ["y"]
 
 
-def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> None:
-    """ONNX Runtime's Python would have made a session without QNN, and returned the answer of its own LeakyRelu."""
-    fault = answers["failing"]
+def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> None:
+    """ONNX Runtime's Python would have made a session without QNN, and returned the result of its own LeakyRelu."""
+    fault = replies["failing"]
     assert fault["type"] == "EPFail"
     assert "QNN graph execute error. Error code: " in fault["message"]
 
@@ -178,23 +178,23 @@ def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> 
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_an_error(answers: dict[str, Any], case: str, kind: str, message: str, hint: str) -> None:
-    fault = answers[case]
+def test_a_mistake_is_an_error(replies: dict[str, Any], case: str, kind: str, message: str, hint: str) -> None:
+    fault = replies[case]
     assert (fault["type"], fault["message"], fault["hint"]) == (kind, message, hint)
 
 
-def test_a_package_that_cannot_be_loaded(answers: dict[str, Any], packages: dict[str, Path]) -> None:
+def test_a_package_that_cannot_be_loaded(replies: dict[str, Any], packages: dict[str, Path]) -> None:
     """The loader itself would end the process over a library that is cut off (SIGBUS)."""
-    fault = answers["damaged"]
+    fault = replies["damaged"]
     assert fault["type"] == "NotElf"
     assert fault["message"].startswith(f"{packages['damaged']}/LeakyReluPackage/libs/"), fault
 
 
-def test_a_package_with_undefined_symbols(answers: dict[str, Any]) -> None:
-    """ONNX Runtime says 4005 in its log, and computes on its own CPU; a child that registers it says which symbol."""
-    fault = answers["undefined"]
+def test_a_package_with_undefined_symbols(replies: dict[str, Any]) -> None:
+    """ONNX Runtime logs 4005, and computes on its own CPU; a child that registers it finds the symbol."""
+    fault = replies["undefined"]
     assert fault["type"] == "NotPlaced"
-    assert "nobody_has_this" in fault["message"], fault
+    assert "undefined_symbol" in fault["message"], fault
     assert any("is not in package LeakyReluPackage" in each for each in fault["details"])
 
 

@@ -28,7 +28,7 @@ Attributes = list[tuple[str, Any]]
 
 
 class Ran(NamedTuple):
-    answer: Any
+    reply: Any
     log: str
 
 
@@ -79,10 +79,10 @@ def test_every_order_in_one_model_and_from_its_stored_context(
     nodes, stored = every_order(), tmp_path / "stored.onnx"
     right = {f"y{number}": wanted(attributes) for number, attributes in enumerate(nodes)}
     more = [stored] if backend == "htp" else []  # ONNX Runtime stores no contexts of the CPU
-    assert run(libraries[backend], tmp_path / "m.onnx", nodes, *more).answer == right
+    assert run(libraries[backend], tmp_path / "m.onnx", nodes, *more).reply == right
     if more:
         assert len(list(tmp_path.glob("*.bin"))) == 1
-        assert run(libraries[backend], stored, None).answer == right
+        assert run(libraries[backend], stored, None).reply == right
 
 
 def test_each_order_in_a_model_of_its_own(
@@ -90,11 +90,11 @@ def test_each_order_in_a_model_of_its_own(
 ) -> None:
     for names in ("abcd", "dcba", "cadb"):
         node = [(name, {"a": 1.0, "b": 2.0, "c": 3.0, "d": [4.0, 5.0]}[name]) for name in names]
-        assert run(libraries[backend], tmp_path / f"{names}.onnx", [node]).answer == {"y0": 1243.0}
+        assert run(libraries[backend], tmp_path / f"{names}.onnx", [node]).reply == {"y0": 1243.0}
 
 
 @pytest.mark.parametrize(
-    ("node", "said"),
+    ("node", "message"),
     [
         ([("b", 1.0)], "op Poly: lacks the mandatory parameter `a`"),
         ([("a", 1.0), ("alpha", 1.0)], "op Poly: has no parameter `alpha`"),
@@ -105,9 +105,9 @@ def test_each_order_in_a_model_of_its_own(
     ids=["missing", "unknown", "scalar", "tensor", "type"],
 )
 def test_what_the_op_does_not_take_is_refused_with_a_sentence(
-    libraries: dict[str, tuple[Path, Path]], backend: str, node: Attributes, said: str, tmp_path: Path
+    libraries: dict[str, tuple[Path, Path]], backend: str, node: Attributes, message: str, tmp_path: Path
 ) -> None:
-    assert said in run(libraries[backend], tmp_path / "m.onnx", [node]).log
+    assert message in run(libraries[backend], tmp_path / "m.onnx", [node]).log
 
 
 def test_two_meanings_of_the_same_values_are_refused(libraries: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_two_meanings_of_the_same_values_are_refused(libraries: dict[str, tuple[
     orders = ["".join(names) for names in permutations("abc")]
     nodes = [list(zip(names, (1.0, 2.0, 3.0), strict=True)) for names in orders]
     found = run(libraries["htp"], tmp_path / "m.onnx", nodes)
-    assert isinstance(found.answer, str)
+    assert isinstance(found.reply, str)
     assert "op Poly: two nodes have the same values for parameters in two orders" in found.log
-    assert run(libraries["cpu"], tmp_path / "m.onnx", nodes).answer == {
+    assert run(libraries["cpu"], tmp_path / "m.onnx", nodes).reply == {
         f"y{number}": wanted(node) for number, node in enumerate(nodes)
     }

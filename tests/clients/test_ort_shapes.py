@@ -49,7 +49,7 @@ def shapes_in(path: Path) -> dict[str, tuple[Any, ...] | None]:
 
 
 def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) -> None:
-    """LeakyRelu, Softmax, LeakyRelu: without them the provider's log says `Cannot get shape`."""
+    """LeakyRelu, Softmax, LeakyRelu: without them the provider logs `Cannot get shape`."""
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax", "LeakyRelu"])
     plain = schema.add_schemas(chain, tmp_path / "plain.onnx")
     assert schema.without_shape(plain) == [

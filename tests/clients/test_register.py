@@ -22,7 +22,7 @@ import pytest
 from tests.clients import laying
 from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen import resources
 from udogen.cli import register as verb
 from udogen.clients import programs, quoting
@@ -134,7 +134,7 @@ def test_literals_hold_exactly_the_text(text: str) -> None:
     octal = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), quoting.cpp(text)[1:-1])
     plain = octal.replace('\\"', '"').replace("\\?", "?").replace("\\\\", "\\")
     assert plain.encode("latin-1") == text.encode("utf-8", "surrogateescape")
-    if "\udcff" not in text:  # what is no text cannot be said in Java
+    if "\udcff" not in text:  # what is no text cannot be written in Java
         assert json.loads(quoting.java(text)) == text
 
 
@@ -155,7 +155,7 @@ def test_genie_refuses_a_key_of_its_own_indeed() -> None:
         "cpu-mask": "0xe0",
     }
 
-    def answer(of_htp: dict[str, str], of_backend: dict[str, str]) -> int:
+    def reply(of_htp: dict[str, str], of_backend: dict[str, str]) -> int:
         backend = {"version": 1, "type": "QnnHtp", "QnnHtp": {**htp, **of_htp}, **of_backend}
         model = {"version": 1, "type": "binary", "binary": {"version": 1, "ctx-bins": ["a.bin"]}}
         dialog = {
@@ -169,10 +169,10 @@ def test_genie_refuses_a_key_of_its_own_indeed() -> None:
         handle = ctypes.c_void_p()
         return int(create(json.dumps({"dialog": dialog}).encode(), ctypes.byref(handle)))
 
-    assert answer({}, {}) == 0
+    assert reply({}, {}) == 0
     for key in ("op-packages", "op_packages", "op-package"):
-        assert answer({key: "x"}, {}) == -8
-        assert answer({}, {key: "x"}) == -8
+        assert reply({key: "x"}, {}) == -8
+        assert reply({}, {key: "x"}) == -8
 
 
 # --- rules --------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_impossible_options(awkward: Path, options: PackageOptions, message: str
     assert caught.value.hint == hint or (not hint and caught.value.hint.startswith("one of cpu, gpu, htp, "))
 
 
-def test_a_folder_of_several_backends_asks_which(tmp_path: Path) -> None:
+def test_a_folder_of_several_backends_needs_a_choice(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, chosen=("cpu", "htp"))
     with pytest.raises(UsageError, match=r"(?m)has packages for cpu, htp$") as caught:
         find_packages([tmp_path], PackageOptions())
@@ -266,7 +266,7 @@ def test_a_folder_of_several_backends_asks_which(tmp_path: Path) -> None:
     assert found.library.path == "/data/local/tmp/udogen/LeakyReluPackage/libLeakyReluPackage.so"
 
 
-def test_what_is_not_built_is_said_with_the_command_that_builds_it(tmp_path: Path) -> None:
+def test_unbuilt_targets_are_listed_with_the_command_that_builds_them(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, chosen=("cpu",))
     for file in tmp_path.glob("**/arm64-v8a/*.so"):
         file.unlink()
@@ -293,9 +293,9 @@ def test_the_command(awkward: Path) -> None:
     done = udogen("register", awkward, "--client", "qnn-net-run", "--only", "flag")
     assert done.stdout.startswith("--op_packages ")
     done = udogen("register", awkward, "--client", "tflite", "--target", "v75", "--android", "--json")
-    answer = json.loads(done.stdout)
-    assert [each["target"] for each in answer["packages"][0]["libraries"]] == ["CPU", "HTP"]
-    assert [each["kind"] for each in answer["parts"]] == ["cpp", "copy", "environment"]
+    reply = json.loads(done.stdout)
+    assert [each["target"] for each in reply["packages"][0]["libraries"]] == ["CPU", "HTP"]
+    assert [each["kind"] for each in reply["parts"]] == ["cpp", "copy", "environment"]
     done = udogen("register", awkward, "--client", "genie", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "client-rule")
     done = udogen("register", awkward, "--client", "cpp", "--only", "pp")

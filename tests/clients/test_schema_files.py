@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 
 
-def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_place(tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "x.onnx"
     done = udogen("onnx-schema", ROOT / "examples/leaky_relu/LeakyRelu.xml", "-o", out)
     assert done.returncode == 2

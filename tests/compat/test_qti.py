@@ -75,13 +75,13 @@ def test_the_vendors_wins_wherever_it_is(tmp_path: Path, namespace: bool) -> Non
 
 
 @pytest.mark.parametrize("namespace", [False, True], ids=["packages", "namespaces"])
-def test_ours_where_the_vendors_has_no_generator(tmp_path: Path, namespace: bool) -> None:
+def test_udogens_where_the_vendors_has_no_generator(tmp_path: Path, namespace: bool) -> None:
     path = vendor(tmp_path / "sdk", namespace=namespace, without="op_package_generator")
     more = "import qti.aisw.converters.generator as g; print(g.QnnOpPackageGenerator.whose)"
     assert printed(f"import udogen.compat.qti as c; c.install(); {WHOSE}; {more}", tmp_path, path) == [UDOGENS, VENDORS]
 
 
-def test_ours_instead_of_the_vendors_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_udogens_instead_of_the_vendors_on_request(tmp_path: Path) -> None:
     path = vendor(tmp_path / "sdk")
     assert printed(f"import udogen.compat.qti as c; c.install(replace=True); {WHOSE}", tmp_path, path) == [UDOGENS]
     # Also after the vendor's was imported, and back again.
@@ -212,10 +212,10 @@ def test_a_program_runs_as_python_would_run_it(tmp_path: Path) -> None:
 def test_a_module_runs_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"import sys\n{WHOSE}\nprint(__name__, sys.argv[1:])\n")
     path = vendor(tmp_path / "sdk")
-    for option, answer, note in (((), VENDORS, ""), (("--replace",), UDOGENS, NOTE)):
+    for option, reply, note in (((), VENDORS, ""), (("--replace",), UDOGENS, NOTE)):
         done = python(*RUN, *option, "-m", "program", "-m", "x", cwd=tmp_path, path=path)
         assert (done.returncode, done.stderr) == (0, note)
-        assert done.stdout.splitlines() == [answer, "__main__ ['-m', 'x']"]
+        assert done.stdout.splitlines() == [reply, "__main__ ['-m', 'x']"]
 
 
 def test_a_wrong_config_ends_a_program_with_a_sentence(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-def test_the_table_of_variables_is_complete_and_its_tests_are_there() -> None:
+def test_the_table_of_variables_is_complete_and_names_existing_tests() -> None:
     """Every variable that the code reads has a row, and every row names a test that exists."""
     rows = re.findall(
         r"^\| (`.*?) \|.*\| `(tests/\S+)::(\w+)` \|$", (ROOT / "docs/variables.md").read_text(), re.MULTILINE

@@ -1,4 +1,4 @@
-"""A machine that is made up, with SDKs that are only the files that tell their version."""
+"""A machine that is made up, with SDKs that are only the files with their version."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ MACHINES = {"bare": machine, "everything": everything, "all_wrong": all_wrong}
 
 
 def text(name: str, root: Path) -> str:
-    """What is said of a machine, whose SDKs lie in /SDKS whatever the folder is."""
+    """The report of a machine, whose SDKs lie in /SDKS whatever the folder is."""
     found = examine(MACHINES[name](root))
     rows = tuple(
         CheckResult(row.check, CheckOutcome(*(each.replace(str(root), "/SDKS") for each in row.outcome)))

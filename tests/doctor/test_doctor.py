@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import udogen
 from tests.doctor import fake
-from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime
 from udogen.backends import architectures
 from udogen.build import sdks, tools
 from udogen.doctor.checks import ALL
@@ -29,10 +30,10 @@ def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", fake.MACHINES)
-def test_what_is_said_of_a_machine(name: str, tmp_path: Path) -> None:
-    said = fake.text(name, tmp_path)
-    assert said == (fake.GOLDEN / f"{name}.txt").read_text("utf-8"), "see `make golden`"
-    assert max(map(len, said.splitlines())) <= 80
+def test_report_of_a_machine(name: str, tmp_path: Path) -> None:
+    message = fake.text(name, tmp_path)
+    assert message == (fake.GOLDEN / f"{name}.txt").read_text("utf-8"), "see `make golden`"
+    assert max(map(len, message.splitlines())) <= 80
 
 
 def test_every_documented_variable_has_a_row() -> None:
@@ -97,7 +98,7 @@ def test_without_what_is_essential_the_open_path_does_not_work(lacks: dict[str, 
     assert examine(fake.machine(tmp_path, **lacks)).exit_code == 3  # type: ignore[arg-type]
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert states(tmp_path)["cache"][0] == WRONG
 
@@ -111,12 +112,12 @@ def test_this_machine_works(tmp_path: Path) -> None:
     done = udogen("doctor", "--json", env=dict.fromkeys(tools.VARIABLES, ""))
     took = time.perf_counter() - begun
     assert done.returncode == 0, done.stdout + done.stderr
-    answer = json.loads(done.stdout)
-    rows = {row["id"]: row for row in answer["rows"]}
-    assert answer["ok"] and answer["works"]
+    reply = json.loads(done.stdout)
+    rows = {row["id"]: row for row in reply["rows"]}
+    assert reply["ok"] and reply["works"]
     assert rows["make"]["version"] and Path(rows["make"]["where"]).is_file()
     assert rows["cpu runtime"]["version"].startswith("2.47.")
-    assert {row["group"] for row in answer["rows"]} == {check.group for check in ALL}
+    assert {row["group"] for row in reply["rows"]} == {check.group for check in ALL}
     assert took < 5, "it waits for programs one after the other"
 
 
@@ -176,7 +177,7 @@ def test_a_package_that_is_right(tmp_path: Path) -> None:
     assert code == 0 and rows["cpu_x86"]["state"] == FOUND and rows["cpu_x86"]["version"] == "x86_64"
 
 
-def test_a_folder_of_another_name_is_told(tmp_path: Path) -> None:
+def test_a_folder_of_another_name_is_reported(tmp_path: Path) -> None:
     need_runtime("cpu")
     [made] = make_packages([ONE_OP], tmp_path)
     made.folder.rename(tmp_path / "Renamed")

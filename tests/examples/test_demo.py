@@ -33,7 +33,7 @@ def demo(examples: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    """A copy of the examples, so that what the demo writes is nobody's."""
+    """A copy of the examples, so that the demo writes into no checkout."""
     need_runtime("cpu")
     return Path(shutil.copytree(ROOT / "examples", tmp_path / "examples"))
 
@@ -72,7 +72,7 @@ def test_a_wrong_kernel_is_found_out(examples: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_kernel_that_does_not_compile_is_told(examples: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_reported(examples: Path) -> None:
     (examples / "leaky_relu" / "kernels" / "LeakyRelu.cpp").write_text("#error unfinished\n")
     done = demo(examples)
     assert done.returncode == 4

@@ -104,12 +104,12 @@ loops (float[3, 5] x, bool flag, int64 times) => (float[3, 5] y, float[3, 5] z) 
 
 
 def function_style() -> onnx.ModelProto:
-    """A model-local function: the model says itself what the op does."""
+    """A model-local function: the model defines what the op does."""
     return onnx.parser.parse_model(_FUNCTION)
 
 
 def optional_inputs() -> onnx.ModelProto:
-    """Inputs that are left out by an empty name, and outputs that nobody takes."""
+    """Inputs that are left out by an empty name, and outputs without a consumer."""
     return onnx.parser.parse_model(_OPTIONAL)
 
 

@@ -1,4 +1,4 @@
-"""`udogen init NAME`: an op from flags, or from what a person answers; all mistakes at once."""
+"""`udogen init NAME`: an op from flags, or from answers to questions; all mistakes at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.init import from_flags
@@ -55,7 +56,7 @@ def test_json_and_what_is_usual(tmp_path: Path) -> None:
     assert [each.name for each in op.outputs] == ["output"] and op.backends == ("CPU", "HTP")
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     done = udogen(
         "init", "Fo-o", "--input", "x:FLOT_32", "--input", "ü", "--output", "y:static",
         "--param", "axis:INT_32=1.5", "--param", "mode:A|B=C", "-o", tmp_path / "c.xml",
@@ -120,30 +121,30 @@ def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
 
 
-# --- asked ------------------------------------------------------------------------------------------------------------
+# --- questions---------------------------------------------------------------------------------------------------------
 
 
 def test_an_interview() -> None:
-    """Each wrong answer is told why, and asked again."""
-    answers = iter(
+    """Each wrong answer gets a reason, and the question again."""
+    replies = iter(
         ["1st", "First", "x:FLOT", "x:FLOAT_32:4D", "", "y", "", "axis:INT_32=a", "axis:INT_32=1", "", "cpu tpu", "cpu"]
     )
-    told: list[str] = []
-    asked: list[str] = []
+    shown: list[str] = []
+    requested: list[str] = []
 
     def ask(question: str, usual: str) -> str:
-        asked.append(question)
-        return next(answers) or ("" if "Enter" in question else usual)
+        requested.append(question)
+        return next(replies) or ("" if "Enter" in question else usual)
 
-    found = from_flags.interview("", ask=ask, log=told.append)
+    found = from_flags.interview("", ask=ask, log=shown.append)
     assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
-    assert [each for each in told if each.startswith("  ")] == [
+    assert [each for each in shown if each.startswith("  ")] == [
         "  `1st` must begin with a letter; `t_1st` would do",
         "  `FLOT` is neither a data type nor a rank; did you mean FLOAT_64?",
         "  `a` is no value of type INT_32",
         "  `tpu` is none of them",
     ]
-    assert asked[2:5] == ["Input 1", "Input 1", "Input 2 (Enter: no more)"]
+    assert requested[2:5] == ["Input 1", "Input 1", "Input 2 (Enter: no more)"]
 
 
 def test_on_a_terminal(tmp_path: Path) -> None:
@@ -156,18 +157,18 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     )  # fmt: skip
     os.close(theirs)
     os.write(ours, b"x:FLOAT_32:4D\n\n\n\nsigma:FLOAT_32=1.5\n\n\n")
-    said = b"".join(_until_closed(ours)).decode()
-    assert child.wait(timeout=60) == 0, said
+    text = b"".join(_until_closed(ours)).decode()
+    assert child.wait(timeout=60) == 0, text
     os.close(ours)
     [package], _ = load([tmp_path / "BlurOpPackage.xml"])
     [op] = package.ops
     assert [each.name for each in op.tensors] == ["x", "y", "sigma"] and op.backends == ("CPU", "HTP")
-    assert "Input 1 [x:FLOAT_32]:" in said and "BlurOpPackage.xml: created" in said
+    assert "Input 1 [x:FLOAT_32]:" in text and "BlurOpPackage.xml: created" in text
 
 
 def _until_closed(terminal: int) -> Iterator[bytes]:
     try:
         while chunk := os.read(terminal, 4096):
             yield chunk
-    except OSError:  # Linux tells so that the other end is closed
+    except OSError:  # Linux reports a closed other end so
         return

@@ -13,8 +13,8 @@ import pytest
 import tomllib
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.command_line import udogen
 from tests.init import models
-from tests.making import udogen
 from udogen.errors import UsageError
 from udogen.init import from_onnx, write
 from udogen.init.draft import Draft
@@ -24,11 +24,11 @@ from udogen.opdef.onnx.load import load_model
 IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
 
 
-def of_text(text: str, folder: Path, **wishes: object) -> Draft:
+def of_text(text: str, folder: Path, **options: object) -> Draft:
     """The draft of a model in onnx's text form; its head is the same for all."""
     path = folder / "model.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20, "acme": 1]>\n{text}'), path)
-    return from_onnx.draft(path, **wishes)  # type: ignore[arg-type]
+    return from_onnx.draft(path, **options)  # type: ignore[arg-type]
 
 
 def of_nodes(
@@ -48,7 +48,7 @@ def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
     return next(each for each in draft.package.ops[op].tensors if each.name == name)
 
 
-def said(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
+def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
     return [each.sentence for each in draft.remarks if each.about == about and decide in (None, each.decide)]
 
 
@@ -59,7 +59,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     draft = from_onnx.draft(models.save("torch_style", tmp_path))
     assert tensor(draft, "output").rank == Rank((4,))
     assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
-    assert said(draft, "ScaledNorm", "output") == [
+    assert words(draft, "ScaledNorm", "output") == [
         "in the model: [batch, 8, 16, 16] (2 times)",
         "not in the model, but concluded: the rest of the model comes out as declared if it is like input 0",
     ]
@@ -68,9 +68,9 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
 
 
 def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
-    """The op halves the last axis: as the output of the model says, its own is not that of its input."""
+    """The op halves the last axis: as the model's output shows, its own is not that of its input."""
     draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)
-    assert said(draft, "Halve", "output", decide=True) == [
+    assert words(draft, "Halve", "output", decide=True) == [
         "the model does not name its data type; FLOAT_32 is a guess",
         "its rank is not known in 1 of 1 uses, so any rank is allowed here",
     ]
@@ -80,13 +80,13 @@ def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
 def test_what_nothing_confirms_is_not_supposed(tmp_path: Path) -> None:
     nodes = [helper.make_node("Blur", ["x"], ["y"], domain="acme")]
     draft = of_nodes(nodes, tmp_path, inputs={"x": [1, 4]}, outputs={"y": None})
-    assert said(draft, "Blur", "y", decide=True) == [
+    assert words(draft, "Blur", "y", decide=True) == [
         "its rank is not known in 1 of 1 uses, so any rank is allowed here"
     ]
     assert draft.cases[0].outputs == {}
 
 
-def test_who_takes_a_value_tells_its_type_and_shape(tmp_path: Path) -> None:
+def test_consumers_of_a_value_define_its_type_and_shape(tmp_path: Path) -> None:
     text = """g (float[3, 5] x, float[5, 7] w) => (float[3, 5] y, float[5] z) {
       a = acme.First (x)   y = Relu (a)
       b = acme.Second (x)  z = Gather (w2, b)  w2 = ReduceSum (w)
@@ -96,7 +96,7 @@ def test_who_takes_a_value_tells_its_type_and_shape(tmp_path: Path) -> None:
     assert [each.name for each in tensor(draft, "output").datatypes] == ["FLOAT_32"]
     assert tensor(draft, "output").rank == Rank((2,))
     assert [each.name for each in tensor(draft, "output", 1).datatypes] == ["INT_32"]
-    assert "INT64 in the model, INT_32 here: converters make it so: no backend hands 64 bits to a custom op" in said(
+    assert "INT64 in the model, INT_32 here: converters make it so: no backend hands 64 bits to a custom op" in words(
         draft, "Second", "output"
     )
 
@@ -129,7 +129,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
 
 def test_a_text_is_no_tensor_of_qnn(tmp_path: Path) -> None:
     draft = of_text("g (string[4] x) => (float[4] y) { y = acme.Parse (x) }", tmp_path)
-    assert said(draft, "Parse", "x", decide=True) == [
+    assert words(draft, "Parse", "x", decide=True) == [
         "it is STRING in the model, which no backend has; FLOAT_32 is a placeholder"
     ]
 
@@ -195,7 +195,7 @@ def test_ops_of_one_type_in_two_domains_get_two_names(tmp_path: Path) -> None:
     ]
     draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y": [3]})
     assert [op.name for op in draft.package.ops] == ["Scale", "other_scale"]
-    assert said(draft, "other_scale", decide=True) == [
+    assert words(draft, "other_scale", decide=True) == [
         "the model calls it other::scale, which cannot be its name here; converters look for the model's name"
     ]
 
@@ -216,10 +216,10 @@ def test_repeated_inputs(tmp_path: Path) -> None:
     [op] = draft.package.ops
     assert [(each.name, each.repeated) for each in op.inputs] == [("inputs", True)]
     assert op.backends == ("CPU",)
-    assert said(draft, "Interleave", decide=True) == [
+    assert words(draft, "Interleave", decide=True) == [
         "HTP (DSP V68 and later) is left out, as `inputs` is repeated, which it cannot take"
     ]
-    assert said(draft, "Interleave", "inputs", decide=True) == [
+    assert words(draft, "Interleave", "inputs", decide=True) == [
         "uses have 2 or 3 inputs, alike from here on, so it is taken as repeated; or are the last ones optional?"
     ]
 
@@ -231,7 +231,7 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
         ("x", True, False),
         ("i", False, False),
     ]
-    assert said(draft, "Op", "i", decide=True) == [
+    assert words(draft, "Op", "i", decide=True) == [
         "uses have 1 or 2 inputs, so the last ones are taken as optional; or is it one repeated input?"
     ]
 
@@ -253,7 +253,7 @@ def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
       y = acme.Mix (x, c)  z = acme.Mix (x, w) }"""
     draft = of_text(text, tmp_path)
     assert not draft.package.ops[0].inputs[1].static
-    assert said(draft, "Mix", "input_1", decide=True) == [
+    assert words(draft, "Mix", "input_1", decide=True) == [
         "it is constant in 1 of 2 uses; must it always be? then it is a static tensor"
     ]
 
@@ -274,7 +274,7 @@ def test_attributes_of_every_kind(tmp_path: Path) -> None:
         "table": ("INT_32", "2D", ((0, 1, 2), (3, 4, 5))),
     }
     assert tensor(draft, "mode").enum == ("bilinear",)
-    assert said(draft, "Everything", decide=True) == [
+    assert words(draft, "Everything", decide=True) == [
         "attribute `body` is a graph, which QNN has no parameter for; it is left out",
         "attribute `names` is a list of texts, which QNN has no parameter for; it is left out",
         "HTP (DSP V68 and later) is left out, as `settings` is a text, which it cannot take",
@@ -304,10 +304,10 @@ def test_defaults(uses: str, mandatory: bool, default: float | None, sentence: s
     draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y0": [3], "y1": [3]})
     rate = tensor(draft, "rate")
     assert (rate.mandatory, rate.default) == (mandatory, default)
-    assert said(draft, "Op", "rate") == [sentence]
+    assert words(draft, "Op", "rate") == [sentence]
 
 
-def test_the_function_of_a_model_tells_names_and_defaults_and_is_the_reference(tmp_path: Path) -> None:
+def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save("function_style", tmp_path))
     assert [each.name for each in draft.package.ops[0].tensors] == ["data", "result", "beta"]
     assert tensor(draft, "beta").default == 1.0 and draft.cases[0].params == {"beta": 1.5}
@@ -326,10 +326,10 @@ def test_the_function_of_a_model_tells_names_and_defaults_and_is_the_reference(t
 def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> None:
     path = models.save("quantized", tmp_path)
     write.write(from_onnx.draft(path), tmp_path / "gain.xml", source=path.name)
-    said = tomllib.loads((tmp_path / "op_tests.toml").read_text())
-    assert said["config"] == "gain.xml"
-    assert said["op"][0]["name"] == "Gain" and "reference" not in said["op"][0]
-    assert said["op"][0]["case"][1] == {
+    words = tomllib.loads((tmp_path / "op_tests.toml").read_text())
+    assert words["config"] == "gain.xml"
+    assert words["op"][0]["name"] == "Gain" and "reference" not in words["op"][0]
+    assert words["op"][0]["case"][1] == {
         "name": "gained, quantized",
         "backends": ["htp"],
         "shape": {"input_0": "1x4x16", "gain": "16", "output": "1x4x16"},
@@ -342,7 +342,7 @@ def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> N
     }
 
 
-def test_open_axes_have_the_sizes_that_were_asked_for(tmp_path: Path) -> None:
+def test_open_axes_have_the_given_sizes(tmp_path: Path) -> None:
     text = "g (float[N, seq, 3] x) => (float[N, seq, 3] y) { y = acme.Op (x) }"
     assert of_text(text, tmp_path).cases[0].inputs["x"].shape == (1, 8, 3)
     assert of_text(text, tmp_path, dims={"seq": 5, "n": 2}).cases[0].inputs["x"].shape == (2, 5, 3)
@@ -358,8 +358,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "op_tests.toml").unlink()
     for action in ("created", "unchanged"):
         done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml", "--json")
-        answer = json.loads(done.stdout)
-        assert [each["action"] for each in answer["files"]] == [action, action], done.stderr
+        reply = json.loads(done.stdout)
+        assert [each["action"] for each in reply["files"]] == [action, action], done.stderr
     done = udogen("check", tmp_path / "c.xml", "--strict")
     assert done.returncode == 0, done.stderr
 
@@ -422,7 +422,7 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
         (b"\xff" * 40, "is no ONNX model that can be read: it holds a number of more than 64 bits"),
     ],
 )
-def test_broken_models_are_told_in_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
+def test_broken_models_give_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
     for arguments in (("init", "--from-onnx", path, "-o", tmp_path / "c.xml"), ("graph", path, "--json")):
@@ -431,7 +431,7 @@ def test_broken_models_are_told_in_a_sentence(data: bytes, sentence: str, tmp_pa
         assert sentence in done.stderr + done.stdout and "Traceback" not in done.stderr
 
 
-def test_a_model_that_is_not_there_and_a_missing_onnx(tmp_path: Path) -> None:
+def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
     done = udogen("init", "--from-onnx", tmp_path / "none.onnx")
     assert done.returncode == 2
     assert done.stderr == (

@@ -1,4 +1,4 @@
-"""`udogen graph`: which file it takes for what, what it answers, and a picture that a browser shows."""
+"""`udogen graph`: which kind it takes a file for, its result, and a picture that a browser shows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 from lxml import etree
 from onnx import TensorProto, helper
 
+from tests.command_line import udogen
 from tests.contexts import storing
 from tests.init import models
 from tests.init.test_pictures import check_document, hold
-from tests.making import ROOT, udogen
+from tests.making import ROOT
 from udogen.draw import sources, svg
 from udogen.draw.layout import arrange
 from udogen.opdef.onnx.load import load_model
@@ -32,9 +33,9 @@ def test_a_config(tmp_path: Path) -> None:
         "SoftmaxAxis.xml: SoftmaxAxisPackage: 1 op with its tensors.\n  SoftmaxAxisPackage::Softmax: 1 op, 2 tensors\n"
     )
     check_document(picture.read_text())
-    answer = json.loads(udogen("graph", SOFTMAX, "--json").stdout)
-    assert answer["kind"] == "config" and answer["svg"] is None
-    [section] = answer["sections"]
+    reply = json.loads(udogen("graph", SOFTMAX, "--json").stdout)
+    assert reply["kind"] == "config" and reply["svg"] is None
+    [section] = reply["sections"]
     types = ["CPU: FLOAT_32", "GPU: FLOAT_32 FLOAT_16", "HTP: FLOAT_32 FLOAT_16 UFIXED_POINT_8"]
     assert [(box["id"], box["rows"]) for box in section["boxes"]] == [
         ("op", ["Softmax", "CPU GPU HTP", "axis: INT_32 = -1"]),
@@ -120,7 +121,7 @@ def test_misuse(arguments: list[object], message: str, tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
 
 
-def test_a_broken_config_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_broken_config_is_reported_with_its_line(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
     config.write_text(SOFTMAX.read_text().replace("<Default>-1</Default>", "<Default>1.5</Default>"))
     done = udogen("graph", config)
@@ -137,7 +138,7 @@ def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_measures_no_text_outside_of_its_box(tmp_path: Path) -> None:
-    """Chromium lays the document out with its own fonts, and says where each text has come to lie."""
+    """Chromium lays the document out with its own fonts, and gives the position of each text."""
     diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
     script = """<script>addEventListener('load', () => {
       const wrong = [...document.querySelectorAll('g > rect')].filter((rect) => {

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import udogen
 from tests.init import models, smoking
-from tests.making import need_runtime, udogen
+from tests.making import need_runtime
 from udogen.configs.load import load
 from udogen.init import from_onnx, write
 
@@ -19,7 +20,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", models.ALL)
 @pytest.mark.parametrize("suffix", [".xml", ".json"])
-def test_the_config_is_accepted_and_says_what_the_draft_says(name: str, suffix: str, tmp_path: Path) -> None:
+def test_the_config_is_accepted_and_equals_the_draft(name: str, suffix: str, tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save(name, tmp_path))
     config = tmp_path / f"config{suffix}"
     write.write(draft, config, source=name)
@@ -64,9 +65,11 @@ udo::Status execute(const Args& args) {
 
 
 @pytest.mark.parametrize(
-    ("kernel", "code", "told"), [(_SWISH, 0, "1 ok"), (_SWISH.replace("1.0f +", "1.1f +"), 6, "WRONG")]
+    ("kernel", "code", "shown"), [(_SWISH, 0, "1 passed"), (_SWISH.replace("1.0f +", "1.1f +"), 6, "WRONG")]
 )
-def test_a_kernel_is_held_against_the_function_of_the_model(kernel: str, code: int, told: str, tmp_path: Path) -> None:
+def test_a_kernel_is_compared_with_the_function_of_the_model(
+    kernel: str, code: int, shown: str, tmp_path: Path
+) -> None:
     """From a model with a function to `udogen test`: nothing but the kernel is written by hand."""
     need_runtime("cpu")
     (tmp_path / "kernels" / "cpu").mkdir(parents=True)
@@ -77,4 +80,4 @@ def test_a_kernel_is_held_against_the_function_of_the_model(kernel: str, code: i
     cases.write_text(f'kernels = "kernels"\n{cases.read_text()}')
     done = udogen("test", tmp_path, "--backend", "cpu")
     assert done.returncode == code, done.stdout + done.stderr
-    assert told in done.stdout + done.stderr
+    assert shown in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Pictures of graphs: nothing overlaps, nothing leaves the page, everything is told; whatever the graph."""
+"""Pictures of graphs: nothing overlaps, nothing leaves the page, everything has a label; whatever the graph."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_texts_have_contrast_in_light_and_dark() -> None:
         assert contrast(colours["accent"], colours["custom"]) >= 3
 
 
-def test_kinds_are_told_in_words_too(tmp_path: Path) -> None:
+def test_kinds_are_also_in_words(tmp_path: Path) -> None:
     """Whoever does not see colours reads `custom`, `input`, `output`."""
     diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
     for section in diagram.sections:

@@ -175,6 +175,6 @@ extern void* malloc(__SIZE_TYPE__ size);
 EXPORT void* uses_malloc(void) { return malloc(4); }
 #endif
 #ifdef MISSING
-extern int nobody_has_this(void);
-EXPORT int calls(void) { return nobody_has_this(); }
+extern int undefined_symbol(void);
+EXPORT int calls(void) { return undefined_symbol(); }
 #endif

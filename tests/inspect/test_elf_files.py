@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from toys import Look, Make, told
+from toys import Look, Make, shown
 
 from udogen.build import elf
 
@@ -77,12 +77,12 @@ def test_files_that_are_no_library(name: str, look: Look, tmp_path: Path) -> Non
     (tmp_path / "lib.so").write_bytes(content)
     found = look(tmp_path / "lib.so")
     assert found.verdict == "will not register"
-    assert words in told(found)
+    assert words in shown(found)
 
 
-def test_a_context_binary_is_told_apart(look: Look, tmp_path: Path) -> None:
+def test_a_context_binary_is_recognized(look: Look, tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(bytes(range(200)))
-    assert "a context binary is no op package" in told(look(tmp_path / "model.bin"))
+    assert "a context binary is no op package" in shown(look(tmp_path / "model.bin"))
 
 
 def test_a_file_that_is_cut_off_at_any_place(make: Make, look: Look, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_file_that_is_cut_off_at_any_place(make: Make, look: Look, tmp_path: P
         cut.write_bytes(whole[:length])
         found = look(cut)
         assert found.evidence is None, length
-        assert "is cut off: it has" in told(found) or length < 64
+        assert "is cut off: it has" in shown(found) or length < 64
 
 
 def test_flipped_bytes_never_end_in_a_traceback(make: Make, make_for: Make, look: Look, tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_flipped_bytes_never_end_in_a_traceback(make: Make, make_for: Make, look
 
 
 def test_an_executable_an_object_and_a_32_bit_library(make: Make, make_for: Make, look: Look, tmp_path: Path) -> None:
-    assert "it is an executable, not a shared library" in told(look(Path("/bin/ls")))
+    assert "it is an executable, not a shared library" in shown(look(Path("/bin/ls")))
     source = tmp_path / "x.c"
     source.write_text("int x(void) { return 1; }\n")
     subprocess.run(["gcc", "-c", str(source), "-o", str(tmp_path / "x.o")], check=True)
-    assert "it is an object file, not a shared library" in told(look(tmp_path / "x.o"))
-    assert told(look(make_for("x86", "-DQHPI"))).startswith("stops: it is 32-bit")
+    assert "it is an object file, not a shared library" in shown(look(tmp_path / "x.o"))
+    assert shown(look(make_for("x86", "-DQHPI"))).startswith("stops: it is 32-bit")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from toys import Make
 
-from tests.making import ONE_KERNEL, ROOT, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ROOT, make_packages
 
 LEAKY = ROOT / "examples" / "leaky_relu"
 
@@ -26,7 +27,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, htp: Path, cpu: Path) -> Path:
     return folder
 
 
-def answer(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
+def reply(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
     done = udogen("inspect", *arguments, "--json", env={"QNN_SDK_ROOT": "", **env})
     assert done.returncode == code, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -35,7 +36,7 @@ def answer(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
 
 
 def test_a_folder_of_packages(out: Path) -> None:
-    found = answer(out)
+    found = reply(out)
     cpu, htp = found["packages"]
     assert found["libraries"] == []
     assert (cpu["backend"], htp["backend"], cpu["notes"], htp["notes"]) == ("cpu", "htp", [], [])
@@ -51,8 +52,8 @@ def test_a_folder_of_packages(out: Path) -> None:
     assert op["name"] == "LeakyReluPackage::LeakyRelu" and len(op["kernels"]) > 8
 
 
-def test_the_keys_of_the_answer_are_those_of_the_document(out: Path) -> None:
-    [library] = answer(out / "LeakyReluPackageHtp")["packages"][0]["libraries"]
+def test_the_keys_of_the_result_are_documented(out: Path) -> None:
+    [library] = reply(out / "LeakyReluPackageHtp")["packages"][0]["libraries"]
     document = (ROOT / "docs" / "inspect.md").read_text("utf-8")
 
     def keys(value: object) -> set[str]:
@@ -77,17 +78,17 @@ def test_what_a_person_reads(out: Path) -> None:
 
 def test_the_library_of_a_package_is_recognised(out: Path) -> None:
     library = next(out.glob("*Htp/build/*/*.so"))
-    [found] = answer(library)["libraries"]
+    [found] = reply(library)["libraries"]
     assert found["target"] == "htp_x86"
     copied = Path(shutil.copy(library, out.parent / "libElsewhere.so"))
-    [found] = answer(copied, "--no-register")["libraries"]
+    [found] = reply(copied, "--no-register")["libraries"]
     assert (found["target"], found["verdict"], found["registered"]) == (None, "will register", None)
 
 
 def test_a_folder_that_was_renamed_and_sources_that_changed(out: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(out / "LeakyReluPackageCpu", tmp_path / "Renamed"))
     os.utime(moved / "src" / "ops" / "LeakyRelu.cpp", (4e9, 4e9))
-    [package] = answer(moved, "--no-register")["packages"]
+    [package] = reply(moved, "--no-register")["packages"]
     assert "the folder is called Renamed, the package LeakyReluPackage" in package["notes"][0]
     assert package["notes"][1] == "cpu_x86 is older than src/ops/LeakyRelu.cpp: build it again"
 
@@ -95,7 +96,7 @@ def test_a_folder_that_was_renamed_and_sources_that_changed(out: Path, tmp_path:
 def test_a_library_of_another_package_in_its_place(out: Path, tmp_path: Path, make: Make) -> None:
     package = Path(shutil.copytree(out / "LeakyReluPackageHtp", tmp_path / "LeakyReluPackageHtp"))
     shutil.copy(make("-DQHPI"), next(package.glob("build/*/*.so")))
-    [found] = answer(package, code=5)["packages"][0]["libraries"]
+    [found] = reply(package, code=5)["packages"][0]["libraries"]
     assert (
         "it exports ToyInterfaceProvider; package LeakyReluPackage is registered with"
         in (found["findings"][0]["message"])
@@ -106,37 +107,37 @@ def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make
     (tmp_path / "deep").mkdir()
     shutil.copy(make("-DQHPI"), tmp_path / "deep" / "libToy.so")
     shutil.copy(make("-DNO_PROVIDER"), tmp_path / "libHelper.so")
-    found = answer(tmp_path)
+    found = reply(tmp_path)
     assert [(Path(row["path"]).name, row["verdict"]) for row in found["libraries"]] == [
         ("libHelper.so", "will not register"),  # it is no op package, and does not count beside one
         ("libToy.so", "will register"),
     ]
     assert f"{tmp_path / 'libHelper.so'}: no op package\n" in udogen("inspect", tmp_path).stdout
     shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
-    answer(tmp_path, code=3)
+    reply(tmp_path, code=3)
     (tmp_path / "libCut.so").write_bytes((tmp_path / "libQnnToy.so").read_bytes()[:300])
-    answer(tmp_path, code=5)
+    reply(tmp_path, code=5)
 
 
 def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, make_for: Make, htp: Path) -> None:
     shutil.copy(make("-DQHPI"), tmp_path / "libToy.so")
     shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
     skel = make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
-    found = answer(tmp_path, "--against", skel)
+    found = reply(tmp_path, "--against", skel)
     assert [row["against"]["origin"] for row in found["libraries"]] == ["given", "onnxruntime_qnn"]
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "it has no libQnnHtpV73Skel.so" in answer(tmp_path, "--against", empty, code=2)["error"]["message"]
+    assert "it has no libQnnHtpV73Skel.so" in reply(tmp_path, "--against", empty, code=2)["error"]["message"]
 
 
 def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:
     folder = tmp_path / "lib" / "hexagon-v73" / "unsigned"
     folder.mkdir(parents=True)
     shutil.copy(make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so"), folder)
-    [found] = answer(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
+    [found] = reply(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
     assert (found["verdict"], found["against"]["origin"]) == ("will register", "QNN_SDK_ROOT")
     assert found["against"]["sdk"] == "v2.99.0.991231235959"
-    answer(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
+    reply(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
 
 
 def test_mistakes(tmp_path: Path) -> None:

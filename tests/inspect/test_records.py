@@ -1,4 +1,4 @@
-"""The kernel records of QHPI packages, taken down by a library of ours that stands in for the runtime."""
+"""The kernel records of QHPI packages, read by a library of udogen's in place of the runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from toys import Look, Make, told
+from toys import Look, Make, shown
 
 from udogen import resources
 from udogen.build import elf
@@ -29,9 +29,9 @@ def test_the_stand_in_is_a_library_like_any_other(tmp_path: Path) -> None:
     found = elf.read(path)
     assert set(found.exports) == {stub_library.SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
     assert found.soname == "udogen-stub" and not found.executable_stack and not found.needed
-    said = subprocess.run(["readelf", "-lWd", str(path)], capture_output=True, text=True, check=True)
-    assert "Warning" not in said.stderr and "Error" not in said.stderr
-    assert "R E" in said.stdout and "RWE" not in said.stdout
+    message = subprocess.run(["readelf", "-lWd", str(path)], capture_output=True, text=True, check=True)
+    assert "Warning" not in message.stderr and "Error" not in message.stderr
+    assert "R E" in message.stdout and "RWE" not in message.stdout
 
 
 def test_every_field_of_the_records(make: Make) -> None:
@@ -109,7 +109,7 @@ def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
 )
 def test_records_that_a_runtime_stumbles_over(make: Make, look: Look, htp: Path, flag: str, words: str) -> None:
     # Linked as if it were called, so that it is a QHPI package at all.
-    assert words in told(look(make("-DQHPI", flag), htp, register=True))
+    assert words in shown(look(make("-DQHPI", flag), htp, register=True))
 
 
 def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What inspect says of a registration library of SNPE."""
+"""`udogen inspect` of a registration library of SNPE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toys import told
+from toys import shown
 
 from tests import registering
 from tests.making import ROOT
@@ -49,7 +49,7 @@ def test_it_is_shown_whole(library: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     found = look(library)
     assert found.verdict == "will register, but"
-    assert "warns: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in told(found)
+    assert "warns: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in shown(found)
     text = "\n".join(report.lines(Inspection((), (found,)), width=400))
     for line in (
         "  is          a registration library of SNPE (UDO)",
@@ -75,23 +75,23 @@ def test_as_json(library: Path) -> None:
 
 def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
     found = look(broken(tmp_path, "-DCRASHES"), register=False)
-    assert "stops" not in told(found)
+    assert "stops" not in shown(found)
     text = "\n".join(report.lines(Inspection((), (found,)), width=100))
     assert "describes   not asked" in text
 
 
 @pytest.mark.parametrize(
-    ("flag", "said"),
+    ("flag", "sentence"),
     [
         ("-DCRASHES", "crashed with SIGSEGV"),
         ("-DREFUSES", "answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
         ("-DINCOMPLETE", "it exports no SnpeUdo_validateOperation"),
     ],
 )
-def test_what_stops_it(tmp_path: Path, flag: str, said: str) -> None:
+def test_what_stops_it(tmp_path: Path, flag: str, sentence: str) -> None:
     found = look(broken(tmp_path, flag))
     assert found.verdict == "will not register"
-    assert said in told(found)
+    assert sentence in shown(found)
 
 
 def test_no_op_package_is_found_behind_a_core_that_it_has_not(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Every reason why a library does not register, on a library that has it; where a real runtime is there, it agrees."""
+"""Every reason why a library does not register, on a library that has it; where there is a real runtime, it agrees."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from toys import Look, Make, told
+from toys import Look, Make, shown
 
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpSession
@@ -14,7 +14,7 @@ SKEL = "-DSKEL"
 
 
 def refused(path: Path, backend: str, provider: str = "ToyInterfaceProvider") -> str:
-    """What the real runtime says; it must refuse."""
+    """The message of the real runtime, which must refuse."""
     with pytest.raises(RunFailed) as caught, OpSession(path, provider, backend=backend, timeout=20):
         pass
     return caught.value.message
@@ -28,8 +28,8 @@ def test_packages_that_register(make: Make, look: Look, htp: Path, cpu: Path) ->
         found = look(make(*flags), register=True)
         assert (found.verdict, found.findings) == ("will register", ())
         assert found.evidence is not None and found.evidence.registered is not None
-        package, told_runtime = found.evidence.registered
-        assert (package.name, package.operations, told_runtime.name) == ("Toy", ("Copy",), runtime)
+        package, shown_runtime = found.evidence.registered
+        assert (package.name, package.operations, shown_runtime.name) == ("Toy", ("Copy",), runtime)
 
 
 def test_without_registering_nothing_of_the_library_runs(make: Make, look: Look, htp: Path) -> None:
@@ -39,58 +39,58 @@ def test_without_registering_nothing_of_the_library_runs(make: Make, look: Look,
     assert found.evidence is not None and found.evidence.registered is None
     found = look(crashes, htp, register=True)
     assert found.verdict == "will not register"
-    assert "crashed with SIGSEGV (segmentation fault)" in told(found)
+    assert "crashed with SIGSEGV (segmentation fault)" in shown(found)
 
 
-def test_symbols_that_nobody_has(make: Make, look: Look, htp: Path, cpu: Path) -> None:
+def test_undefined_symbols(make: Make, look: Look, htp: Path, cpu: Path) -> None:
     found = look(make("-DMISSING"), cpu, register=True)
     assert found.verdict == "will not register"
-    assert "1 undefined symbol found neither in libQnnCpu.so" in told(found)
-    assert "nobody_has_this" in told(found) and "link the library that has them" in told(found)
-    assert "undefined symbol: nobody_has_this" in refused(make("-DMISSING"), "cpu")
+    assert "1 undefined symbol found neither in libQnnCpu.so" in shown(found)
+    assert "undefined_symbol" in shown(found) and "link the library that has them" in shown(found)
+    assert "undefined symbol: undefined_symbol" in refused(make("-DMISSING"), "cpu")
     found = look(make("-DQHPI", "-DUNKNOWN_FUNCTION"), htp)
-    assert "qhpi_of_tomorrow = use a runtime of a newer SDK" in told(found)
+    assert "qhpi_of_tomorrow = use a runtime of a newer SDK" in shown(found)
     found = look(make("-DCORE"), htp)
-    assert "hnnx::register_op(char const*)" in told(found) and "headers of the runtime's own SDK" in told(found)
+    assert "hnnx::register_op(char const*)" in shown(found) and "headers of the runtime's own SDK" in shown(found)
 
 
 def test_packages_of_another_backend(make: Make, look: Look, htp: Path, cpu: Path) -> None:
     found = look(make(), htp, register=True)
-    assert "it has no HTP part (neither qhpi_init nor op_pkg_init), libQnnHtp.so is HTP" in told(found)
+    assert "it has no HTP part (neither qhpi_init nor op_pkg_init), libQnnHtp.so is HTP" in shown(found)
     assert "neither qhpi_init nor op_pkg_init" in refused(make(), "htp")
     found = look(make("-DQHPI"), cpu, register=True)
-    assert "its kernels are for HTP, libQnnCpu.so is the cpu backend" in told(found)
-    assert "undefined symbol" not in told(found)  # it would only repeat it
+    assert "its kernels are for HTP, libQnnCpu.so is the cpu backend" in shown(found)
+    assert "undefined symbol" not in shown(found)  # it would only repeat it
     refused(make("-DQHPI"), "cpu")
 
 
 def test_what_a_package_must_export(make: Make, look: Look, htp: Path, cpu: Path) -> None:
-    assert "it is no op package" in told(look(make("-DNO_PROVIDER")))
-    assert "exports no interface provider (<Package>InterfaceProvider)" in told(look(make("-DNO_PROVIDER", "-DQHPI")))
+    assert "it is no op package" in shown(look(make("-DNO_PROVIDER")))
+    assert "exports no interface provider (<Package>InterfaceProvider)" in shown(look(make("-DNO_PROVIDER", "-DQHPI")))
     hidden = make("-DQHPI", "-DEXPORT_INIT=")
-    assert "exports no qhpi_init, which HTP calls first of all" in told(look(hidden, htp))
+    assert "exports no qhpi_init, which HTP calls first of all" in shown(look(hidden, htp))
     assert "neither qhpi_init nor op_pkg_init" in refused(hidden, "htp")
     found = look(make("-DSECOND"), cpu, register=True)
     assert found.verdict == "will register, but"
-    assert "it has several interface providers; SecondInterfaceProvider was looked at" in told(found)
-    assert "the package calls itself Toy, its provider is SecondInterfaceProvider" in told(found)
+    assert "it has several interface providers; SecondInterfaceProvider was looked at" in shown(found)
+    assert "the package calls itself Toy, its provider is SecondInterfaceProvider" in shown(found)
 
 
 def test_libraries_of_other_kinds(make: Make, look: Look, htp: Path, cpu: Path) -> None:
     for runtime in (htp, cpu, htp.with_name("libQnnSystem.so")):
-        assert "it is a QNN runtime library = give it to --against" in told(look(runtime))
+        assert "it is a QNN runtime library = give it to --against" in shown(look(runtime))
     [libc] = Path("/lib").glob("*-linux-gnu/libc.so.6")
     assert look(libc).verdict == "will not register"
-    assert "it is no op package" in told(look(libc))
+    assert "it is no op package" in shown(look(libc))
     snpe = make("-DPROVIDER=SnpeUdo_getVersion")
-    assert "it is a UDO library of SNPE = SNPE registers it" in told(look(snpe))
+    assert "it is a UDO library of SNPE = SNPE registers it" in shown(look(snpe))
 
 
 def test_libraries_that_the_loader_does_not_find(make: Make, look: Look, cpu: Path, tmp_path: Path) -> None:
     dependency = make("-DPROVIDER=other", name="libOther.so", folder=tmp_path)
     flags = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-l:libOther.so"]
     found = look(make(*flags), cpu, register=True)
-    assert "it needs libOther.so, which the loader does not find" in told(found)
+    assert "it needs libOther.so, which the loader does not find" in shown(found)
     assert "libOther.so" in refused(make(*flags), "cpu")
     beside = make(*flags, "-Wl,-rpath,$ORIGIN", folder=tmp_path)
     assert look(beside, cpu, register=True).verdict == "will register"
@@ -107,7 +107,7 @@ def test_a_c_library_that_is_too_old(make: Make, look: Look, cpu: Path, tmp_path
     )
     (tmp_path / "libToy.so").write_bytes(content)
     found = look(tmp_path / "libToy.so", cpu, register=True)
-    assert "it needs GLIBC_2.9.5, which" in told(found) and "libc.so.6 here does not have" in told(found)
+    assert "it needs GLIBC_2.9.5, which" in shown(found) and "libc.so.6 here does not have" in shown(found)
     assert "GLIBC_2.9.5" in refused(tmp_path / "libToy.so", "cpu")
 
 
@@ -123,7 +123,7 @@ def elf_hash(name: str) -> int:
 def test_a_stack_that_is_executable(make: Make, look: Look, cpu: Path) -> None:
     found = look(make("-Wl,-z,execstack"), cpu)
     assert found.verdict == "will register, but"
-    assert "it asks for an executable stack" in told(found)
+    assert "it asks for an executable stack" in shown(found)
 
 
 # --- SDK releases ---------------------------------------------------------------------------------------------
@@ -138,16 +138,16 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
     assert look(same, runtime).verdict == "will register"
     found = look(other, runtime)
     assert found.verdict == "will not register"
-    assert "built with the headers of SDK v2.43.0.260129000000, the runtime is of v2.99.0.991231235959" in told(found)
+    assert "built with the headers of SDK v2.43.0.260129000000, the runtime is of v2.99.0.991231235959" in shown(found)
     assert found.evidence is not None and found.evidence.facts.sdk.source == "its symbol udogen_qnn_sdk_build_id"
-    assert "does not name the SDK of its headers" in told(look(none, runtime))
+    assert "does not name the SDK of its headers" in shown(look(none, runtime))
 
 
 def test_qhpi_needs_a_runtime_that_has_it(make: Make, look: Look, tmp_path: Path) -> None:
     runtime = make(SKEL, "-DNO_PROVIDER", name="libQnnHtp.so", folder=tmp_path)
     assert look(make("-DQHPI"), runtime).verdict == "will register"
     runtime.write_bytes(runtime.read_bytes().replace(b"v2.99.0", b"v2.46.0"))
-    assert "use a runtime of SDK 2.47 or later" in told(look(make("-DQHPI"), runtime))
+    assert "use a runtime of SDK 2.47 or later" in shown(look(make("-DQHPI"), runtime))
 
 
 # --- libraries for a device ---------------------------------------------------------------------------------
@@ -155,27 +155,27 @@ def test_qhpi_needs_a_runtime_that_has_it(make: Make, look: Look, tmp_path: Path
 
 def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
-    assert "it is the Hexagon half of a QNN runtime (skel)" in told(look(skel))
+    assert "it is the Hexagon half of a QNN runtime (skel)" in shown(look(skel))
     package = make_for("hexagon v73", "-DQHPI", "-DNEEDS_HAP")
     found = look(package)
     assert found.verdict == "cannot be judged"
-    assert "no runtime was found to compare it with = give the libQnnHtpV73Skel.so" in told(found)
+    assert "no runtime was found to compare it with = give the libQnnHtpV73Skel.so" in shown(found)
     for against in (skel, skel.parent):  # what the skel uses, its system must have
         assert look(package, against).verdict == "will register"
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), skel)
-    assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in told(found)
+    assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in shown(found)
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_WEAK"), skel)
     assert found.verdict == "will register" and found.evidence is not None
     assert [each.name for each in found.evidence.resolution.assumed] == ["HAP_perhaps"]
     found = look(make_for("hexagon v73", "-DQHPI", "-DMISSING"), skel)
-    assert "nobody_has_this = avoid them, link them in" in told(found)
+    assert "undefined_symbol = avoid them, link them in" in shown(found)
 
 
 def test_another_version_of_hexagon(make_for: Make, look: Look) -> None:
     skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
     found = look(make_for("hexagon v75", "-DQHPI"), skel)
     assert found.verdict == "will not register"
-    assert "built for Hexagon v75, libQnnHtpV73Skel.so is for v73, which is older = build htp_v73" in told(found)
+    assert "built for Hexagon v75, libQnnHtpV73Skel.so is for v73, which is older = build htp_v73" in shown(found)
     found = look(make_for("hexagon v69", "-DQHPI"), skel)
     assert found.verdict == "will register, but"
 
@@ -184,16 +184,16 @@ def test_a_library_that_is_not_on_the_device(make_for: Make, look: Look) -> None
     skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
     pushed = make_for("hexagon v73", "-DNO_PROVIDER", "-DNEEDS_HAP", name="libpushed.so")
     package = make_for("hexagon v73", "-DQHPI", linked=(str(pushed),))
-    assert "it needs libpushed.so, which the runtime does not need itself" in told(look(package, skel))
+    assert "it needs libpushed.so, which the runtime does not need itself" in shown(look(package, skel))
     assert look(package, skel, pushed).verdict == "will register"
 
 
 def test_a_runtime_of_another_machine(make: Make, make_for: Make, look: Look, htp: Path) -> None:
     hexagon = make_for("hexagon v73", "-DQHPI")
-    assert "it is built for hexagon v73, libQnnHtp.so for x86_64" in told(look(hexagon, htp, register=True))
+    assert "it is built for hexagon v73, libQnnHtp.so for x86_64" in shown(look(hexagon, htp, register=True))
     skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
     found = look(make("-DQHPI"), skel, register=True)
-    assert "it is built for x86_64, libQnnHtpV73Skel.so for hexagon v73" in told(found)
+    assert "it is built for x86_64, libQnnHtpV73Skel.so for hexagon v73" in shown(found)
     assert len(found.findings) == 1
 
 

@@ -11,6 +11,6 @@ Make = Callable[..., Path]
 Look = Callable[..., InspectedLibrary]
 
 
-def told(found: InspectedLibrary) -> str:
+def shown(found: InspectedLibrary) -> str:
     """All findings, as one text."""
     return "\n".join(f"{each.weight}: {each.message} = {each.remedy}" for each in found.findings)

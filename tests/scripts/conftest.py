@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime
 from udogen import resources
 from udogen.build.emulator import make_once
 

@@ -1,7 +1,7 @@
 """What `udogen script` writes, for two packages, every client and every device: tests/scripts/golden.
 
-One golden file for each client.  Its first case is in full, the others are what differs from another case; and the
-first case of each client is what differs from that of the first client.  So each text is there once.
+One golden file for each client.  The first case is in full, each other one is its differences from the case before it
+that is most alike.
 
 Libraries, models and udogen's client are stand-ins; run.py is left out, because it is the same for all and is run in
 tests.  Checksums are left out: those of libraries depend on the installed compiler.
@@ -50,15 +50,6 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.client} {self.package} {self.device}"
-
-    @property
-    def base(self) -> str:
-        """The case that it is compared with; empty where it is shown in full."""
-        if self.package == "awkward":
-            return f"{self.client} plain {self.device}"
-        if self.device != "adb":
-            return f"{self.client} plain adb" if self.client in script.CLIENTS else ""
-        return f"{script.CLIENTS[0]} plain adb" if self.client != script.CLIENTS[0] else ""
 
 
 def cases(base: Path) -> Iterator[Case]:
@@ -163,17 +154,19 @@ def goldens(base: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     files: dict[str, list[str]] = {}
     for case in cases(base):
-        texts[case.name] = shown = text(case.options, base=base)
-        head = f"### {case.name}"
-        if case.base and len(changed := differences(texts[case.base], shown)) < len(shown):
-            head, shown = f"{head}: what differs from {case.base}", changed
+        head, shown = f"### {case.name}", text(case.options, base=base)
+        changes = {name: differences(other, shown) for name, other in texts.items()}
+        texts[case.name] = shown
+        nearest = min(changes, key=lambda name: len(changes[name]), default="")
+        if nearest and len(changes[nearest]) < len(shown):
+            head, shown = f"{head}: what differs from {nearest}", changes[nearest]
         files.setdefault(f"{case.client}.txt", []).append(f"{head}\n{shown}")
     return {name: "\n".join(parts) for name, parts in files.items()}
 
 
 def differences(old: str, new: str) -> str:
-    """Changed lines with one line around them, without line numbers."""
-    _, _, *lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")] or ["", ""]
+    """Changed lines, without line numbers."""
+    _, _, *lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")] or ["", ""]
     return "\n".join("@@" if line.startswith("@@") else line for line in lines) + "\n"
 
 

@@ -81,7 +81,7 @@ class Device:
         return (self.base / "log").read_text().splitlines()
 
     def say(self, what: str, text: str = "") -> None:
-        """Make adb answer so: `state` (instead of device), `old` (no exit codes), `full` (no room), `dsp` (its log)."""
+        """Make adb behave so: `state` (instead of device), `old` (no exit codes), `full` (no room), `dsp` (its log)."""
         (self.base / what).write_text(text)
 
     def own(self, name: str, text: str) -> None:
@@ -111,7 +111,7 @@ def called(script: Path, *arguments: object) -> list[str]:
 
 
 def interrupt(script: Path, *arguments: object, client: Path, path: Path | None = None, **env: str) -> None:
-    """Ctrl-C as soon as the client has written its process into the file `client`: all of it ends, and says so."""
+    """Ctrl-C as soon as the client has written its process into the file `client`: all of it ends, with a message."""
     running = subprocess.Popen(
         called(script, *arguments), env=environment(path, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
@@ -122,11 +122,11 @@ def interrupt(script: Path, *arguments: object, client: Path, path: Path | None 
             assert time.monotonic() - began < 60
             time.sleep(0.05)
         os.kill(running.pid, signal.SIGINT)
-        _, said = running.communicate(timeout=30)
+        _, message = running.communicate(timeout=30)
     finally:
         running.kill()
-    assert running.returncode == 130, said
-    assert "interrupted: the client is stopped" in said
+    assert running.returncode == 130, message
+    assert "interrupted: the client is stopped" in message
     with pytest.raises(ProcessLookupError):
         for _ in range(100):  # until it is collected
             os.kill(int(client.read_text()), 0)

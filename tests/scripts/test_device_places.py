@@ -185,7 +185,6 @@ def _command_lines() -> list[str]:
     return found
 
 
-@pytest.mark.slow
 def test_a_device_with_aarch64(right: Path, emulator64: Path, wrap: str, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {

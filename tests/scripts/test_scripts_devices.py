@@ -202,7 +202,7 @@ def test_the_device_reports_its_version(
     assert f"Hexagon {arch}\n" in done.stderr
 
 
-def test_a_version_that_nobody_knows(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+def test_an_unknown_version(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path, props={"ro.soc.model": "SM9999", "ro.board.platform": "moon"})
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
@@ -264,7 +264,7 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("reply", "message"),
     [
         (
             "error: no devices/emulators found",
@@ -301,11 +301,11 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
         ),
     ],
 )
-def test_what_adb_says_of_the_device(net_run: Path, tmp_path: Path, answer: str, said: list[str]) -> None:
+def test_properties_of_the_device_from_adb(net_run: Path, tmp_path: Path, reply: str, message: list[str]) -> None:
     device = Device(tmp_path)
-    device.say("state", answer + "\n")
+    device.say("state", reply + "\n")
     done = device.run(net_run / "run.py")
-    assert (done.returncode, done.stderr.splitlines()) == (5, said)
+    assert (done.returncode, done.stderr.splitlines()) == (5, message)
 
 
 def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path) -> None
     assert not list(device.root.glob("*/runs/*"))
 
 
-def test_an_old_adb_that_does_not_tell_exit_codes(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+def test_an_old_adb_without_exit_codes(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     device.say("old")
     assert device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk)).returncode == 0
@@ -381,13 +381,13 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
         for number in range(3)
     ]  # fmt: skip
     for each in runs:
-        out, said = each.communicate(timeout=120)
-        assert each.returncode == 0, out + said
+        out, message = each.communicate(timeout=120)
+        assert each.returncode == 0, out + message
         assert "HTP0 sample 0 output: right, 24 values" in out
 
 
 @pytest.mark.parametrize(
-    ("host", "code", "said"),
+    ("host", "code", "message"),
     [
         ("", 2, ["error: no host is given", "  = --host USER@HOST, or UDOGEN_HOST"]),
         ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: not a host", "  = --host USER@HOST"]),
@@ -401,11 +401,11 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
         ),
     ],
 )
-def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, said: list[str]) -> None:
+def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, message: list[str]) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "ssh", "--model", laid.file("model.so")]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
     done = Device(tmp_path / "device").run(out / "run.py", UDOGEN_HOST=host)
-    assert (done.returncode, done.stderr.splitlines()) == (code, said)
+    assert (done.returncode, done.stderr.splitlines()) == (code, message)
 
 
 def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> 
 
 @pytest.fixture
 def sleeping(tmp_path: Path) -> Iterator[Path]:
-    """A client that does not come back, and the file in which its process tells its number."""
+    """A client that does not come back, and the file with its process number."""
     folder = tmp_path / "sleeping"
     folder.mkdir()
     seen = tmp_path / "pid"

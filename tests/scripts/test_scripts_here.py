@@ -91,18 +91,18 @@ def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, t
         assert "HTP0: LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
 
 
-def test_what_onnx_runtime_would_leave_out_is_told_at_once(made: Made, model: Path, tmp_path: Path) -> None:
+def test_what_onnx_runtime_would_leave_out_is_an_error_at_once(made: Made, model: Path, tmp_path: Path) -> None:
     import onnx
 
     odd = onnx.load(model)
     odd.graph.node[0].attribute[0].name = "alhpa"
     onnx.save(odd, tmp_path / "odd.onnx")
-    said = refused(made, tmp_path, "--model", tmp_path / "odd.onnx")
-    assert "attribute alhpa is no parameter of the op\n  = did you mean alpha?\n" in said
+    message = refused(made, tmp_path, "--model", tmp_path / "odd.onnx")
+    assert "attribute alhpa is no parameter of the op\n  = did you mean alpha?\n" in message
 
 
 def refused(made: Made, tmp_path: Path, *arguments: object) -> str:
-    """What is said instead of a script for ONNX Runtime on the CPU."""
+    """What is printed instead of a script for ONNX Runtime on the CPU."""
     folder = made.folder / "cpu"
     done = udogen("script", folder, "--client", "ort", "--device", "local", "-o", tmp_path / "none", *arguments)
     assert (done.returncode, (tmp_path / "none").exists()) == (2, False)
@@ -136,7 +136,7 @@ def wrong(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script(made, base / "out", "--context", made.file("cpu.bin"), *arguments, "--tolerance", "0.125,1e-3")
 
 
-def test_wrong_numbers_are_told_and_end_with_6(wrong: Path) -> None:
+def test_wrong_numbers_are_reported_and_end_with_6(wrong: Path) -> None:
     done = run(wrong / "run.py")
     assert done.returncode == 6, done.stdout + done.stderr
     first, second = done.stdout.splitlines()[-2:]
@@ -189,7 +189,7 @@ def _copying(source: Path, folder: Path) -> None:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
+def test_missing_vendor_files_are_reported_before_anything_runs(wrong: Path) -> None:
     """With a Python that has no wheel of the runtime: -S leaves site-packages out."""
     argv = [sys.executable, "-I", "-S", str(wrong / "run.py")]
     done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
@@ -202,7 +202,7 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--nonsense"], 2, "--nonsense"),
         (["--devices", "0"], 2, "error: --devices 0: not a number\n  = as in --devices 2\n"),
@@ -221,13 +221,13 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
         (["--out", "/usr"], 2, "error: /usr is not empty\n  = choose another folder with --out\n"),
     ],
 )
-def test_misuse(wrong: Path, arguments: list[str], code: int, said: str) -> None:
+def test_misuse(wrong: Path, arguments: list[str], code: int, message: str) -> None:
     done = run(wrong / "run.py", *arguments)
     assert done.returncode == code
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path) -> None:
+def test_a_crash_of_the_client_is_reported(wrong: Path, tmp_path: Path) -> None:
     _copying(wrong, tmp_path / "out")
     (tmp_path / "out/bin/x86_64/udogen-client").write_text("#!/bin/sh\necho Registration failed: 4006\nkill -SEGV $$\n")
     done = run(tmp_path / "out" / "run.py")
@@ -238,7 +238,7 @@ def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path) -> None:
     assert "Registration failed: 4006" in log.read_text()
 
 
-def test_what_the_runtime_refuses_is_told_by_our_client(made: Made, wrong: Path, tmp_path: Path) -> None:
+def test_a_refusal_of_the_runtime_is_reported_by_udogens_client(made: Made, wrong: Path, tmp_path: Path) -> None:
     """A context of HTP and a device that does not exist; libQnnHtp itself crashes after that."""
     out = script(made, tmp_path / "out", "--context", made.file("htp.bin"), *made.inputs, backend="htp")
     text = (out / "device.sh").read_text()

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.clients.laying import PLAIN, lay
-from tests.making import make_packages, udogen
+from tests.command_line import udogen
+from tests.making import make_packages
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
 from udogen import resources
@@ -82,8 +83,8 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
         pytest.skip("shellcheck is not installed: apt-get install shellcheck")
     x = str(base / "x.npy")
     more = {"devices": 2, "signed": True, "logcat": True} if device != "local" else {}
-    asked = options(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
-    made, kept = plan(asked)
+    requested = options(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
+    made, kept = plan(requested)
     write.write(tmp_path, write.render(made, kept))
     argv = ["shellcheck", "-s", "sh", str(tmp_path / "device.sh")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
@@ -280,11 +281,11 @@ def test_the_rules_of_the_client_hold_for_scripts_too(base: Path) -> None:
     assert caught.value.hint == "--device adb without --linux, for a device with Android"
 
 
-def test_inputs_and_references_are_held_against_the_graph_all_at_once(base: Path) -> None:
+def test_inputs_and_references_are_compared_with_the_graph_all_at_once(base: Path) -> None:
     x, long = str(base / "x.npy"), str(base / "long.npy")
-    asked = options(base, client="cpp", model=None, context=base / "model.bin")
+    requested = options(base, client="cpp", model=None, context=base / "model.bin")
     with pytest.raises(UsageError) as caught:
-        plan(ScriptOptions(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
+        plan(ScriptOptions(**{**vars(requested), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
     assert [caught.value.message, *caught.value.details] == [
         f"{base}/model.bin: the graph's input in[0] is not given",
         "the graph has no input j; it has in[0]",
@@ -302,7 +303,7 @@ def test_qnn_net_run_takes_floats_for_quantized_tensors(base: Path) -> None:
         plan(options(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
 
 
-def test_what_raw_files_hold_is_told_by_the_graph(base: Path) -> None:
+def test_types_of_raw_files_come_from_the_graph(base: Path) -> None:
     (base / "four.raw").write_bytes(b"abcd")
     rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "four.raw")),)}
     made, _ = plan(options(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
@@ -379,14 +380,14 @@ def test_a_manifest_that_leads_elsewhere_removes_nothing_there(base: Path, tmp_p
     assert precious.read_text() == "precious"
 
 
-def test_the_answer_as_json(base: Path, tmp_path: Path) -> None:
+def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", base / "model.bin", "-o", tmp_path / "o"]
     done = udogen("script", base / "htp", *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["ok"] is True
-    assert told["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
-    assert set(told["written"]) >= {"run.py", "device.sh", "README.txt", "plan.json"}
+    shown = json.loads(done.stdout)
+    assert shown["ok"] is True
+    assert shown["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
+    assert set(shown["written"]) >= {"run.py", "device.sh", "README.txt", "plan.json"}
     done = udogen("script", base / "htp", *arguments, "--tolerance", "-1")
     assert (done.returncode, done.stderr.splitlines()[-2:]) == (
         2,

@@ -112,8 +112,8 @@ def real(options: dict[str, Any], entries: list[list[str]], content: bytes) -> b
         with runtime.restore(Path(options["--retrieve_context"])) as context:
             [graph] = context.graphs.values()
             values = np.frombuffer(content, "<f4").reshape(graph.info.inputs[0].shape)
-            answer = graph({graph.info.inputs[0].name: values})
-            return bytes(np.asarray(next(iter(answer.values())), "<f4").tobytes())
+            reply = graph({graph.info.inputs[0].name: values})
+            return bytes(np.asarray(next(iter(reply.values())), "<f4").tobytes())
 
 
 def listed(path: str) -> list[list[str]]:
@@ -126,18 +126,18 @@ def record(out: Path, options: dict[str, Any]) -> None:
     """What it was called with, and what lies in its folder."""
     out.mkdir(parents=True, exist_ok=True)
     config = options.get("--config_file")
-    told = {
+    shown = {
         "arguments": sys.argv[2:],
         "LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"],
         "ADSP_LIBRARY_PATH": os.environ.get("ADSP_LIBRARY_PATH", ""),
         "files": sorted(str(path) for path in Path().rglob("*") if path.is_symlink()),
         "config": json.loads(need(config).read_text()) if config else None,
     }
-    if told["config"]:
-        extensions = told["config"]["backend_extensions"]
+    if shown["config"]:
+        extensions = shown["config"]["backend_extensions"]
         loaded(extensions["shared_library_path"])
-        told["backend"] = json.loads(need(extensions["config_file_path"]).read_text())
-    (out / "called.json").write_text(json.dumps(told, indent=2))
+        shown["backend"] = json.loads(need(extensions["config_file_path"]).read_text())
+    (out / "called.json").write_text(json.dumps(shown, indent=2))
 
 
 def main() -> None:
@@ -151,10 +151,10 @@ def main() -> None:
         record(out, options)
         for sample, files in enumerate(listed(options["--input_list"])):
             content = Path(files[0]).read_bytes()
-            answer = real(options, entries, content) if os.environ.get("REAL") else leaky(content)
+            reply = real(options, entries, content) if os.environ.get("REAL") else leaky(content)
             (out / f"Result_{sample}").mkdir()
             name = "output_native.raw" if "--use_native_output_files" in options else "output.raw"
-            (out / f"Result_{sample}" / name).write_bytes(answer)
+            (out / f"Result_{sample}" / name).write_bytes(reply)
     elif program == "qnn-context-binary-generator":
         loaded(options["--backend"])
         need(options["--model"])

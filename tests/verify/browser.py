@@ -20,7 +20,7 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE = 60.0
-# It reads commands from descriptor 3, and writes answers to 4; ours have any numbers, 3 and 4 among them.
+# It reads commands from descriptor 3, and writes replies to 4; descriptors here have any numbers, 3 and 4 among them.
 _AS_3_AND_4 = """
 import os, sys
 read, write = (os.dup(os.dup(os.dup(int(each)))) for each in sys.argv[1:3])
@@ -49,17 +49,17 @@ class Page:
         self.call("Page.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command and its answer."""
+        """One command and its reply."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._read()
-            if answer.get("id") == self._number:
-                assert "error" not in answer, (method, answer["error"])
-                return answer["result"]
+            reply = self._read()
+            if reply.get("id") == self._number:
+                assert "error" not in reply, (method, reply["error"])
+                return reply["result"]
 
     def _read(self) -> dict[str, Any]:
         until = time.monotonic() + _PATIENCE
@@ -90,15 +90,15 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def evaluate(self, expression: str) -> Any:
-        """What JavaScript answers."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """What JavaScript returns."""
+        reply = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def screenshot(self) -> bytes:
         """The whole page as PNG."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
-        return base64.b64decode(answer["data"])
+        reply = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
+        return base64.b64decode(reply["data"])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the ops of faulty/Faulty.xml should answer, on inputs that show their faults, and the cause of each."""
+"""What the ops of faulty/Faulty.xml should give, on inputs that show their faults, and the cause of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fault:
     loops: int = 1
     backends: tuple[str, ...] = ("cpu",)
 
-    def answer(self, inputs: Mapping[str, Array], params: Mapping[str, Any], quants: Quants) -> dict[str, Array]:
+    def outputs(self, inputs: Mapping[str, Array], params: Mapping[str, Any], quants: Quants) -> dict[str, Array]:
         """The reference as a runner calls it."""
         real = {
             name: (array.astype(np.float64) + quants[name][1]) * quants[name][0] if name in quants else array

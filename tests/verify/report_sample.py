@@ -46,7 +46,7 @@ STATES = (
         ("Softmax.cpp:41:12: error: use of undeclared identifier 'exp2f_hvx'", "1 error generated."),
         cases=9,
     ),
-    BackendState("cpu-emulator", "udogen's CPU emulator", "left out", "nobody asked for it", "--backend cpu-emulator"),
+    BackendState("cpu-emulator", "udogen's CPU emulator", "skipped", hint="enable with --backend cpu-emulator"),
 )
 
 
@@ -212,7 +212,7 @@ def failures() -> list[Outcome]:
             error=CaseError(
                 "op-crashed",
                 "op Softmax crashed with SIGSEGV (invalid memory) in execute",
-                "build with `udogen build --sanitize address` and run it again: it says which line it was",
+                "build with `udogen build --sanitize address` and run it again: it shows the line",
                 ("softmax_execute at src/ops/Softmax.cpp:58", "udo::dispatch at src/ops/Softmax.gen.cpp:31"),
             ),
         ),

@@ -1,4 +1,4 @@
-"""An op that does whatever its parameter `how` says with memory that is not its own; one body for all backends."""
+"""An op that accesses memory that is not its own, as its parameter `how` names; one body for all backends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = f"""<OpDefCollection PackageName="StrayPackage" Domain="tests" Version=
 </OpDefCollection>
 """
 
-# y = max(x, z), w = min(x, z), and then what `how` says.
+# y = max(x, z), w = min(x, z), and then what `how` names.
 BODY = """
   const std::size_t size = args.y.size(), whole = (size + 127) / 128 * 128;
   const auto *x = args.x.data(), *z = args.z.data();

@@ -32,7 +32,7 @@ def test_every_kind_fills_every_type_and_shape(kind: str, dtype: DataType, shape
     assert stored.shape == shape and stored.dtype == np.dtype(dtype.numpy)
 
 
-def test_edges_are_there() -> None:
+def test_edges() -> None:
     floats = store(drawn("edge", "FLOAT_32"), BY_NAME["FLOAT_32"], None)
     info = np.finfo(np.float32)
     assert np.isfinite(floats).all()
@@ -112,6 +112,6 @@ def test_numbers_are_those_of_the_seed() -> None:
     np.testing.assert_array_equal(first, again)
 
 
-def test_what_nobody_says() -> None:
+def test_unspecified_options() -> None:
     assert values.default_fill(BY_NAME["FLOAT_16"]) == Fill("normal") == values.default_fill(BY_NAME["UFIXED_POINT_8"])
     assert values.default_fill(BY_NAME["INT_32"]) == Fill("integers")

@@ -1,4 +1,4 @@
-"""Causes, found in what kernels written in numpy answer: each has one fault, or none."""
+"""Causes, found in the outputs of kernels written in numpy: each has one fault, or none."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def causes(
     relative: float = 0.0,
     **more: Any,
 ) -> list[str]:
-    """What is found where the kernel answers instead of the reference; the kernel gets what is stored."""
+    """What is found where the kernel runs instead of the reference; the kernel gets what is stored."""
     params, quants = params or {}, quants or {}
-    answer = of_reals(reference)(inputs, params, quants)["y"]
-    expected = store(answer, np.dtype(dtype), quants.get("y"))
+    reply = of_reals(reference)(inputs, params, quants)["y"]
+    expected = store(reply, np.dtype(dtype), quants.get("y"))
     found = np.asarray(kernel(*inputs.values(), **params))
 
     def again(*, poison: int = 0, loops: int = 1, inputs: Any = inputs, params: Any = params) -> dict[str, Array]:
@@ -236,12 +236,12 @@ def test_sums_in_half_precision(kernel: Kernel) -> None:
 # --- memory -------------------------------------------------------------------------------------------
 
 
-def poisoned(answer: Array, mask: Array, *, adds: bool = False) -> Any:
+def poisoned(reply: Array, mask: Array, *, adds: bool = False) -> Any:
     """The op run again; the marked elements are not written, or added to."""
 
     def again(*, poison: int = 0, loops: int = 1, inputs: Any = None, params: Any = None) -> dict[str, Array]:
-        before = np.full(answer.nbytes, poison, np.uint8).view(answer.dtype).reshape(answer.shape)
-        return {"y": np.where(mask, answer + before if adds else before, answer)}
+        before = np.full(reply.nbytes, poison, np.uint8).view(reply.dtype).reshape(reply.shape)
+        return {"y": np.where(mask, reply + before if adds else before, reply)}
 
     return again
 
@@ -291,7 +291,7 @@ def test_a_right_kernel_has_no_cause() -> None:
     assert causes(softmax, softmax, {"x": floats(4, 25)}) == []
 
 
-def test_an_op_that_cannot_be_asked_again() -> None:
+def test_an_op_that_cannot_run_again() -> None:
     def rerun(**_: Any) -> dict[str, Array]:
         raise RunFailed("it crashed")
 
@@ -299,7 +299,7 @@ def test_an_op_that_cannot_be_asked_again() -> None:
 
 
 def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
-    """A file of golden numbers: the reference does not answer them, so nothing is asked of it."""
+    """A file of golden numbers: the reference does not compute them, so it is not called."""
     x = floats(6, 9)
     case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
     found = {"y": np.roll(x + 1, 1, -1)}
@@ -330,10 +330,10 @@ ORDINARY: dict[str, tuple[Kernel, Kernel]] = {
 def test_ordinary_inaccuracy_has_no_cause(name: str, shape: tuple[int, ...]) -> None:
     reference, kernel = ORDINARY[name]
 
-    def answer(x: Array) -> Array:
+    def reply(x: Array) -> Array:
         return kernel(x).astype(np.float32)
 
-    assert causes(reference, answer, {"x": np.random.default_rng(5).normal(size=shape).astype("f4")}) == []
+    assert causes(reference, reply, {"x": np.random.default_rng(5).normal(size=shape).astype("f4")}) == []
 
 
 @pytest.mark.parametrize("seed", range(5))

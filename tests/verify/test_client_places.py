@@ -88,7 +88,7 @@ def test_a_crash_is_a_verdict_and_the_others_run(run: TestRun) -> None:
     }
 
 
-def test_what_the_op_says_when_it_fails_reaches_the_user(run: TestRun) -> None:
+def test_the_log_of_a_failing_op_reaches_the_user(run: TestRun) -> None:
     error = of(run, "cpu-ort", "Fragile")["failing: 2"].error
     assert error is not None and error.kind == "op-failed"
     assert error.message == "op `Fragile` failed when ONNX Runtime executed it: 12 is no good"
@@ -101,14 +101,14 @@ def test_a_refusal_is_seen_through_the_client(run: TestRun) -> None:
 def test_what_onnx_cannot_say_is_skipped_with_the_reason(run: TestRun) -> None:
     found = of(run, "cpu-ort", "Fragile")
     why = "ONNX cannot express this call of op `Fragile`: parameter"
-    told = {name: each.error.message for name, each in found.items() if each.status == "skipped" and each.error}
-    assert told == {
+    shown = {name: each.error.message for name, each in found.items() if each.status == "skipped" and each.error}
+    assert shown == {
         "truth: 2, flag=True": f"{why} `flag` is BOOL_8; attributes arrive as FLOAT_32 and INT_32",
         "text: 2, text=hello": f"{why} `text` is a STRING",
     }
 
 
-def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, work: Path) -> None:
+def test_a_missing_place_has_its_reason(monkeypatch: pytest.MonkeyPatch, work: Path) -> None:
     def missing(_backend: str) -> None:
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
 
@@ -125,7 +125,7 @@ def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, wor
 
 
 def test_they_are_usual_places() -> None:
-    """And take the cases that a test file says are for the backend itself."""
+    """And take the cases that a test file has for the backend itself."""
     for name, twin in (("cpu-ort", "cpu"), ("htp-ort", "htp")):
         assert PLACES[name].usual and PLACES[name].client and PLACES[name].twin == twin
 
@@ -157,16 +157,18 @@ def call(op: str = "Fragile", x: np.ndarray = X, **params: float) -> OpCall:
 def test_prepared_calls_share_one_model(session: OrtSession, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [call("Mix", X + number, a=number, b=2, c=3) for number in range(5)]
     with session:
-        asked: list[str] = []
+        requested: list[str] = []
         ask = WorkerSession.ask
         monkeypatch.setattr(
-            WorkerSession, "ask", lambda self, asks, *rest: asked.append(type(asks).__name__) or ask(self, asks, *rest)
+            WorkerSession,
+            "ask",
+            lambda self, asks, *rest: requested.append(type(asks).__name__) or ask(self, asks, *rest),
         )
         session.prepare([[each] for each in calls])
         for number, each in enumerate(calls):
             expected = 100 * number + 23 + (X + number) * np.resize([1, 2, 3], 6)
             assert np.allclose(session.run(each).outputs["y"], expected)
-        assert asked == ["RunModel"]
+        assert requested == ["RunModel"]
 
 
 def test_a_crash_among_prepared_calls_takes_only_itself(session: OrtSession) -> None:

@@ -104,7 +104,7 @@ def test_a_link_of_the_matrix_opens_its_case(shown: Page) -> None:
 
 
 def test_light_and_dark(tab: Page, tmp_path: Path) -> None:
-    """One screenshot each; that they are good to look at a person must say."""
+    """One screenshot each; a person judges whether they look good."""
     file = tmp_path / "report.html"
     file.write_text(page.render(sample()), "utf-8")
     grounds = set()

@@ -33,17 +33,17 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     file, costs = tmp_path / "report.html", tmp_path / "costs.json"
     done = udogen("test", faulty, "--backend", "cpu", "--html", file, "--save-baseline", costs, "--json", env=cache)
     assert done.returncode == 6, done.stderr
-    answer = json.loads(done.stdout)
+    reply = json.loads(done.stdout)
     report = html.parse(file).getroot()
-    said = " ".join(" ".join(report.itertext()).split())
-    assert "not right, on CPU." in said
-    assert "CPU_QTI_AISW" in said and "Qualcomm's own" in said
+    message = " ".join(" ".join(report.itertext()).split())
+    assert "not right, on CPU." in message
+    assert "CPU_QTI_AISW" in message and "Qualcomm's own" in message
     causes = {" ".join(each.itertext()) for each in report.xpath("//article/h3")}
     assert causes & {"LeakyRelu: uninitialised", "LeakyRelu: unwritten tail"}, causes
     assert report.xpath("//article//figure")
     rows = report.xpath("//table[contains(@class, 'list')]/tbody/tr")
     cards = report.xpath("//details[@class='case']/div[@class='full']")
-    assert len(rows) + len(cards) == len(answer["cases"]), "every case is there, once"
+    assert len(rows) + len(cards) == len(reply["cases"]), "every case is there, once"
 
     again = udogen("test", faulty, "--backend", "cpu", "--html", file, "--compare", costs, env=cache)
     assert again.returncode == 6
@@ -52,7 +52,7 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--html", "--junit", "--save-baseline"])
-def test_a_folder_that_is_not_there_is_told_before_anything_runs(option: str, tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_before_anything_runs(option: str, tmp_path: Path) -> None:
     file = tmp_path / "missing" / "report.html"
     done = udogen("test", ROOT / "examples" / "leaky_relu", "--backend", "cpu", option, file)
     assert done.returncode == 2

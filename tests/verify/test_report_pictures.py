@@ -16,13 +16,13 @@ from lxml import etree
 
 from tests.verify.report_sample import FLOAT, STEP, tensor_result, waves
 from udogen.verify.report import pictures
-from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, CloseUp, ErrorBin, look
+from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, ErrorBin, OutputPictures, output_pictures
 from udogen.verify.tolerances import EXACT, Tolerance
 
 
-def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> CloseUp:
+def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> OutputPictures:
     quant = (0.5, 0) if unit else None
-    close = look(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
+    close = output_pictures(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
     assert close is not None
     return close
 
@@ -131,7 +131,7 @@ def test_numbers_are_written_where_there_are_few() -> None:
 
 def test_nothing_to_lay_on_one_another() -> None:
     for expected, found in ((waves((2, 3)), waves((3, 2))), (np.zeros((0, 4)), np.zeros((0, 4)))):
-        assert look(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
+        assert output_pictures(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
 
 
 # --- spreads --------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def decoded(svg: str) -> tuple[np.ndarray, list[bytes], bytes]:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (48, 47), (500, 3), (1, 500)])
-def test_the_picture_is_what_the_panel_says(shape: tuple[int, int]) -> None:
+def test_the_picture_shows_the_panel(shape: tuple[int, int]) -> None:
     right, wrong = spoilt(shape, (0, 0))
     wrong[-1, -1] = np.nan
     for panel in seen(right, wrong).slice.panels:
@@ -263,7 +263,7 @@ def test_a_single_element_of_a_million_has_a_bar() -> None:
     assert [each.text for each in svg.iter("text")] == ["1M", "exact", "1", "1e0"]
 
 
-def test_pictures_are_told() -> None:
+def test_pictures_have_labels() -> None:
     close = seen(*spoilt((2, 3, 4), (1, 2, 3)))
     svg = etree.fromstring(pictures.heatmap(close.slice, close.slice.panels[2], "Softmax, large, CPU"))
     assert svg.get("aria-label") == (

@@ -58,8 +58,8 @@ def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:
 
 
 def checked(built: Built, **wanted: object) -> tuple[Finding, ...]:
-    asked = {"heap": False, "guard": False, "leaks": False, "sanitize": (), **wanted}
-    options = TestOptions(safety=SafetyOptions.parse(**asked))  # type: ignore[arg-type]
+    requested = {"heap": False, "guard": False, "leaks": False, "sanitize": (), **wanted}
+    options = TestOptions(safety=SafetyOptions.parse(**requested))  # type: ignore[arg-type]
     with SafetyChecks(built, options) as checks:
         return checks.check(call_of(built))
 
@@ -94,7 +94,7 @@ def test_what_is_allocated_in_the_first_execution_alone_is_found_too(unsafe: Uns
     )
 
 
-def test_without_lines_the_function_is_told_and_how_to_get_lines(unsafe: Unsafe) -> None:
+def test_without_lines_the_function_is_shown_and_how_to_get_lines(unsafe: Unsafe) -> None:
     from tests.making import make
 
     built = unsafe("first only")
@@ -177,19 +177,19 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "words"),
     [
         ("writes past", "wrote past the end of its output `output` (96 bytes): at byte 96"),
         ("writes before", "wrote before the beginning of its output `output` (96 bytes): 4 bytes before it"),
-        # The runtime copies inputs: it is the copy that stands between walls.
+        # The runtime copies inputs: it is the copy that lies between guard pages.
         ("reads past", "read past the end of its input `input` (96 bytes): at byte 96"),
         ("reads before", "read before the beginning of its input `input` (96 bytes): 4 bytes before it"),
     ],
 )
-def test_a_step_beside_a_tensor_ends_at_a_guard_page(name: str, said: str, unsafe: Unsafe) -> None:
+def test_a_step_beside_a_tensor_ends_at_a_guard_page(name: str, words: str, unsafe: Unsafe) -> None:
     [found] = checked(unsafe(name), guard=True)
     assert found.cause == "out-of-bounds"
-    assert found.sentence == f"op `LeakyRelu` {said}, in {here(name)}"
+    assert found.sentence == f"op `LeakyRelu` {words}, in {here(name)}"
     assert found.hint == "let the kernel's loops end at the tensor's own dimensions"
 
 
@@ -198,7 +198,7 @@ def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
     assert found.sentence == "op `LeakyRelu` wrote into its input `input`, which it must not: at byte 4 of 96"
 
 
-def test_a_guard_page_is_told_of_by_the_session_too(unsafe: Unsafe) -> None:
+def test_a_guard_page_is_reported_by_the_session_too(unsafe: Unsafe) -> None:
     built = unsafe("writes past")
     with SafetyChecks(built, TestOptions(safety=SafetyOptions(guard=True))) as safety:
         safety.check(call_of(built))  # builds it with lines
@@ -232,7 +232,7 @@ def with_runtime(cxx: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "words"),
     [
         ("reads past", "read 4 bytes past the end of its input `input` (96 bytes)"),
         ("reads before", "read 4 bytes before the beginning of its input `input` (96 bytes)"),
@@ -241,10 +241,10 @@ def with_runtime(cxx: str) -> str:
     ],
 )
 @pytest.mark.parametrize("cxx", ["g++", "clang++"])
-def test_address(cxx: str, name: str, said: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address(cxx: str, name: str, words: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X86_CXX", with_runtime(cxx))
     [found] = checked(unsafe(name), sanitize=["address,undefined"])
-    assert found.sentence == f"op `LeakyRelu` {said}, in {here(name)}"
+    assert found.sentence == f"op `LeakyRelu` {words}, in {here(name)}"
 
 
 @pytest.mark.parametrize("cxx", ["g++", "clang++"])
@@ -288,7 +288,7 @@ def test_sanitizers_that_do_not_go_together_or_are_none() -> None:
     assert caught.value.message == "there is no sanitizer `adress`"
 
 
-def test_a_compiler_without_sanitizers_is_said_with_what_to_install() -> None:
+def test_a_compiler_without_sanitizers_is_reported_with_what_to_install() -> None:
     with pytest.raises(ToolMissing) as caught:
         variants.need_compiler(variants.parse("address"), Environment(x86_cxx=compiler("zig")))
     assert caught.value.message == "no compiler here can build a library with the sanitizers address"
@@ -321,7 +321,7 @@ def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
 # --- what is not checked ------------------------------------------------------------------------------------
 
 
-def test_what_no_check_looks_at_is_said() -> None:
+def test_unchecked_places_are_reported() -> None:
     places = [PLACES[name] for name in ("cpu", "htp", "hexagon", "dsp")]
     assert unchecked(SafetyOptions(), places) == ()
     assert unchecked(SafetyOptions(heap=True), places) == (
@@ -370,13 +370,13 @@ def test_run_op_heap(unsafe: Unsafe, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     library = built.library.parent / "lines" / built.library.name
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
-    asked = ("run", "op", library, "LeakyRelu", "--input", f"input={tmp_path}/x.npy", "--heap")
-    done = udogen(*asked)
+    requested = ("run", "op", library, "LeakyRelu", "--input", f"input={tmp_path}/x.npy", "--heap")
+    done = udogen(*requested)
     assert done.returncode == 6
     assert "heap-in-execute: op `LeakyRelu` allocates on the heap in each execution" in done.stdout
     assert here("grows", "keep") in done.stdout
-    told = json.loads(udogen(*asked, "--json").stdout)
-    assert (told["ok"], [row["cause"] for row in told["heap"]]) == (False, ["heap-in-execute"])
+    shown = json.loads(udogen(*requested, "--json").stdout)
+    assert (shown["ok"], [row["cause"] for row in shown["heap"]]) == (False, ["heap-in-execute"])
 
 
 def test_build_sanitize(unsafe: Unsafe) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 
 POOL = ROOT / "examples" / "max_pool"
 RIGHT = """
@@ -76,7 +77,7 @@ def test_a_rule_that_differs_from_the_reference_is_found(pool: Path) -> None:
     assert "for `pooled` the shape rule returns 2x3x4x4, the reference 2x4x5x4" in sentences
 
 
-def test_code_that_is_not_written_is_said(pool: Path) -> None:
+def test_code_that_is_not_written_is_reported(pool: Path) -> None:
     done, sentences = checked(pool)
     assert done.returncode == 6
     assert sentences == {"the converter library has no result: MaxPoolShapeInference returned 1000"}

@@ -42,19 +42,19 @@ CASES: dict[str, tuple[Shapes, Fails, Shapes]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_smallest_is_found(name: str) -> None:
     shapes, fails, smallest = CASES[name]
-    asked: list[Shapes] = []
+    requested: list[Shapes] = []
 
     def recorded(shapes: Shapes) -> bool:
-        asked.append(dict(shapes))
+        requested.append(dict(shapes))
         return fails(shapes)
 
     assert shrink(shapes, recorded) == smallest
-    assert len(asked) <= 60
-    assert len({tuple(each.items()) for each in asked}) == len(asked), "asked twice"
-    again = list(asked)
-    asked.clear()
+    assert len(requested) <= 60
+    assert len({tuple(each.items()) for each in requested}) == len(requested), "asked twice"
+    again = list(requested)
+    requested.clear()
     shrink(shapes, recorded)
-    assert asked == again, "nothing of it depends on chance"
+    assert requested == again, "nothing of it depends on chance"
 
 
 @given(
@@ -63,15 +63,15 @@ def test_the_smallest_is_found(name: str) -> None:
     st.integers(0, 60),
 )
 def test_what_is_returned_fails_and_is_no_larger(shape: tuple[int, ...], least: list[int], runs: int) -> None:
-    asked = 0
+    requested = 0
 
     def fails(shapes: Shapes) -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal requested
+        requested += 1
         return all(extent >= low for extent, low in zip(shapes["x"], least, strict=False))
 
     found = shrink({"x": shape}, fails, runs=runs)["x"]
-    used = asked
+    used = requested
     assert used <= runs
     assert len(found) <= len(shape)
     if fails({"x": shape}):

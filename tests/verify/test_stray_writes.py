@@ -182,7 +182,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
 
 # --- DSP V65/V66 ------------------------------------------------------------------------------------------------------
 
-# The generated package copies parameters, as the documentation wants it: a kernel does not see the DSP's.
+# The generated package copies parameters, as the documentation requires: a kernel does not see the DSP's.
 COPIED = ("PARAM", "BEHIND_PARAM")
 
 

@@ -1,4 +1,4 @@
-"""Test files: what may stand in them, and everything that is wrong with one told at once, with its lines."""
+"""Test files: their keys, and all mistakes of one reported at once, with their lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cases(folder: Path, text: str, backend: str = "cpu") -> list[Case]:
     ]
 
 
-def test_everything_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     text = """\
 kernel = "kernels"
 config = 5
@@ -98,7 +98,7 @@ operations = "many"
     ]  # fmt: skip
 
 
-def test_names_and_types_are_held_against_the_config(tmp_path: Path) -> None:
+def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]
 name = "Scale"
@@ -235,7 +235,7 @@ values = ["normal", "edge"]
                 np.testing.assert_array_equal(case.expected["y"], np.float32(case.inputs["x"].astype(float) * factor))
 
 
-def test_what_an_op_says_holds_for_its_cases(tmp_path: Path) -> None:
+def test_keys_of_an_op_hold_for_its_cases(tmp_path: Path) -> None:
     text = (
         toy.HEAD
         + """
@@ -308,7 +308,7 @@ def test_shapes_of_our_choice(tmp_path: Path) -> None:
     assert [case.name for case in cases(tmp_path, toy.HEAD + 'dtype = "FLOAT_32"\n')] == ["7", "3x5", "1x8x8x16"]
 
 
-def test_tails_are_cases_on_hexagon_where_no_shape_is_said(tmp_path: Path) -> None:
+def test_tails_are_cases_on_hexagon_without_given_shapes(tmp_path: Path) -> None:
     text = toy.HEAD + 'backends = ["htp", "hexagon", "dsp"]\n[[op.case]]\nparams = { factor = [2, 3] }\n'
     tails = [case for case in cases(tmp_path, text, "htp") if case.name.startswith("tails: ")]
     lengths = (1, 63, 64, 65, 127, 128, 129)
@@ -334,7 +334,7 @@ def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path)
     assert case.places == ("htp", "htp-ort", "htp-emulator") and case.runs_on("htp") and not case.runs_on("hexagon")
 
 
-def test_a_reference_that_fails_is_told_in_the_case(tmp_path: Path) -> None:
+def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
     [case] = cases(tmp_path, toy.HEAD.replace(":scale", ":broken") + 'dtype = "FLOAT_32"\nshape = "3"\n')
     assert case.error is not None and case.error.kind == "reference"
     assert case.error.message == (
@@ -352,7 +352,7 @@ def test_a_reference_that_fails_is_told_in_the_case(tmp_path: Path) -> None:
         ("onnx:Nonsense", "", ""),
     ],
 )
-def test_references_that_are_not_there(tmp_path: Path, reference: str, message: str, hint: str) -> None:
+def test_missing_references(tmp_path: Path, reference: str, message: str, hint: str) -> None:
     if reference.startswith("onnx"):
         pytest.importorskip("onnx")
         message, hint = "ONNX has no op `Nonsense`", "names are written as in Softmax"

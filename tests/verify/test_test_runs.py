@@ -1,4 +1,4 @@
-"""`udogen test` on the real libQnnCpu: right, wrong, crashing and hanging kernels, and how each is told."""
+"""`udogen test` on the real libQnnCpu: right, wrong, crashing and hanging kernels, and how each is reported."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_right_numbers(run: Run) -> None:
 
 
 def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where QNN takes its own op of that name: the numbers may be right, and say nothing of ours."""
+    """As where QNN takes its own op of that name: the numbers may be right, but not from the package's kernel."""
     none = Rise(4, 4, 4)
     monkeypatch.setattr(
         OpSession,
         "_proof",
-        lambda _session, _answer, call: Proof("ToyPackage", call.op_type, "executions", 2, none, none),
+        lambda _session, _reply, call: Proof("ToyPackage", call.op_type, "executions", 2, none, none),
     )
     found = run(RIGHT)
     assert not found.passed and found.count("error") == len(found.outcomes) == 10
@@ -116,7 +116,7 @@ def test_a_reference_that_fails_and_none_at_all(run: Run) -> None:
     assert found.passed and found.count("passed") == 0
 
 
-def test_what_is_not_there_is_told_and_never_passes(run: Run, toys: Path) -> None:
+def test_missing_places_are_reported_and_never_pass(run: Run, toys: Path) -> None:
     found = run(toy.HEAD + 'backends = ["gpu", "cpu"]\nshape = "3"\ndtype = "FLOAT_32"\n', backends=("gpu", "cpu"))
     by_name = {state.backend: state for state in found.states}
     assert by_name["gpu"].state in ("unbuilt", "missing") and by_name["gpu"].cases == 1
@@ -126,7 +126,7 @@ def test_what_is_not_there_is_told_and_never_passes(run: Run, toys: Path) -> Non
     assert terminal.summary(found).startswith("1 passed, 1 not run in ")
 
 
-def test_a_kernel_that_does_not_compile_is_told(tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     need_runtime("cpu")
     toy.write(tmp_path, toy.HEAD, kernel="#error unfinished\n")
     options = TestOptions(backends=("cpu",), work=tmp_path / "work")
@@ -137,7 +137,7 @@ def test_a_kernel_that_does_not_compile_is_told(tmp_path: Path) -> None:
 
 
 def processor_time() -> float:
-    """Of this process and of those that it has waited for: on a busy machine a clock says nothing."""
+    """Of this process and of those that it has waited for: on a busy machine a clock shows nothing."""
     return sum(
         each.ru_utime + each.ru_stime
         for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -180,7 +180,7 @@ def test_only_cases_of_a_pattern(run: Run) -> None:
         run(RIGHT, pattern="nothing")
 
 
-def test_an_example_on_every_backend_that_is_there(tmp_path: Path) -> None:
+def test_an_example_on_every_available_backend(tmp_path: Path) -> None:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
     options = TestOptions(measure=True, work=tmp_path)
@@ -190,12 +190,12 @@ def test_an_example_on_every_backend_that_is_there(tmp_path: Path) -> None:
     assert {"cpu", "htp"} <= ran.keys() and all(ran[each].real for each in ("cpu", "htp"))
     for each in found.outcomes:
         assert each.passed and (each.cost.numpy is None) == bool(each.case.before)
-        told = (each.cost.packets is not None, each.cost.execute is not None)
-        assert told == (
+        shown = (each.cost.packets is not None, each.cost.execute is not None)
+        assert shown == (
             (True, False) if each.backend in ("hexagon", "dsp") else (False, not each.backend.endswith("-ort"))
         )
     absent = {state.backend: state.state for state in found.states if state.state != "ran"}
-    assert absent["gpu"] == absent["cpu-emulator"] == absent["htp-emulator"] == "left out"
+    assert absent["gpu"] == absent["cpu-emulator"] == absent["htp-emulator"] == "skipped"
 
 
 def test_costs(run: Run) -> None:
@@ -237,10 +237,10 @@ def test_json_and_junit_say_the_same(toys: Path, tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(toys.parent / "cache")}
     done = udogen("test", toys, "--backend", "cpu", "--junit", junit, "--json", env=env)
     assert done.returncode == 6 and done.stderr == ""
-    answer = json.loads(done.stdout)
-    assert answer["ok"] is False
-    assert answer["counts"] == {"passed": 3, "failed": 3, "error": 1, "skipped": 0, "ran": 0}
-    first = next(each for each in answer["cases"] if each["case"] == "4x4, factor=7")
+    reply = json.loads(done.stdout)
+    assert reply["ok"] is False
+    assert reply["counts"] == {"passed": 3, "failed": 3, "error": 1, "skipped": 0, "ran": 0}
+    first = next(each for each in reply["cases"] if each["case"] == "4x4, factor=7")
     assert first["location"] == f"{toys / 'op_tests.toml'}:7" and first["tensors"][0]["first"]["at"] == [1, 1]
     root = etree.parse(junit).getroot()
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("7", "3", "1")
@@ -293,10 +293,10 @@ def test_costs_are_kept_and_compared(toys: Path, tmp_path: Path) -> None:
     assert done.returncode == 2 and f"{kept} is no file of --save-baseline" in done.stderr
 
 
-# --- packages that are there, skeletons, pytest ---------------------------------------------------
+# --- existing packages, skeletons, pytest --------------------------------------------------------
 
 
-def test_a_generated_skeleton_and_packages_that_are_there(toys: Path, tmp_path: Path) -> None:
+def test_a_generated_skeleton_and_existing_packages(toys: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = udogen("generate", toys / "Toy.xml", "--kernels", toys / "kernels", "-o", out, "--tests")
     assert done.returncode == 0, done.stderr
@@ -345,7 +345,7 @@ def test_pytest_collects_cases(toys: Path) -> None:
     assert "no tests ran" in without.stdout
 
 
-def test_pytest_tells_mistakes_of_the_test_file(tmp_path: Path) -> None:
+def test_pytest_reports_mistakes_of_the_test_file(tmp_path: Path) -> None:
     toy.write(tmp_path, '[[op]]\nname = "Scale"\nshapes = "3"\n')
     done = run_pytest(tmp_path, "--udogen", cache=tmp_path / "cache")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""How far a right number may be off: what a test file says, what holds where it says nothing, and NaN."""
+"""How far a right number may be off: what a test file declares, the defaults, and NaN."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from udogen.verify.tolerances import EXACT, Tolerance, judge
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (0, {"": EXACT}),
         (1e-3, {"": Tolerance(1e-3)}),
@@ -27,8 +27,8 @@ from udogen.verify.tolerances import EXACT, Tolerance, judge
         ({"QNN_DATATYPE_FLOAT_32": "1 ulp"}, {"FLOAT_32": Tolerance(ulp=1)}),
     ],
 )
-def test_what_a_test_file_says(raw: object, said: object) -> None:
-    assert tolerances.parse(raw) == said
+def test_keys_of_a_test_file(raw: object, message: object) -> None:
+    assert tolerances.parse(raw) == message
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_what_is_no_tolerance(raw: object, sentence: str) -> None:
 
 
 def test_the_most_particular_word_holds() -> None:
-    said = tolerances.parse({"FLOAT_16": 1, "float": 2})
-    assert not isinstance(said, str)
+    message = tolerances.parse({"FLOAT_16": 1, "float": 2})
+    assert not isinstance(message, str)
     rows = datatypes.BY_NAME
-    assert tolerances.of(rows["FLOAT_16"], said) == Tolerance(1)
-    assert tolerances.of(rows["FLOAT_32"], said) == Tolerance(2)
-    assert tolerances.of(rows["UFIXED_POINT_8"], said) == tolerances.default(rows["UFIXED_POINT_8"]) == Tolerance(1)
-    assert tolerances.of(rows["INT_32"], said) == EXACT
+    assert tolerances.of(rows["FLOAT_16"], message) == Tolerance(1)
+    assert tolerances.of(rows["FLOAT_32"], message) == Tolerance(2)
+    assert tolerances.of(rows["UFIXED_POINT_8"], message) == tolerances.default(rows["UFIXED_POINT_8"]) == Tolerance(1)
+    assert tolerances.of(rows["INT_32"], message) == EXACT
 
 
 @pytest.mark.parametrize("row", [row for row in datatypes.ALL if row.numpy], ids=lambda row: row.name)

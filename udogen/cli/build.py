@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
+    from udogen.build.make import Artifact
     from udogen.build.package import PackageLibrary
 
 
@@ -83,19 +84,16 @@ def command(
     from udogen.build import make, tools, variants
     from udogen.build.package import open_packages
 
-    found = open_packages(folder)
     env = tools.environment(launcher=launcher)
-    shares = _share(names, found, ndk=bool(env.android_ndk_root))
-    wanted = [*([variants.Variant()] if lines else []), *(variants.parse(text) for text in sanitize)]
-    planned = [
-        (package, steps)
-        for package, targets in shares
-        for steps in (
-            variants.steps(package, targets, wanted, toolchain=toolchain, env=env)
-            if wanted
-            else [make.plan(package, targets, toolchain=toolchain, env=env)]
-        )
-    ]
+    chosen = [*([variants.Variant()] if lines else []), *(variants.parse(text) for text in sanitize)]
+    planned = []
+    for package, targets in _targets(names, open_packages(folder), ndk=bool(env.android_ndk_root)):
+        if chosen:
+            planned += [
+                (package, steps) for steps in variants.steps(package, targets, chosen, toolchain=toolchain, env=env)
+            ]
+        else:
+            planned.append((package, make.plan(package, targets, toolchain=toolchain, env=env)))
     if prove:
         planned = [(package, [step.proving() for step in steps]) for package, steps in planned]
     begun = time.perf_counter()
@@ -108,6 +106,10 @@ def command(
         with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
             built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
+    _print_built(built, took, as_json=as_json)
+
+
+def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> None:
     if as_json:
         output.print_json(
             {
@@ -133,27 +135,27 @@ def command(
         output.print_result(f"{each.step.artifact} ({state})")
 
 
-def _share(
+def _targets(
     names: tuple[str, ...], found: list[PackageLibrary], *, ndk: bool
 ) -> list[tuple[PackageLibrary, tuple[str, ...]]]:
     """The targets for each package: of several packages, those that each of them has."""
-    from udogen.backends.targets import expand
-
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
-
-    def has(package: PackageLibrary, name: str) -> bool:
-        if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
-            return False
-        # A core's target makes the registration library too, where there is such a core.
-        cores = [each for each in found if each.path == package.path and not each.kind.registration]
-        return (
-            not package.kind.registration or name.startswith(("reg", "all")) or any(has(each, name) for each in cores)
-        )
-
-    shares = [(package, tuple(name for name in names if has(package, name))) for package in found]
-    nobody = [name for name in names if not any(name in wanted for _, wanted in shares)]
-    if nobody:
+    shares = [(package, tuple(each for each in names if _has(package, each, found, ndk=ndk))) for package in found]
+    if unknown := [name for name in names if not any(name in targets for _, targets in shares)]:
         have = dict.fromkeys(target for package in found for target in package.targets)
-        raise UsageError(f"no package here has a target `{nobody[0]}`", hint="they have " + ", ".join(have))
-    return [(package, wanted) for package, wanted in shares if wanted]
+        raise UsageError(f"no package here has a target `{unknown[0]}`", hint="they have " + ", ".join(have))
+    return [(package, targets) for package, targets in shares if targets]
+
+
+def _has(package: PackageLibrary, name: str, found: list[PackageLibrary], *, ndk: bool) -> bool:
+    """Whether a package, one of those found, has this target."""
+    from udogen.backends.targets import expand
+
+    if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
+        return False
+    if not package.kind.registration or name.startswith(("reg", "all")):
+        return True
+    # A core's target makes the registration library too, where there is such a core.
+    cores = [each for each in found if each.path == package.path and not each.kind.registration]
+    return any(_has(each, name, found, ndk=ndk) for each in cores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
-    help="Generate also the package that tells converters the shapes and types of outputs.",
+    help="Generate also the package from which converters get the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
     "--gen_cmakelists", "--cmake", "cmake", is_flag=True,
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-f", "--force-generation", "force", is_flag=True,
-    help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
+    help="Start again: move an existing folder aside, to <name>.bak-N, with all its content.",
 )  # fmt: skip
 @click.option(
     "--tests", "tests", is_flag=True,
-    help="Write tests to begin with beside the packages, for `udogen test`; what is there stays.",
+    help="Write first tests beside the packages, for `udogen test`; existing ones stay.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
 @output.json_option
@@ -145,9 +146,7 @@ def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     """Print what happened, or would happen, to one package folder."""
     if each.backup is not None:
         output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.backup}")
-    counts: dict[str, int] = {}
-    for change in each.changes:
-        counts[change.action] = counts.get(change.action, 0) + 1
+    counts = Counter(change.action for change in each.changes)
     fresh = set(counts) == {"created"}
     for change in each.changes:
         if not fresh and change.action != "unchanged":
@@ -157,8 +156,13 @@ def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     would = "would be " if dry_run else ""
     kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
     output.print_result(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
-    unwritten = [file.path for file in each.plan.files if file.user_owned and file.template]
     if fresh and not dry_run:
-        shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
-        write = f"write your kernel in {shown}, then " if unwritten else ""
-        output.print_note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")
+        _print_next(each)
+
+
+def _print_next(each: Generated) -> None:
+    """Print what to do with a new package."""
+    unwritten = [file.path for file in each.plan.files if file.user_owned and file.template]
+    shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
+    write = f"write your kernel in {shown}, then " if unwritten else ""
+    output.print_note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")

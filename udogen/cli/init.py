@@ -1,4 +1,4 @@
-"""`udogen init`: a first config and test cases, from a model, from flags, or from answers."""
+"""`udogen init`: a first config and test cases, from a model, from flags, or from questions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def command(**given: Any) -> None:
 
 @dataclass(frozen=True)
 class InitOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     name: str | None
     model: Path | None

@@ -50,7 +50,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 @dataclass(frozen=True)
 class InspectArguments:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     path: Path
     against: tuple[Path, ...]

@@ -22,7 +22,7 @@ def configs(command: _Command) -> _Command:
 
 
 def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list[str]:
-    """The configs of both spellings; at least one."""
+    """The configs of both options; at least one."""
     found = [*configs, *config_paths]
     if not found:
         raise UsageError("no config was given", hint="name an XML OpDef or a JSON UDO config; see --help")

@@ -20,7 +20,7 @@ from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_l
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 _STYLES = {  # by the noncharacter that marks it until the text is written
@@ -34,7 +34,7 @@ _END, _RED, _GREEN, _YELLOW, _BOLD = _STYLES
 
 
 def _print(text: str, *, err: bool = False) -> None:
-    """The only function that writes to the terminal: escapes control characters, but for our colours."""
+    """The only function that writes to the terminal: escapes control characters except colours of its own."""
     shown = visible(text)
     for mark, code in _STYLES.items():
         shown = shown.replace(mark, code)
@@ -42,17 +42,17 @@ def _print(text: str, *, err: bool = False) -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """The JSON answer of a verb."""
+    """The JSON result of a verb."""
     click.echo(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
 
 
 def json_text(text: str) -> str:
-    """The same JSON, with escapes for characters that a terminal would obey or hide."""
+    """The same JSON, with escapes for characters that a terminal would interpret or hide."""
     return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def xml_text(text: str) -> str:
-    """The same XML, with references for characters that a terminal would obey or hide."""
+    """The same XML, with references for characters that a terminal would interpret or hide."""
     return UNSEEN.sub(lambda match: f"&#x{ord(match[0]):X};", text)
 
 
@@ -164,7 +164,7 @@ def reader_gone() -> int:
 def stdout_failed(fault: OSError) -> int:
     """Stdout cannot be written any more."""
     reader_gone()
-    print_error(UsageError(f"the answer cannot be written: {fault.strerror}", hint="is the disk full?"))
+    print_error(UsageError(f"the result cannot be written: {fault.strerror}", hint="is the disk full?"))
     return UsageError.exit_code
 
 

@@ -126,7 +126,7 @@ class RunContextOptions:
 
 @dataclass(frozen=True)
 class _ContextResult:
-    """What came of it."""
+    """The result of one run."""
 
     jobs: list[Job]
     results: dict[int, Result]  # by the index of a job
@@ -174,7 +174,7 @@ def _run(options: RunContextOptions) -> _ContextResult:
 
 
 def _run_options(options: RunContextOptions) -> RunOptions:
-    """The same, checked, as the runtime takes it."""
+    """The same, checked, as the runtime expects it."""
     from udogen.runtime.buffers.memory import check_alignment
     from udogen.runtime.contexts.runs import RunOptions
 
@@ -285,7 +285,7 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
 
 
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:
-    """Print what came of each; returns whether something went wrong."""
+    """Print each result; returns whether something failed."""
     from udogen.runtime.contexts import report
 
     rows = [(job, done.results[job.index]) for job in done.jobs]

@@ -87,13 +87,13 @@ _SHOWN_FUNCTIONS = 8
 )
 @click.option("--provider", default="", metavar="SYMBOL", help="The interface provider (default: the only one).")
 @click.option(
-    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; the median time is told."
+    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; the median time is printed."
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Stop an op that does not come back.",
+    help="Stop an op that takes longer.",
 )
 @click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
 @click.option(
@@ -198,7 +198,7 @@ class RunOpOptions:
 
 @dataclass(frozen=True)
 class _OpResult:
-    """What came of it."""
+    """What one run gave."""
 
     options: RunOpOptions
     package: str
@@ -211,18 +211,25 @@ class _OpResult:
 
 def _checked(options: RunOpOptions) -> RunOpOptions:
     """The options with their backend, if they go together."""
-    from udogen.build import qemu_hexagon
     from udogen.runtime.built import backend_of
 
     options = replace(options, backend=options.backend or backend_of(options.library))
     backend = backends.ALL.get(options.backend)
     emulator = backend.emulator if backend is not None and options.kind == "emulator" else None
     if options.graph and (emulator is None or not emulator.traces_graph):
-        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
+        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime shows no graph")
     if backend is not None and backend.prepares_for_soc and options.arch is not None:
         if options.soc is not None:
-            raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
+            raise UsageError("--arch and --soc both name what HTP shall prepare for", hint="leave one of them out")
         options = replace(options, soc=options.arch, arch=None)
+    _check_backend_options(options)
+    return options
+
+
+def _check_backend_options(options: RunOpOptions) -> None:
+    """Raise for an option that the backend does not have."""
+    from udogen.build import qemu_hexagon
+
     records = {"--kernel": options.kernel, "--slices": options.slices}
     of_hexagon = {"--arch": options.arch, "--count": options.count, **records}
     of_runtimes: dict[str, object] = {
@@ -243,7 +250,6 @@ def _checked(options: RunOpOptions) -> RunOpOptions:
     for option in (name for name, value in unfit.items() if value):
         hint = "only --backend hexagon has it" if option in of_hexagon else "it has no Qualcomm runtime in it"
         raise UsageError(f"{option} means nothing with --backend {options.backend}", hint=hint)
-    return options
 
 
 def _built(options: RunOpOptions) -> Built:

@@ -22,7 +22,7 @@ def safety_options(command: _Command) -> _Command:
     for option in reversed(
         (
             click.option("--heap", is_flag=True, help=HEAP_HELP),
-            click.option("--guard", is_flag=True, help="Reads and writes beside tensors, at pages nobody may touch."),
+            click.option("--guard", is_flag=True, help="Reads and writes beside tensors, at protected pages."),
             click.option("--leaks", is_flag=True, help="What is never freed, over 1,000 executions and 100 graphs."),
             click.option(
                 "--sanitize",
@@ -47,7 +47,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
 
 
 def as_row(finding: Finding) -> dict[str, str]:
-    """A finding in the answer of `--json`."""
+    """A finding in the result of `--json`."""
     return {
         "cause": finding.cause,
         "sentence": finding.sentence,

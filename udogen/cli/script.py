@@ -75,7 +75,7 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
     help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
 )  # fmt: skip
 @click.option(
-    "--folder", "remote", default="", metavar="DIR", help="Where things go on the device; run.py --remote changes it."
+    "--folder", "remote", default="", metavar="DIR", help="The folder on the device; run.py --remote changes it."
 )
 @output.json_option
 def command(out: Path, as_json: bool, **options: Any) -> None:

@@ -110,7 +110,7 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML report, too.")
 @click.option(
-    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the costs of this run."
+    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Write the costs of this run."
 )
 @click.option(
     "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
@@ -149,7 +149,7 @@ def command(**given: Any) -> int:
 
 
 def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
-    """Everything that was asked for, of one run."""
+    """Write and print what the options ask for."""
     from udogen.verify import baseline
     from udogen.verify.report import machine, terminal
 

@@ -428,7 +428,7 @@ def log_json(log: ExplainedLog) -> dict[str, Any]:
         {
             "line": each.line,
             "again": list(each.again),
-            "said": each.text,
+            "text": each.text,
             "title": each.what.title,
             "meaning": each.what.meaning,
             "harmless": each.what.harmless,

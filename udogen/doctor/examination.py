@@ -17,6 +17,8 @@ from udogen.build.tools import Environment
 from udogen.doctor.checks import ALL, OF_ONE_VERSION
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, CheckResult, Machine, MachineCheck
 from udogen.errors import RunFailed, ToolMissing, read_plain
+from udogen.inspect.inspection import InspectOptions, inspect_all
+from udogen.inspect.rules import STOPS, UNKNOWN
 
 if TYPE_CHECKING:
     from udogen.inspect.inspection import InspectedLibrary
@@ -64,11 +66,6 @@ _FROM_FOLDER = re.compile(r"^\s*(?:export\s+)?PACKAGE_NAME\s*[:?]?=\s*\$\(notdir
 
 def packages_in(folder: Path, env: Environment) -> Iterator[CheckResult]:
     """A row for each package and library; they are only read, nothing of them runs."""
-    from udogen.inspect.inspection import (  # 0.2 s, which a machine without DIR need not wait
-        InspectOptions,
-        inspect_all,
-    )
-
     found = inspect_all(folder, InspectOptions((), env, register=False))
     for package in found.packages:
         name = package.folder.name
@@ -85,8 +82,6 @@ def packages_in(folder: Path, env: Environment) -> Iterator[CheckResult]:
 
 
 def _library(found: InspectedLibrary) -> CheckResult:
-    from udogen.inspect.rules import STOPS, UNKNOWN
-
     name = found.target or found.path.name
     fault = next((each for each in found.findings if each.weight in (STOPS, UNKNOWN)), None)
     machine = found.evidence.facts.elf.processor if found.evidence else ""

@@ -69,7 +69,7 @@ def _any_found(rows: Sequence[CheckResult]) -> bool:
 
 def _fitted(text: str, width: int) -> str:
     """A path keeps its end, the more useful part."""
-    room = max(width, 12)
-    if len(text) <= room:
+    limit = max(width, 12)
+    if len(text) <= limit:
         return text
-    return "…" + text[1 - room :] if text.startswith("/") else text[: room - 1] + "…"
+    return "…" + text[1 - limit :] if text.startswith("/") else text[: limit - 1] + "…"

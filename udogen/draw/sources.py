@@ -132,7 +132,7 @@ MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
 _NEAR = 3  # nodes from a custom op
 _ATTRIBUTES = 4
 _VALUES = 6  # numbers of a constant that are shown
-_CONSTANT = OpName("", "OnnxConstant")
+_CONSTANT = OpName("", "Constant")
 
 
 def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
@@ -262,7 +262,7 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
 
 
 def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> dict[str, str]:
-    """What is shown in a box instead of beside it: initializers of all graphs around, and OnnxConstant nodes."""
+    """What is shown in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:

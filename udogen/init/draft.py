@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from udogen.opdef.model import OpPackage
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
-USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where nobody says which
+USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where none is chosen
 MUST_DECIDE = "A person must decide: "
 
 
@@ -79,8 +79,3 @@ class Draft:
     cases: tuple[DraftCase, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)  # by op, as test files name them
     files: Mapping[str, bytes] = field(default_factory=dict)  # what the references need, by name
-
-    @property
-    def decisions(self) -> Sequence[Remark]:
-        """What a person must decide."""
-        return [each for each in self.remarks if each.decide]

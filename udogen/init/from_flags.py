@@ -1,4 +1,4 @@
-"""Flags or answers (`x:FLOAT_32:4D`, `axis:INT_32=-1`) -> a draft of one op; all faults are reported together."""
+"""Flags, or answers to questions (`x:FLOAT_32:4D`, `axis:INT_32=-1`) -> a draft of one op, or all faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
 from udogen.opdef import datatypes, names, values
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, OpPackage, Rank, Tensor
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor, Value
 from udogen.opdef.problems import Location, Problems, nearest
 
 _MARKS = ("optional", "repeated", "static")  # what may follow the rank of an input
@@ -34,37 +34,29 @@ def draft(
 ) -> Draft:
     """The op that texts describe; raises an error with everything that is wrong with them."""
     faults: list[str] = []
-    symbol = names.fault_of_symbol(name)
-    if symbol:
+    if symbol := names.fault_of_symbol(name):
         faults.append(f"the name of the op, `{name[:60]}`, {symbol}: `{names.suggestion(name)}` would do")
-    made: list[Tensor] = []
-    for option, texts, read in (
-        ("--input", inputs, lambda text: tensor(text, "input")),
-        ("--output", outputs, lambda text: tensor(text, "output")),
-        ("--param", params, parameter),
-    ):
-        made += _read(option, texts, read, faults)
+    made_inputs = _read("--input", inputs, lambda text: tensor(text, "input"), faults)
+    made_outputs = _read("--output", outputs, lambda text: tensor(text, "output"), faults)
+    made_params = _read("--param", params, parameter, faults)
     if not inputs:
         faults.append("it has no input; give one, as in --input x:FLOAT_32:4D")
-    if inputs and not outputs and made:
-        first = made[0]
-        made.append(
-            replace(first, name=_free("output", made), role="output", mandatory=True, static=False, repeated=False)
-        )
+    if made_inputs and not outputs:
+        output = _free("output", [*made_inputs, *made_params])
+        made_outputs = [
+            replace(made_inputs[0], name=output, role="output", mandatory=True, static=False, repeated=False)
+        ]
     op = Op(
         name=name,
-        inputs=tuple(each for each in made if each.role == "input"),
-        outputs=tuple(each for each in made if each.role == "output"),
-        params=tuple(sorted((each for each in made if each.role == "param"), key=lambda each: not each.is_scalar)),
-        backends=tuple(each.upper() for each in chosen or _able(made)),
+        inputs=tuple(made_inputs),
+        outputs=tuple(made_outputs),
+        params=tuple(sorted(made_params, key=lambda each: not each.is_scalar)),
+        backends=tuple(each.upper() for each in chosen or _able([*made_inputs, *made_outputs, *made_params])),
     )
     whole = OpPackage(package or f"{name}OpPackage", (op,), domain="custom", version="1.0")
-    if not faults:
-        faults = _faults_of(whole)
-    if faults:
-        count = f"{len(faults)} faults" if len(faults) > 1 else "1 fault"
+    if faults := faults or _faults_of(whole):
         raise UsageError(
-            f"{name[:60]}: {count} in its description",
+            f"{name[:60]}: {'1 fault' if len(faults) == 1 else f'{len(faults)} faults'} in its description",
             details=faults,
             hint=f"tensors {TENSOR_HINT}" if any("--param" not in each for each in faults) else PARAM_HINT,
         )
@@ -78,12 +70,15 @@ def _faults_of(package: OpPackage) -> list[str]:
     return [f"{each.message}: {each.hint}" for each in problems.errors]
 
 
+def _check_name(name: str) -> None:
+    if fault := names.fault_of_tensor(name):
+        raise BadTensorText(f"the name `{name[:60]}` {fault}")
+
+
 def tensor(text: str, role: str) -> Tensor:
     """`x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank may be left out."""
     name, *parts = text.split(":")
-    fault = names.fault_of_tensor(name)
-    if fault:
-        raise BadTensorText(f"the name `{name[:60]}` {fault}")
+    _check_name(name)
     found: tuple[DataType, ...] = ()
     rank: Rank | None = None
     marks: set[str] = set()
@@ -112,9 +107,7 @@ def parameter(text: str) -> Tensor:
     """`axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; with a default it is optional."""
     head, equals, default = text.partition("=")
     name, *parts = (each.strip() for each in head.split(":"))
-    fault = names.fault_of_tensor(name)
-    if fault:
-        raise BadTensorText(f"the name `{name[:60]}` {fault}")
+    _check_name(name)
     found: DataType | None = None
     rank = Rank(scalar=True)
     enum: tuple[str, ...] = ()
@@ -128,13 +121,19 @@ def parameter(text: str) -> Tensor:
         else:
             raise BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
     row = found or datatypes.BY_NAME["UINT_32" if enum else "FLOAT_32"]
-    value = values.parse_default(default.strip(), [row], enum) if equals else None
-    if equals and value is None:
-        raise BadTensorText(f"`{default[:40]}` is no value of type {row.name}")
-    wrong = values.fault_of_default(value, row, rank, enum=enum) if value is not None else None
-    if wrong:
+    made = Tensor(name, "param", (row,), rank, enum=enum)
+    return replace(made, mandatory=False, default=_default(default, made)) if equals else made
+
+
+def _default(text: str, param: Tensor) -> Value:
+    """The default of a parameter."""
+    row = param.datatypes[0]
+    value = values.parse_default(text.strip(), [row], param.enum)
+    if value is None:
+        raise BadTensorText(f"`{text[:40]}` is no value of type {row.name}")
+    if wrong := values.fault_of_default(value, row, param.rank, enum=param.enum):
         raise BadTensorText(f"the default {wrong}")
-    return Tensor(name, "param", (row,), rank, mandatory=not equals, default=value, enum=enum)
+    return value
 
 
 def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor], faults: list[str]) -> list[Tensor]:
@@ -216,7 +215,7 @@ def _backends(ask: Ask, log: Log) -> tuple[str, ...]:
     while True:
         text = ask("Backends, of " + ", ".join(backends.ALL), " ".join(USUAL_BACKENDS))
         chosen = tuple(dict.fromkeys(text.replace(",", " ").lower().split()))
-        strangers = [each for each in chosen if each not in backends.ALL]
-        if chosen and not strangers:
+        unknown = [each for each in chosen if each not in backends.ALL]
+        if chosen and not unknown:
             return chosen
-        log(f"  `{' '.join(strangers)}` is none of them" if strangers else "  name at least one")
+        log(f"  `{' '.join(unknown)}` is none of them" if unknown else "  name at least one")

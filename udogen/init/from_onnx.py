@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +26,9 @@ from udogen.init.onnx_tensors import (
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom_ops
+from udogen.opdef.onnx.from_proto import attribute_of
 from udogen.opdef.onnx.load import Loaded, load_model
-from udogen.opdef.onnx.model import Attribute, Function, OpName
+from udogen.opdef.onnx.model import Attribute, Function, OpName, walk
 from udogen.opdef.onnx.uses import Argument, Use, standalone_model, uses_of
 
 
@@ -50,21 +52,19 @@ def draft(
     chosen: Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
 ) -> Draft:
-    """The config and cases for the custom ops of a model, or for those that are wanted."""
+    """The config and cases for the custom ops of a model, or for those named in `wanted`."""
     loaded = load_model(model, wanted)
     if not loaded.ops:
         raise _nothing_custom(loaded)
-    op_labels = op_names([(op.domain, op.type) for op in loaded.ops])
-    found = tuple(
-        _drafted_op(loaded, op, name, tuple(chosen) or USUAL_BACKENDS, dims or {})
-        for op, name in zip(loaded.ops, op_labels, strict=True)
-    )
+    labels = op_names([(op.domain, op.type) for op in loaded.ops])
+    backends = tuple(chosen) or USUAL_BACKENDS
+    found = [_drafted_op(loaded, *pair, backends, dims or {}) for pair in zip(loaded.ops, labels, strict=True)]
     made = OpPackage(
         name=package or package_name(model.stem),
         domain=domain_name(loaded.ops[0].domain),
         version="1.0",
         ops=tuple(each.op for each in found),
-        supplements=tuple(_supplements(found, tuple(chosen) or USUAL_BACKENDS)),
+        supplements=tuple(_supplements(found, backends)),
     )
     notes = tuple(Remark((), note) for note in loaded.notes)
     remarks = (*notes, *(remark for each in found for remark in each.remarks))
@@ -102,10 +102,6 @@ def domain_name(name: str) -> str:
 
 
 def _nothing_custom(loaded: Loaded) -> UsageError:
-    from collections import Counter
-
-    from udogen.opdef.onnx.model import walk
-
     used = Counter(str(node.op) for node, _ in walk(loaded.model.graph))
     shown = ", ".join(f"{name} ({count})" for name, count in used.most_common(12))
     return UsageError(
@@ -131,13 +127,9 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
         raise UsageError(
             f"{source} of {model.file} has no {side}, so it can be no op of QNN", hint="name other ops with --op"
         )
-    repeated = next((each.name for each in (*inputs, *outputs) if each.repeated), "")
-    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
-    obstacles = {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
+    obstacles = _obstacles([*inputs, *outputs], attributes, chosen)
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
-    left = tuple(backend for backend, why in obstacles.items() if not why)
-    if not left:
-        left = USUAL_BACKENDS[:1]
+    left = tuple(backend for backend, why in obstacles.items() if not why) or USUAL_BACKENDS[:1]
     made, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
     remarks += of_tensors
     made = [
@@ -157,6 +149,13 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
     return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file)
+
+
+def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:
+    """Why each backend cannot take the op; empty if it can."""
+    repeated = next((each.name for each in operands if each.repeated), "")
+    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
+    return {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
@@ -187,8 +186,6 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         return required + [FormalAttribute(each.name, required=False, default=each) for each in function.defaults]
     if schema is None:
         return []
-    from udogen.opdef.onnx.from_proto import attribute_of
-
     found = []
     for name, each in schema.attributes.items():
         default: Attribute | None = attribute_of(each.default_value) if each.default_value.name else None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from udogen.init.draft import Remark
 from udogen.opdef import names, values
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -167,8 +169,7 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
     if kind == "INT":
         text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
         return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True)), [Remark(about, text, decide=True)]
-    text = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
-    return None, [Remark(about[:1], text, decide=True)]
+    return None, [_left_out(about, "lists numbers of more than 32 bits, which no backend hands to an op")]
 
 
 def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
@@ -183,26 +184,32 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     tensors = [each.value for each in samples if isinstance(each.value, OnnxConstant)]
     rows = {types.of_tensor(each.dtype) for each in tensors}
-    ranks = {len(each.shape) for each in tensors}
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
         kinds = " or ".join(sorted(each.dtype for each in tensors))
-        text = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
-        return None, [Remark(about[:1], text, decide=True)]
-    span = row.range()
-    numbers = [int(n) for each in samples for n in values.flatten(_plain(each.value)) if span and isinstance(n, int)]
-    if span and not all(span[0] <= number <= span[1] for number in numbers):
-        text = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
-        return None, [Remark(about[:1], f"{text}; it is left out", decide=True)]
+        return None, [_left_out(about, f"is a tensor of {kinds}, which no backend has")]
+    numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
+    if (span := row.range()) and not all(span[0] <= each <= span[1] for each in numbers if isinstance(each, int)):
+        return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend hands to an op")]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     remarks = []
     if any(types.why(each.dtype) for each in tensors):
         text = f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}"
         remarks = [Remark(about, text)]
+    return _Shape("TENSOR", row, _rank_of(tensors)), remarks
+
+
+def _rank_of(tensors: Sequence[OnnxConstant]) -> Rank:
+    """The rank that all have; any, if they differ or QNN has no such rank."""
+    ranks = {len(each.shape) for each in tensors}
     if len(ranks) > 1 or max(ranks) > 5:
-        return _Shape("TENSOR", row, Rank()), remarks
+        return Rank()
     rank = ranks.pop()
-    return _Shape("TENSOR", row, Rank((rank,)) if rank else Rank(scalar=True)), remarks
+    return Rank((rank,)) if rank else Rank(scalar=True)
+
+
+def _left_out(about: tuple[str, str], why: str) -> Remark:
+    return Remark(about[:1], f"attribute `{about[1]}` {why}; it is left out", decide=True)
 
 
 def _default(
@@ -249,8 +256,6 @@ def _tuples(value: Any) -> Value:
 
 def _as_floats(value: Value) -> Value:
     """Numbers as the shortest text that is the same float32: 0.1, not 0.10000000149011612."""
-    import numpy as np
-
     if isinstance(value, tuple):
         return tuple(_as_floats(each) for each in value)
     return value if isinstance(value, str) else float(str(np.float32(value)))

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from udogen import backends
 from udogen.init.draft import Remark
 from udogen.opdef import names
@@ -47,25 +49,30 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
     sides = [use.inputs if role == "input" else use.outputs for use in uses]
     most = max((len(side) for side in sides), default=0)
     if formals:
-        return _as_told(sides, role, formals, most, taken)
+        return _by_schema(sides, role, formals, most, taken)
     start, decide = _repetition(sides) if role == "input" else (most, "")
-    columns = [tuple(side[index : index + 1] for side in sides) for index in range(start)]
-    if start < most:
-        columns.append(tuple(side[start:] for side in sides))
-    columns = [tuple(tuple(each for each in use if each.name) for use in column) for column in columns]
-    wanted = [_wanted(column, role, repeated=index >= start) for index, column in enumerate(columns)]
+    columns = _columns(sides, start, most)
+    suggested = [_suggested_name(column, role, repeated=index >= start) for index, column in enumerate(columns)]
     found = []
-    for index, name in enumerate(distinct(wanted, role, taken)):
+    for index, name in enumerate(distinct(suggested, role, taken)):
         column, repeated = columns[index], index >= start
         mandatory = all(column) and (role == "input" or index == 0 or not _seldom(column))
         found.append(Operand(name, role, column, mandatory, repeated, decide if repeated else ""))
     return _doubts(found, sides, decide if start >= most else "")
 
 
-def _as_told(
+def _columns(sides: Sequence[tuple[Argument, ...]], start: int, most: int) -> list[tuple[tuple[Argument, ...], ...]]:
+    """The arguments of each operand, by use; from `start` on they are one repeated operand."""
+    columns = [tuple(side[index : index + 1] for side in sides) for index in range(start)]
+    if start < most:
+        columns.append(tuple(side[start:] for side in sides))
+    return [tuple(tuple(each for each in use if each.name) for use in column) for column in columns]
+
+
+def _by_schema(
     sides: Sequence[tuple[Argument, ...]], role: str, formals: Sequence[FormalOperand], most: int, taken: set[str]
 ) -> list[Operand]:
-    """Operands by the schema; optional ones without a use are left out."""
+    """Optional ones without a use are left out."""
     shown = [each for index, each in enumerate(formals) if index < most or not each.optional]
     found = []
     for index, name in enumerate(distinct([each.name for each in shown], role, taken)):
@@ -76,7 +83,7 @@ def _as_told(
     return found
 
 
-def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
+def _suggested_name(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
     """The name that the model suggests: that of weights, and of inputs and outputs of the graph."""
     arguments = [each for use in column for each in use]
     if repeated or not arguments:
@@ -344,8 +351,6 @@ def _always_like(output: Operand, one: Operand) -> bool:
 
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
     """The type of a tensor in a case, and its quantization: fixed point where the model quantizes it."""
-    import numpy as np
-
     quantized = argument.quantized
     stored = types.of_stored(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.configs import json_write, xml_write
+from udogen.configs import json_read, json_write, resolve, rules, xml_read, xml_write
 from udogen.errors import UsageError, writing
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
 from udogen.opdef.model import Op, OpPackage, Value
@@ -35,8 +35,8 @@ def write(draft: Draft, out: Path, *, source: str) -> Written:
     files = {out: text.encode()}
     if draft.cases:
         about = (
-            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a size of our choice "
-            "(--dim NAME=SIZE chooses another)."
+            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a chosen size "
+            "(--dim NAME=SIZE sets another)."
         )
         cases = cases_text(package, draft.cases, config=out.name, references=draft.references, about=about)
         files[out.parent / CASES_FILE] = cases.encode()
@@ -72,8 +72,6 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
     """Read a config as `udogen check` does; an error would be a fault of udogen."""
-    from udogen.configs import json_read, resolve, rules, xml_read
-
     problems = Problems()
     reader = json_read.read if language == "json" else xml_read.read
     packages = reader(text.encode(), file, problems)

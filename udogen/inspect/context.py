@@ -175,7 +175,7 @@ def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
     rows = [(str(each.id), each.name, each.dtype, _shape(each), _size(each), _extra(each)) for each in shown]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
-        yield "      " + "  ".join(cell.ljust(room) for cell, room in zip(row, widths, strict=True)).rstrip()
+        yield "      " + "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
     if len(shown) < len(tensors):
         yield f"      … and {len(tensors) - len(shown)} more (-v shows all)"
 

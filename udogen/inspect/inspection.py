@@ -13,8 +13,9 @@ from udogen.build import elf, tools
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.inspect import kinds
+from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
-from udogen.inspect.symbols import NO_RUNTIME, find_compared, resolve
+from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
 from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import read_records
@@ -59,6 +60,9 @@ class InspectOptions:
     register: bool = True
 
 
+_CONTEXT_HINT = "a context binary is no op package: restore it with `udogen run op … --context FILE`"
+
+
 def inspect(
     path: Path, options: InspectOptions, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> InspectedLibrary:
@@ -69,36 +73,39 @@ def inspect(
     try:
         found = elf.read(path)
     except elf.NotElf as fault:
-        hint = fault.hint
-        if path.suffix == ".bin":
-            hint = "a context binary is no op package: restore it with `udogen run op … --context FILE`"
+        hint = _CONTEXT_HINT if path.suffix == ".bin" else fault.hint
         return InspectedLibrary(path, None, (RuleFinding("file", STOPS, fault.message, hint),), target)
     facts = kinds.identify(found)
     backend = (folder.backend if folder else "") or facts.kind.backend
-    native = found.machine == platform.machine() and found.bits == 64
     runtime = NO_RUNTIME
     if facts.is_package:
         runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
-    fits = all(each.machine == found.machine for each in runtime.libraries)
-    here = native and fits
-    evidence = LibraryEvidence(
+    evidence = _static_evidence(facts, runtime, folder)
+    findings = run(STATIC, evidence)
+    weights = {each.weight for each in findings}
+    loadable = options.register and evidence.native and STOPS not in weights
+    if facts.is_package and loadable and UNKNOWN not in weights:
+        evidence = _record(_register(evidence, backend))
+        findings += run(LIVE, evidence)
+    if facts.is_registration:
+        evidence = _read(evidence) if loadable else evidence
+        findings += run(UDO, evidence)
+    return InspectedLibrary(path, evidence, tuple(findings), target)
+
+
+def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
+    """What is known of a library without loading it."""
+    library = facts.elf
+    fits = all(each.machine == library.machine for each in runtime.libraries)
+    native = library.machine == platform.machine() and library.bits == 64 and fits
+    return LibraryEvidence(
         facts=facts,
         runtime=runtime,
-        resolution=resolve(found, runtime if fits else NO_RUNTIME, native=here),
-        native=here,
+        resolution=resolve(library, runtime if fits else NO_RUNTIME, native=native),
+        native=native,
         folder=folder,
         provider=folder.provider if folder else next(iter(facts.providers), ""),
     )
-    findings = run(STATIC, evidence)
-    if options.register and here and facts.is_package and not any(each.weight in (STOPS, UNKNOWN) for each in findings):
-        evidence = _register(evidence, backend)
-        evidence = _record(evidence)
-        findings += run(LIVE, evidence)
-    if facts.is_registration:
-        if options.register and here and not any(each.weight == STOPS for each in findings):
-            evidence = _read(evidence)
-        findings += run(UDO, evidence)
-    return InspectedLibrary(path, evidence, tuple(findings), target)
 
 
 def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:

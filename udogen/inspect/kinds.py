@@ -12,7 +12,7 @@ from udogen.build import elf
 from udogen.build.elf import Elf
 from udogen.runtime.library import BUILD_ID
 
-QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in our header
+QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in udogen's header
 
 
 class LibraryKind(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from udogen.build.demangle import demangled
@@ -60,11 +61,8 @@ def _library(found: InspectedLibrary, width: int, everything: bool) -> Iterator[
 
 def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     facts, found = evidence.facts, evidence.facts.elf
-    yield (
-        "file",
-        f"{found.bits}-bit {found.kind} for {found.processor}"
-        + (f", soname {found.soname}" if found.soname and found.soname != found.path.name else ""),
-    )
+    soname = f", soname {found.soname}" if found.soname and found.soname != found.path.name else ""
+    yield "file", f"{found.bits}-bit {found.kind} for {found.processor}{soname}"
     if facts.is_package:
         yield "package", f"{facts.kind.words}, provider {', '.join(facts.providers) or 'none'}"
         yield "SDK", f"{facts.sdk.release} ({facts.sdk.source})" if facts.sdk.release else facts.sdk.source
@@ -75,16 +73,22 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
         yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in found.needed)
     if facts.is_package:
         yield "symbols", _symbols(evidence)
+    yield from _loaded_facts(evidence)
+
+
+def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
+    """What registering the library, or reading its registration, gave."""
+    elsewhere = "" if evidence.native else ": it is for another machine"
     if evidence.registered:
         package, runtime = evidence.registered
         yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
         yield "ops", ", ".join(package.operations) or "none"
-    elif facts.is_package and evidence.failure is None:
-        yield "registered", "not tried" if evidence.native else "not tried: it is for another machine"
+    elif evidence.facts.is_package and evidence.failure is None:
+        yield "registered", f"not tried{elsewhere}"
     if evidence.registration:
         yield from _registration_lines(evidence.registration)
-    elif facts.is_registration and evidence.failure is None:
-        yield "describes", "not asked" if evidence.native else "not asked: it is for another machine"
+    elif evidence.facts.is_registration and evidence.failure is None:
+        yield "describes", f"not asked{elsewhere}"
 
 
 def _symbols(evidence: LibraryEvidence) -> str:
@@ -270,6 +274,4 @@ def _param(param: RegisteredParam) -> str:
 
 def _registration_json(found: Registration) -> dict[str, Any]:
     """Everything that it describes, as plain data."""
-    from dataclasses import asdict
-
     return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}

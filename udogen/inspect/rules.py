@@ -5,10 +5,11 @@ A new rule is a function and its row in STATIC; in LIVE if the library must have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from udogen import backends
 from udogen.backends.plan import PROVIDER
@@ -339,23 +340,25 @@ def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if not evidence.records.package:
         yield RuleFinding("records", WARNS, "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
         return
-    package, ops = evidence.records.package, evidence.records.ops
+    package = evidence.records.package
     if evidence.records.returned != package:
         text = f"qhpi_init returns {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
         yield RuleFinding("records", WARNS, text, f"return {package}")
-    functions = [kernel["function"] for op in ops for kernel in op["kernels"]]
-    twice = sorted({name for name in functions if functions.count(name) > 1})
-    rows = (
-        ([op["name"] for op in ops if not op["name"].startswith(f"{package}::")],
-         f"ops whose names do not begin with {package}::", f"call them {package}::<Op>"),
-        ([op["name"] for op in ops if not op["kernels"]], "ops without a kernel", "add a kernel record"),
-        ([op["name"] for op in ops if op["reserved"] or any(kernel["reserved"] for kernel in op["kernels"])],
-         "records whose reserved pointers are not NULL", "set every record to {} first"),
-        (twice, "kernel names that are used twice, which SDK 2.49 and later refuse", "give each record its own name"),
-    )  # fmt: skip
-    for names, what, remedy in rows:
+    for names, what, remedy in _faulty_records(package, evidence.records.ops):
         if names:
             yield RuleFinding("records", WARNS, f"it has {what}: {', '.join(sorted(set(names))[:SHOWN])}", remedy)
+
+
+def _faulty_records(package: str, ops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], str, str]]:
+    """(names, what is wrong with them, remedy); no names where nothing is wrong."""
+    foreign = [op["name"] for op in ops if not op["name"].startswith(f"{package}::")]
+    yield foreign, f"ops whose names do not begin with {package}::", f"call them {package}::<Op>"
+    yield [op["name"] for op in ops if not op["kernels"]], "ops without a kernel", "add a kernel record"
+    reserved = [op["name"] for op in ops if op["reserved"] or any(kernel["reserved"] for kernel in op["kernels"])]
+    yield reserved, "records whose reserved pointers are not NULL", "set every record to {} first"
+    functions = Counter(kernel["function"] for op in ops for kernel in op["kernels"])
+    twice = [name for name, count in functions.items() if count > 1]
+    yield twice, "kernel names that are used twice, which SDK 2.49 and later refuse", "give each record its own name"
 
 
 LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)

@@ -66,20 +66,24 @@ def find_compared(
     if libraries:
         return _compared(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
-        if backend not in backends.RUNTIMES:
-            return ComparedRuntime((), "", hint=f"no runtime of this machine runs {backend} packages")
-        try:
-            runtime = find_runtime(backend, environment=env)
-        except ToolMissing as missing:
-            return ComparedRuntime((), "", hint=f"{missing.message}: {missing.hint}")
-        beside = [runtime.path.with_name(name) for name in _names(facts.elf, backend)]
-        paths = dict.fromkeys([runtime.path, *(path for path in beside if path.is_file())])
-        return _compared([elf.read(path) for path in paths], runtime.origin)
-    found = _in_sdk(facts.elf, backend, env)
-    if found:
+        return _native_runtime(facts.elf, backend, env)
+    if found := _in_sdk(facts.elf, backend, env):
         return _compared([elf.read(path) for path in found], "QNN_SDK_ROOT")
-    wanted = ", ".join(_names(facts.elf, backend)) or "runtime"
-    return ComparedRuntime((), "", hint=f"give the {wanted} of the device with --against, or set QNN_SDK_ROOT")
+    names = ", ".join(_names(facts.elf, backend)) or "runtime"
+    return ComparedRuntime((), "", hint=f"give the {names} of the device with --against, or set QNN_SDK_ROOT")
+
+
+def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> ComparedRuntime:
+    """The runtime of this machine, with the libraries beside it that packages call."""
+    if backend not in backends.RUNTIMES:
+        return ComparedRuntime((), "", hint=f"no runtime of this machine runs {backend} packages")
+    try:
+        runtime = find_runtime(backend, environment=env)
+    except ToolMissing as missing:
+        return ComparedRuntime((), "", hint=f"{missing.message}: {missing.hint}")
+    beside = [runtime.path.with_name(name) for name in _names(library, backend)]
+    paths = dict.fromkeys([runtime.path, *(path for path in beside if path.is_file())])
+    return _compared([elf.read(path) for path in paths], runtime.origin)
 
 
 def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:

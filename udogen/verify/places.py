@@ -9,6 +9,7 @@ from pathlib import Path
 
 from udogen.backends import PLACES, RUNTIMES
 from udogen.backends.backend import Place
+from udogen.build import qemu_hexagon
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts import device_session
@@ -73,8 +74,6 @@ def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     if place.device:
         device_session.probe(place.device)
     elif place.instructions:
-        from udogen.build import qemu_hexagon
-
         qemu_hexagon.find_qemu()
         qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.client:

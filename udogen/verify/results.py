@@ -124,8 +124,8 @@ class Outcome:
 
 
 # ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it
-# does not build.  left out: nobody asked for it, or no case is for it.
-State = Literal["ran", "missing", "unbuilt", "left out"]
+# does not build.  skipped: it was not chosen, or no case is for it.
+State = Literal["ran", "missing", "unbuilt", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,27 @@ class TestRun:
     def bad(self) -> tuple[Outcome, ...]:
         """The cases that failed or had no numbers, the worst kind first."""
         return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
+
+    @cached_property
+    def failure_groups(self) -> tuple[tuple[Outcome, ...], ...]:
+        """The bad cases by op and cause.
+
+        Only the first ones of an op, data type and backend are diagnosed; the others belong to the first cause found.
+        """
+        groups: dict[tuple[str, ...], list[Outcome]] = {}
+        first: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for each in self.bad:
+            op: tuple[str, ...] = (self.op(each), each.status)
+            kind: tuple[str, ...] = (*op, each.backend, each.dtype)
+            if each.findings:
+                key = (*op, each.findings[0].cause)
+                first.setdefault(kind, key)
+            elif each.error:
+                key = (*op, each.error.kind, each.error.message[:60])
+            else:
+                key = first.get(kind, kind)
+            groups.setdefault(key, []).append(each)
+        return tuple(map(tuple, groups.values()))
 
     def op(self, outcome: Outcome) -> str:
         """The op's name; with its package if several packages have an op of that name."""

@@ -1,4 +1,4 @@
-"""Runs cases of one package in one place: compares outputs with the reference, measures runner."""
+"""Runs cases of one package in one place: compares outputs with the reference, measures costs."""
 
 from __future__ import annotations
 
@@ -207,17 +207,7 @@ class CaseRunner:
         if case.refusal and place.device:
             reason = "an op refuses a graph where it is made, which is not on the device"
             return replace(outcome, status="skipped", error=CaseError("refusal", reason)), None
-        calls = self._calls(case)
-        call = calls[-1]
-        # Memory that an op does not write must not look as if zeros were its result.
-        if isinstance(self._session, OrtSession) and case.before:
-            result = self._session.run_chain(calls)
-        else:
-            result = self._session.run(replace(call, poison=POISON, loops=self._executions))
-        # Outputs of another kernel mean nothing for this one.  A rewrite in HTP's C++ style is not counted.
-        folder = self._built.folder
-        if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
-            result.proof.check()
+        call, result = self._execute(case)
         dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
         outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=_cost_of(case, call, result, place))
         if case.refusal:
@@ -225,6 +215,20 @@ class CaseRunner:
         tensors = tuple(_compare(case, call, result, name) for name in case.expected)
         status: Status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
         return replace(outcome, tensors=tensors, status=status), call
+
+    def _execute(self, case: Case) -> tuple[OpCall, OpResult]:
+        """The last call of the case, and its result; raises if another kernel ran."""
+        calls = self._calls(case)
+        if isinstance(self._session, OrtSession) and case.before:
+            result = self._session.run_chain(calls)
+        else:
+            # Memory that an op does not write must not look as if zeros were its result.
+            result = self._session.run(replace(calls[-1], poison=POISON, loops=self._executions))
+        # A rewrite in HTP's C++ style is not counted.
+        folder = self._built.folder
+        if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
+            result.proof.check()
+        return calls[-1], result
 
     def _calls(self, case: Case) -> list[OpCall]:
         """The calls of a chain; otherwise the one call of the case."""

@@ -46,8 +46,8 @@ def run_cases(subject: Subject, package: OpPackage, cases: Sequence[Case], optio
                 outcome = replace(outcome, error=CaseError.of(error))
         outcomes.append(outcome)
     questions = [_question(each, _op(package, each)) for each in calls]
-    answers = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
-    asked = zip(calls, answers, strict=True)
+    replies = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
+    asked = zip(calls, replies, strict=True)
     return [
         _compared(outcome, *next(asked), package, rules) if outcome.status == "passed" else outcome
         for outcome in outcomes
@@ -83,7 +83,7 @@ def _question(call: OpCall, op: Op) -> Question:
 
 
 def _compared(
-    outcome: Outcome, call: OpCall, answer: Answer | None, package: OpPackage, rules: ShapeRules | None
+    outcome: Outcome, call: OpCall, reply: Answer | None, package: OpPackage, rules: ShapeRules | None
 ) -> Outcome:
     """The outcome of a case, with a finding for each difference."""
     inferred: dict[str, Inferred] = {}
@@ -100,22 +100,23 @@ def _compared(
         if rule and rule.shape is not None:
             findings += _differences(output.name, "the shape rule", rule.shape, known)
             known = [("the shape rule", rule.shape)]
-        if answer is None or answer.fault:
-            continue
-        findings += _differences(output.name, "the converter library", answer.shapes[number], known)
-        if rule and rule.dtype and answer.dtypes[number] != rule.dtype:
-            findings.append(
-                Finding(
-                    "converter",
-                    f"for `{output.name}` the converter library returns the type {answer.dtypes[number] or 'unknown'}, "
-                    f"the config or its rule {rule.dtype}",
-                    hint=f"see {call.op_type}DataTypeInference in ConverterOpPackage.cpp",
-                )
-            )
-    if answer is not None and answer.fault:
+        if reply is not None and not reply.fault:
+            findings += _differences(output.name, "the converter library", reply.shapes[number], known)
+            findings += _type_difference(call.op_type, output.name, reply.dtypes[number], rule.dtype if rule else None)
+    if reply is not None and reply.fault:
         hint = "write it in ConverterOpPackage.cpp; the library prints its reason on stderr"
-        findings.append(Finding("converter", f"the converter library has no result: {answer.fault}", hint=hint))
+        findings.append(Finding("converter", f"the converter library has no result: {reply.fault}", hint=hint))
     return replace(outcome, status="failed" if findings else "passed", findings=tuple(findings))
+
+
+def _type_difference(op: str, output: str, found: str | None, expected: str | None) -> Iterator[Finding]:
+    if expected and found != expected:
+        yield Finding(
+            "converter",
+            f"for `{output}` the converter library returns the type {found or 'unknown'}, "
+            f"the config or its rule {expected}",
+            hint=f"see {op}DataTypeInference in ConverterOpPackage.cpp",
+        )
 
 
 def _differences(

@@ -50,7 +50,7 @@ class TestPlan:
 
     files: TestFiles
     batches: tuple[Batch, ...]
-    left_out: tuple[BackendState, ...]
+    skipped: tuple[BackendState, ...]
 
     @property
     def total(self) -> int:
@@ -66,17 +66,17 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     here = HERE in options.on or not options.on
     planner = _Planner(files, sources, options.pattern, options.shard)
     batches: list[Batch] = []
-    left_out: list[BackendState] = []
+    skipped: list[BackendState] = []
     for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
         if place in chosen or place.device:
             found = planner.batches(place)
             batches += found
             if not found:
                 reason = "no such case is for it" if options.pattern else "no case is for it"
-                left_out.append(BackendState(place.id, place.title, "left out", reason))
+                skipped.append(BackendState(place.id, place.title, "skipped", reason))
         elif not options.backends:
-            hint = f"--backend {place.id}"
-            left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
+            hint = f"enable with --backend {place.id}"
+            skipped.append(BackendState(place.id, place.title, "skipped", hint=hint))
     if (here and not options.backends) or SHAPES in chosen:
         batches += planner.shape_batches()
     if not batches:
@@ -86,11 +86,11 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         )
     cold = [] if options.backends or HEXAGON.is_warm else [each for each in batches if each.place.instructions]
     if len(cold) < len(batches):
-        left_out += [_cold(place) for place in dict.fromkeys(batch.place for batch in cold)]
+        skipped += [_cold(place) for place in dict.fromkeys(batch.place for batch in cold)]
         batches = [each for each in batches if not (cold and each.place.instructions)]
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
-    return TestPlan(files, tuple(batches), tuple(left_out))
+    return TestPlan(files, tuple(batches), tuple(skipped))
 
 
 def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
@@ -106,7 +106,7 @@ def _cold(place: Place) -> BackendState:
     """Left out, for nobody asked for it, and it would take a minute or more before anything runs."""
     reason = f"cold: {HEXAGON.title} are compiled once, about {HEXAGON.seconds} s"
     hint = f"`udogen doctor --warm {HEXAGON.id}`, or --backend {place.id}"
-    return BackendState(place.id, place.title, "left out", reason, hint)
+    return BackendState(place.id, place.title, "skipped", reason, hint)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def run(
         by_device.setdefault(batch.place.device, []).append(batch)
     runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
     results = [result for found in process.at_once(runs, len(runs)) for result in found]
-    states: dict[str, BackendState] = {state.backend: state for state in plan.left_out}
+    states: dict[str, BackendState] = {state.backend: state for state in plan.skipped}
     for result in results:
         states[result.state.backend] = _joined(states.get(result.state.backend), result.state)
     warnings = [*unchecked(options.safety, (batch.place for batch in plan.batches))]
@@ -299,7 +299,7 @@ def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outco
     return found
 
 
-_WEIGHT: Mapping[State, int] = {"left out": 0, "ran": 1, "missing": 2, "unbuilt": 3}
+_WEIGHT: Mapping[State, int] = {"skipped": 0, "ran": 1, "missing": 2, "unbuilt": 3}
 
 
 def _joined(before: BackendState | None, after: BackendState) -> BackendState:

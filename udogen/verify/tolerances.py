@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import DataType
 
@@ -24,8 +26,6 @@ class Tolerance:
 
     def allowed(self, expected: Array) -> Any:
         """The largest difference that is right, for each element (float64)."""
-        import numpy as np
-
         allowed = np.full(expected.shape, float(self.absolute))
         if self.relative or self.ulp:
             size = np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64))
@@ -118,27 +118,38 @@ def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
         return EXACT, ()
     sums = {"absolute": 0.0, "relative": 0.0, "ulp": 0.0}
     families: tuple[str, ...] = ()
-    for term in raw.split(" + "):
-        match = _TERM.match(term.strip())
-        try:
-            number = float(match["number"]) if match else -1.0
-        except ValueError:
-            number = -1.0
-        if match is None or not 0 <= number < float("inf"):
+    for text in raw.split(" + "):
+        term = _term(text)
+        if term is None:
             return f"`{raw}` is no tolerance: {_HELP}"
-        unit = match["unit"] or "absolute"
-        if unit.startswith("step"):
-            sums["absolute"] += number
-            families = ("fixed", "integer")
-        elif unit.startswith("ulp"):
-            sums["ulp"] += number
-            families = families or ("float",)
-        elif unit in ("relative", "%"):
-            sums["relative"] += number / 100 if unit == "%" else number
-            families = families or ("float",)
-        else:
-            sums["absolute"] += number
+        number, unit = term
+        name, divisor, of = _UNITS[unit]
+        sums[name] += number / divisor
+        families = ("fixed", "integer") if unit == "step" else families or of
     return Tolerance(**sums), families
+
+
+# unit -> the term of a tolerance, its divisor there, families that have it.
+_UNITS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
+    "absolute": ("absolute", 1, ()),
+    "step": ("absolute", 1, ("fixed", "integer")),
+    "ulp": ("ulp", 1, ("float",)),
+    "relative": ("relative", 1, ("float",)),
+    "%": ("relative", 100, ("float",)),
+}
+
+
+def _term(text: str) -> tuple[float, str] | None:
+    """A number that is not negative, and its unit."""
+    match = _TERM.match(text.strip())
+    try:
+        number = float(match["number"]) if match else -1.0
+    except ValueError:
+        return None
+    if match is None or not 0 <= number < float("inf"):
+        return None
+    unit = match["unit"] or "absolute"
+    return number, unit if unit in _UNITS else unit.removesuffix("s")
 
 
 @dataclass(frozen=True)
@@ -153,8 +164,6 @@ class Deviation:
 
 def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
     """Element by element; NaN in only one of the two is infinitely wrong."""
-    import numpy as np
-
     if found.shape != expected.shape:
         return Deviation(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
     if found.size == 0:
@@ -171,8 +180,6 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
 
 def differences(found: Array, expected: Array) -> Any:
     """The absolute differences in float64, of 64-bit integers too; infinite if only one is NaN."""
-    import numpy as np
-
     with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled
         # Floats of 64 bits do not hold every integer of 64.
         wide = np.longdouble if found.dtype.kind in "iu" and found.dtype.itemsize == 8 else np.float64

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from udogen.clients.programs.ort import attribute_fault
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
@@ -105,8 +107,6 @@ class _Builder:
         return made
 
     def _convert(self, kind: str, given: str, made: str, arg: TensorArg, call: OpCall) -> None:
-        import numpy as np
-
         row = datatypes.BY_NAME[arg.dtype]
         scale, offset = arg.quant or (1.0, 0)
         low, high = row.range() or (0, 0)
@@ -119,8 +119,6 @@ class _Builder:
         self.nodes.append(self._helper.make_node(kind, [given, *constants], [made], name=f"{kind} {made}"))
 
     def _value(self, name: str, arg: TensorArg, call: OpCall) -> Any:
-        import numpy as np
-
         row = datatypes.BY_NAME[arg.dtype]
         if not row.numpy or row.name in _WIDE:
             raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, which the provider passes to no custom op")
@@ -128,8 +126,6 @@ class _Builder:
         return self._helper.make_tensor_value_info(name, number, list(arg.shape))
 
     def _attribute(self, call: OpCall, param: ParamArg) -> Any:
-        import numpy as np
-
         tensor = next((each for each in self._ops[call.op_type].params if each.name == param.name), None)
         if tensor is not None and (why := attribute_fault(tensor)):
             raise _inexpressible(call, f"parameter `{param.name}` {why}")
@@ -139,9 +135,8 @@ class _Builder:
                 call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
             )
         types = {row.name for row in tensor.datatypes} if tensor is not None else set()
-        if param.dtype == "FLOAT_32" or "INT_32" not in types | {param.dtype}:
-            numbers: list[float] = [float(each) for each in array.ravel()]
-        else:
+        numbers: list[float] = array.ravel().astype(float).tolist()
+        if param.dtype != "FLOAT_32" and "INT_32" in types | {param.dtype}:
             numbers = [int(each) for each in array.ravel()]
             if any(each not in _INT32 for each in numbers):
                 raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen.clients.ort import contexts
 from udogen.clients.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
 from udogen.errors import UsageError, writing
@@ -173,8 +175,6 @@ def _unquantizable(tensor: TensorInfo) -> str:
 
 
 def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes | None) -> Any:
-    import numpy as np
-
     helper, numpy_helper = reading.onnx_module("helper"), reading.onnx_module("numpy_helper")
     nodes, constants, between = [], [], []
     ends: tuple[list[Any], list[Any]] = [], []

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen import backends
 from udogen.build import elf
 from udogen.clients.package import Package
@@ -32,7 +34,7 @@ from udogen.runtime.contexts.binaries import system_library_of
 from udogen.runtime.contexts.manifest import mapped_file
 
 OP, DOMAIN = "EPContext", "com.microsoft"
-EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less room for the rest of the model
+EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less some bytes for the rest of the model
 _SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
 _WRITE_AGAIN = "write the model again: udogen onnx-context FILE.bin -o MODEL.onnx"
 _QHPI = "qhpi_init"  # exported by a QHPI package; a context need not have the names of other packages
@@ -255,33 +257,44 @@ def _node_faults(
     graph = graphs.get(node.name)
     if graph is None and len(graphs) == 1 and not several:
         graph = next(iter(graphs.values()))  # the provider ignores the name
-    if graph is None:
-        if node.main or not several:
-            yield (
-                f"{node} has the name of no graph of its context ({', '.join(graphs)})",
-                "give it the name of the graph",
-            )
+    if graph is not None:
+        for what, names, tensors in (("input", node.inputs, graph.inputs), ("output", node.outputs, graph.outputs)):
+            yield from _side_faults(node, graph, what, names, tensors, types)
+    elif node.main or not several:
+        yield (
+            f"{node} has the name of no graph of its context ({', '.join(graphs)})",
+            "give it the name of the graph",
+        )
+
+
+def _side_faults(
+    node: ContextNode,
+    graph: GraphInfo,
+    what: str,
+    names: Sequence[str],
+    tensors: Sequence[TensorInfo],
+    types: Mapping[str, ValueType],
+) -> Iterator[Fault]:
+    """Of the inputs, or of the outputs."""
+    # Additional inputs are accepted: an op of QNN did not need all of them.
+    additional = what == "input" and {each.name for each in tensors} <= {
+        node.overrides.get(name, name) for name in names
+    }
+    if len(names) != len(tensors) and not additional:
+        yield f"{node} has {len(names)} {what}s, graph {graph.name} {len(tensors)}", _WRITE_AGAIN
         return
-    for what, names, tensors in (("input", node.inputs, graph.inputs), ("output", node.outputs, graph.outputs)):
-        # Additional inputs are accepted: an op of QNN did not need all of them.
-        additional = what == "input" and {each.name for each in tensors} <= {
-            node.overrides.get(name, name) for name in names
-        }
-        if len(names) != len(tensors) and not additional:
-            yield f"{node} has {len(names)} {what}s, graph {graph.name} {len(tensors)}", _WRITE_AGAIN
-            continue
-        rows, missing = _paired(node, names, tensors)
-        if missing:
-            known = ", ".join(each.name for each in tensors)
-            yield f"{what} {missing} of {node} is no {what} of graph {graph.name} ({known})", _WRITE_AGAIN
-        for name, tensor in rows:
-            yield from _type_faults(f"{what} {name} of {node}", types.get(name, ValueType()), graph, tensor)
+    rows, missing = _paired(node, names, tensors)
+    if missing:
+        known = ", ".join(each.name for each in tensors)
+        yield f"{what} {missing} of {node} is no {what} of graph {graph.name} ({known})", _WRITE_AGAIN
+    for name, tensor in rows:
+        yield from _type_faults(f"{what} {name} of {node}", types.get(name, ValueType()), graph, tensor)
 
 
 def _paired(
     node: ContextNode, names: Sequence[str], tensors: Sequence[TensorInfo]
 ) -> tuple[list[tuple[str, TensorInfo]], str]:
-    """The tensors of a node's names, or the name without one; names that are all unknown stand for tensors in order."""
+    """The tensors of a node's names, or the name without one; names that are all unknown are paired in order."""
     by_name = {tensor.name: tensor for tensor in tensors}
     inner = {name: node.overrides.get(name, name) for name in names}
     unknown = [name for name in names if inner[name] not in by_name]
@@ -305,8 +318,6 @@ def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: Tens
 
 def _onnx_name(stored: str) -> str:
     """FLOAT for float32."""
-    import numpy as np
-
     if not stored:
         return ""
     number = reading.onnx_module("helper").np_dtype_to_tensor_dtype(np.dtype(stored))

@@ -8,6 +8,8 @@ from itertools import groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from udogen import backends
 from udogen.clients.ort import case_model
 from udogen.clients.ort.case_model import Chain
@@ -118,8 +120,6 @@ class OrtSession:
 
     def _executed(self, chains: Sequence[Chain]) -> list[OpResult]:
         """What came out of each chain; all are of one op, for ONNX Runtime takes one of a package."""
-        import numpy as np
-
         every = [call for chain in chains for call in chain]
         ops = {call.op_type for call in every}
         if len(ops) > 1:
@@ -213,8 +213,6 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
 
 def digest(calls: Chain) -> bytes:
     """Equal for equal calls; what fills the memory of outputs is the same here."""
-    import numpy as np
-
     found = hashlib.sha256()
     for call in calls:
         found.update(repr((call.op_type, call.loops)).encode())

@@ -33,7 +33,7 @@ _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph
 
 
 class _Failure(RunFailed):
-    """A failure of ONNX Runtime, with what its log says."""
+    """A failure of ONNX Runtime, with the reasons in its log."""
 
     def __init__(
         self, message: str, *, hint: str = "", details: Sequence[str] = (), log: LogReasons | None = None

@@ -42,7 +42,7 @@ _LOOKAHEAD = 24
 
 @dataclass(frozen=True)
 class LogReasons:
-    """What a log says of a failure."""
+    """The reasons of a failure in a log."""
 
     refusals: tuple[str, ...] = ()  # messages of the package, or the runtime, about the op
     known: tuple[Reason, ...] = ()  # lines that udogen knows; the vaguest come last

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from udogen.errors import UsageError, read_plain
 from udogen.opdef import datatypes
@@ -72,10 +75,6 @@ def _read(name: str, sample: int, path: str) -> TensorData:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a .npy or a raw file") from fault
     if not path.endswith(".npy"):
         return TensorData(name, sample, data, path=path)
-    import io
-
-    import numpy as np
-
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError) as fault:

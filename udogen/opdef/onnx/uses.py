@@ -132,7 +132,7 @@ class _Finder:
         return None
 
     def _is_static(self, name: str, scopes: tuple[OnnxGraph, ...], depth: int = 0) -> bool:
-        """OnnxConstant, or made of constants by standard ops."""
+        """Constant, or made of constants by standard ops."""
         home = self._home(name, scopes)
         if home is None or depth > _DEEPEST:
             return False
@@ -157,7 +157,7 @@ class _Finder:
         graph, node = home
         if name in graph.constants:
             return graph.constants[name]
-        if node is not None and node.op == OpName("", "OnnxConstant"):
+        if node is not None and node.op == OpName("", "Constant"):
             return next((constant_of(each) for each in node.attributes), None)
         if node is not None and node.op == OpName("", "Identity") and node.inputs:
             return self._constant(node.inputs[0], scopes)
@@ -193,7 +193,7 @@ class _Finder:
 
 
 def constant_of(attribute: Attribute) -> OnnxConstant | None:
-    """What a OnnxConstant node holds, by its attribute; None for texts and sparse tensors."""
+    """What a Constant node holds, by its attribute; None for texts and sparse tensors."""
     import numpy as np
 
     value = attribute.value

@@ -172,19 +172,23 @@ def _growth(output: WrongOutput, predicted: float | None) -> list[tuple[int, flo
         return []
     extents = {extent for array in output.case.inputs.values() for extent in array.shape if extent >= _SHORTEST}
     for extent in sorted(extents, reverse=True):
-        if not _is_summed(output, extent):
-            continue
-        random = np.random.default_rng(extent)
-        # One number over and over is off in one direction, so that its error grows fast.
-        errors = _errors(output, extent, [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)])
-        if errors and _grows(errors, slope=0.6):
+        if _is_summed(output, extent) and (errors := _growing_errors(output, extent, off, predicted)):
             return list(zip(_lengths(extent), errors, strict=True))
-        # Where that gives no result (of equal numbers there is no variance), all of them in several orders.
-        if not errors and predicted and 1 / 6 <= off / predicted <= 6:
-            errors = _errors(output, extent, [random.permutation(extent) for _ in range(_ORDERS)])
-            if errors and _grows(errors, slope=0.35):
-                return list(zip(_lengths(extent), errors, strict=True))
     return []
+
+
+def _growing_errors(output: WrongOutput, extent: int, off: float, predicted: float | None) -> list[float]:
+    """The error at each length of an axis, if it grows."""
+    random = np.random.default_rng(extent)
+    # One number over and over is off in one direction, so that its error grows fast.
+    errors = _errors(output, extent, [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)])
+    if errors:
+        return errors if _grows(errors, slope=0.6) else []
+    # Where that gives no result (of equal numbers there is no variance), all of them in several orders.
+    if not predicted or not 1 / 6 <= off / predicted <= 6:
+        return []
+    errors = _errors(output, extent, [random.permutation(extent) for _ in range(_ORDERS)])
+    return errors if errors and _grows(errors, slope=0.35) else []
 
 
 def _lengths(extent: int) -> list[int]:

@@ -1,117 +1,49 @@
-"""Arrays: two of them compared in every measure, and real numbers as tensors store them."""
+"""Arrays: how far two are apart, and real numbers as tensors store them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.verify.tolerances import EXACT, Tolerance, differences
+from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-_DECADES = range(-9, 4)  # of the absolute error of floats
-_LARGEST_STEPS = 16  # powers of two, of the error of whole numbers
-
 
 @dataclass(frozen=True)
-class ComparedElement:
-    """One element: where it is, and both of its values."""
-
-    index: tuple[int, ...]
-    found: float
-    expected: float
-
-
-@dataclass(frozen=True)
-class Bin:
-    """How many elements have an absolute error of more than `above` and at most `to`."""
-
-    above: float
-    to: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two arrays, compared.
+class Measures:
+    """How far two arrays of one shape are apart.
 
     Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  What does not exist
     (the angle between arrays of zeros, ulps of whole numbers) is None.
     """
 
-    shape: tuple[int, ...]  # of what was found
-    expected_shape: tuple[int, ...]
-    dtype: str
-    wrong: int  # elements beyond the tolerance
-    first: ComparedElement | None = None  # the first of them, in the order of memory
-    worst: ComparedElement | None = None  # the one with the largest error
-    box: tuple[tuple[int, int], ...] = ()  # the smallest block that has all of them: first and last index of each axis
-    max_abs: float = 0.0
-    mean_abs: float = 0.0  # of the elements that are finite in both
-    max_relative: float = 0.0
-    max_ulp: int | None = None
-    max_steps: int | None = None
-    max_real: float | None = None  # the largest error of fixed point as a real number
-    cosine: float | None = None
-    snr: float | None = None  # decibels; infinite where both are equal
-    not_finite: int = 0  # elements where one is NaN or infinite, and the other is not the same
-    histogram: tuple[Bin, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def passed(self) -> bool:
-        """The shapes are the same, and nothing is beyond the tolerance."""
-        return self.wrong == 0 and self.shape == self.expected_shape
+    mean_abs: float  # of the elements that are finite in both
+    max_relative: float
+    max_ulp: int | None
+    max_real: float | None  # the largest error of fixed point as a real number
+    cosine: float | None
+    snr: float | None  # decibels; infinite where both are equal
+    not_finite: int  # elements where one is NaN or infinite, and the other is not the same
 
 
-def compare(
-    found: Array,
-    expected: Array,
-    *,
-    tolerance: Tolerance = EXACT,
-    quant: tuple[float, int] | None = None,
-) -> Comparison:
-    """Both arrays in every measure.
-
-    A NaN is right where a NaN is expected, an infinity where the same one is.
-    """
-    if found.shape != expected.shape:
-        return Comparison(found.shape, expected.shape, str(found.dtype), wrong=max(found.size, expected.size, 1))
-    if found.size == 0:
-        return Comparison(found.shape, expected.shape, str(found.dtype), wrong=0, histogram=_histogram(found, found))
+def measure(found: Array, expected: Array, *, quant: tuple[float, int] | None = None) -> Measures:
+    """Two arrays of one shape, which have elements."""
     error = differences(found, expected)
-    bad = error > tolerance.allowed(expected)
     finite = error[np.isfinite(error)]
-    whole = found.dtype.kind in "biu"
-    worst = np.unravel_index(int(np.argmax(error)), error.shape)
-    steps = _whole(float(error.max())) if whole else None
-    return Comparison(
-        found.shape,
-        expected.shape,
-        str(found.dtype),
-        wrong=int(bad.sum()),
-        first=_element(np.argwhere(bad)[0], found, expected) if bad.any() else None,
-        worst=_element(worst, found, expected) if error.max() > 0 else None,
-        box=box_of(bad),
-        max_abs=float(error.max()),
+    stored = quant is not None and found.dtype.kind in "biu"
+    return Measures(
         mean_abs=float(finite.mean(dtype=np.longdouble)) if finite.size else 0.0,
         max_relative=_relative(error, expected),
-        max_ulp=None if whole else ulps(found, expected),
-        max_steps=steps,
-        max_real=steps * quant[0] if quant is not None and steps is not None else None,
+        max_ulp=ulps(found, expected),
+        max_real=float(error.max()) * quant[0] if quant is not None and stored else None,
         cosine=_cosine(found, expected),
         snr=_snr(error, expected),
         not_finite=int(np.isinf(error).sum()),
-        histogram=_histogram(found, error),
     )
 
 
@@ -130,22 +62,6 @@ def ulps(found: Array, expected: Array) -> int | None:
     # The numbers in their order, -0 and +0 as one; whole numbers of Python, for 64 bits overflow.
     a, b = (np.where(each < 0, lowest - each, each) for each in (a, b))
     return int(np.abs(a - b).max())
-
-
-def box_of(mask: Array) -> tuple[tuple[int, int], ...]:
-    """The first and the last index of each axis between which all true elements are."""
-    if not mask.any():
-        return ()
-    return tuple((int(axis.min()), int(axis.max())) for axis in np.nonzero(mask)) if mask.ndim else ()
-
-
-def _element(index: Any, found: Array, expected: Array) -> ComparedElement:
-    at = tuple(int(part) for part in index)
-    return ComparedElement(at, float(found[at]), float(expected[at]))
-
-
-def _whole(value: float) -> int | None:
-    return int(value) if np.isfinite(value) else None
 
 
 def _relative(error: Array, expected: Array) -> float:
@@ -181,17 +97,6 @@ def _snr(error: Array, expected: Array) -> float | None:
     if power == 0 or noise == 0:  # too small beside the other to be squared
         return float("-inf") if power == 0 else float("inf")
     return float(10 * np.log10(power / noise))
-
-
-def _histogram(found: Array, error: Array) -> tuple[Bin, ...]:
-    """Elements without an error, and then by decades; by powers of two for whole numbers; the last bin is infinite."""
-    whole = found.dtype.kind in "biu"
-    edges = [float(2**power) for power in range(_LARGEST_STEPS + 1)] if whole else [10.0**power for power in _DECADES]
-    bounds = [0.0, *edges, float(np.finfo(np.float64).max), np.inf]
-    values = np.sort(error.ravel().astype(np.float64))
-    below = [int(np.searchsorted(values, edge, side="right")) if values.size else 0 for edge in bounds]
-    counts = [below[0], *(after - before for before, after in pairwise(below))]
-    return tuple(Bin(above, to, count) for above, to, count in zip([0.0, *bounds], bounds, counts, strict=False))
 
 
 # --- real numbers, stored ---------------------------------------------------------------------------------------------

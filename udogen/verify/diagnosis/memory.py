@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.runtime.op.calls import POISON
-from udogen.verify.diagnosis.arrays import box_of
 from udogen.verify.diagnosis.wrong_output import OBSERVED, PATTERN, Clue, WrongOutput, clue
 from udogen.verify.tolerances import differences
 
@@ -148,7 +147,7 @@ def _row(mask: Array) -> int:
 
 def _where(mask: Array) -> str:
     """The block that holds all of them."""
-    box = box_of(mask)
+    box = [(int(axis.min()), int(axis.max())) for axis in np.nonzero(mask)] if mask.ndim and mask.any() else []
     if not box:
         return "the only one"
     first, last = ("[" + ", ".join(str(axis[end]) for axis in box) + "]" for end in (0, 1))

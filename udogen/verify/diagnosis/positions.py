@@ -59,16 +59,20 @@ def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]
             yield _layout(output, "layout.output", count, order, name, output=output.name)
     for order, name in ((order, name) for orders in known.values() for order, name in orders.items()):
         fitting = [each for each, array in inputs.items() if array.ndim == len(order)]
-        groups = ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]
-        for group in groups:
-            predicted = output.predict(inputs={each: _as_read(inputs[each], order) for each in group})
-            if predicted is None:
-                continue
-            names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
-            if count := output.explains(predicted):
-                yield _layout(output, "layout.inputs", count, order, name, inputs=names)
-            elif predicted.ndim == len(order) and (count := output.explains(_as_written(predicted, order))):
-                yield _layout(output, "layout.both", count, order, name, inputs=names)
+        for group in ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]:
+            yield from _reordered_inputs(output, group, order, name)
+
+
+def _reordered_inputs(output: WrongOutput, group: list[str], order: tuple[int, ...], name: str) -> Iterator[Clue]:
+    """These inputs in another order, perhaps the output too."""
+    predicted = output.predict(inputs={each: _as_read(output.case.inputs[each], order) for each in group})
+    if predicted is None:
+        return
+    names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
+    if count := output.explains(predicted):
+        yield _layout(output, "layout.inputs", count, order, name, inputs=names)
+    elif predicted.ndim == len(order) and (count := output.explains(_as_written(predicted, order))):
+        yield _layout(output, "layout.both", count, order, name, inputs=names)
 
 
 def _layout(wrong: WrongOutput, cause: str, count: int, axes: tuple[int, ...], order: str, **names: Any) -> Clue:

@@ -181,7 +181,7 @@ def _clean(text: str) -> str:
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
-_WORST: Sequence[State] = ("left out", "ran", "missing", "unbuilt")
+_WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def read(path: Path) -> dict[str, Any]:

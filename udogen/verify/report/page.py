@@ -15,7 +15,7 @@ from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import pictures, text
 from udogen.verify.report.problems import Fact, chip, problems
-from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, TensorResult, TestRun
+from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -91,7 +91,7 @@ def summarize(run: TestRun, *, worse: int = 0) -> Summary:
     total = len(run.outcomes) or 1
     counts = Counter(each.status for each in run.outcomes)
     tiles = [
-        Tile(status, f"{counts[status]:,}", LABELS[status], f"{100 * counts[status] / total:.4g}")
+        Tile(status, f"{counts[status]:,}", text.label(status, counts[status]), f"{100 * counts[status] / total:.4g}")
         for status in STATUSES
         if counts[status] or status in ("passed", "failed")
     ]
@@ -124,26 +124,34 @@ def _result(run: TestRun, worse: int) -> tuple[str, str]:
 
 
 def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
-    by_status = Counter(each.status for each in run.outcomes)
-    if by_status["failed"] and by_status["error"]:
-        yield f"{by_status['failed']:,} with wrong numbers, {by_status['error']:,} with none at all."
+    counts = Counter(each.status for each in run.outcomes)
+    if counts["failed"] and counts["error"]:
+        yield f"{text.counted('failed', counts['failed'])}, {text.counted('error', counts['error'])}."
     if worse and run.bad:
         yield f"{text.many(worse, 'cost')} more than in the earlier run."
-    absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
+    yield from _absences(run)
+    if skipped := counts["skipped"]:
+        yield f"{text.many(skipped, 'case')} skipped: {'it counts' if skipped == 1 else 'they count'} neither way."
+    if counts["ran"] and counts["passed"]:
+        yield f"{text.many(counts['ran'], 'case')} ran without a reference."
+
+
+def _absences(run: TestRun) -> Iterator[str]:
     used = {each.backend for each in run.outcomes}
-    for label, found in (
-        ("Not tested", [each for each in absent if each.backend not in used]),
-        ("Tested in part", [each for each in absent if each.backend in used]),
-    ):
-        if found:
-            cases = sum(each.cases for each in found)
-            much = f" ({text.many(cases, 'case')})" if cases and label == "Not tested" else ""
-            names = text.listed(text.backend(each.backend) for each in found)
-            yield f"{label}: {names}{much}. Nothing is claimed of what did not run."
-    if skipped := by_status["skipped"]:
-        yield f"{text.many(skipped, 'case')} not run: {'it counts' if skipped == 1 else 'they count'} neither way."
-    if by_status["ran"] and by_status["passed"]:
-        yield f"{text.many(by_status['ran'], 'case')} ran without a reference."
+    absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
+    if found := [each for each in absent if each.backend not in used]:
+        cases = sum(each.cases for each in found)
+        much = f" ({text.many(cases, 'case')})" if cases else ""
+        yield f"Not tested: {_names(found)}{much}. {_NO_CLAIM}"
+    if found := [each for each in absent if each.backend in used]:
+        yield f"Tested in part: {_names(found)}. {_NO_CLAIM}"
+
+
+_NO_CLAIM = "Nothing is claimed of what did not run."
+
+
+def _names(states: Sequence[BackendState]) -> str:
+    return text.listed(text.backend(each.backend) for each in states)
 
 
 def _environment(run: TestRun) -> list[Fact]:
@@ -173,22 +181,22 @@ def _case_rows(run: TestRun, status: str) -> list[CaseRow]:
 
 
 def _case_row(outcome: Outcome, op: str) -> CaseRow:
-    worst = outcome.worst
     return CaseRow(
         op=text.cut(op, 120),
         name=text.cut(outcome.case.name, 120),
         where=f"{text.backend(outcome.backend)}, {outcome.dtype}" if outcome.dtype else text.backend(outcome.backend),
         shapes=text.cut(text.shapes(outcome.case), 120),
-        error=_error(worst) if worst else "refused, as it must be" if outcome.case.refusal else "",
+        error=_error(outcome),
         time=_time(outcome.cost),
         why=text.cut(outcome.error.message, 200) if outcome.error else "",
     )
 
 
-def _error(worst: TensorResult) -> str:
-    if not worst.max_error:
-        return "exact"
-    return text.with_unit(worst.max_error, worst.unit, 3)
+def _error(outcome: Outcome) -> str:
+    worst = outcome.worst
+    if worst is None:
+        return "refused, as it must be" if outcome.case.refusal else ""
+    return text.largest_error(worst) if worst.max_error else "exact"
 
 
 def _time(cost: Cost) -> str:
@@ -200,14 +208,7 @@ def _time(cost: Cost) -> str:
 # --- op and data type by backend --------------------------------------------------------------------------------------
 
 
-LABELS = {
-    "failed": "wrong",
-    "error": "without numbers",
-    "skipped": "not run",
-    "ran": "not checked",
-    "passed": "passed",
-}
-STATES = {"missing": "missing", "unbuilt": "not built", "left out": "left out"}
+STATES = {"missing": "missing", "unbuilt": "not built", "skipped": "skipped"}
 
 
 class Line(NamedTuple):
@@ -260,9 +261,9 @@ def _matrix(run: TestRun) -> Matrix:
     cells = run.matrix()
     known = {each.backend for each in run.states}
     ran = dict.fromkeys(each.backend for each in run.outcomes)
-    # Those that nobody asked for would be empty columns; they are listed below the matrix.
+    # Those that were not chosen would be empty columns; they are listed below the matrix.
     states = [
-        *(each for each in run.states if each.state != "left out" or each.backend in ran),
+        *(each for each in run.states if each.state != "skipped" or each.backend in ran),
         *(BackendState(name, name, "ran") for name in ran if name not in known),
     ]
     numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
@@ -290,16 +291,18 @@ def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, i
             continue
         first = next(each for each in outcomes if each.status == status)
         href = f"#case-{numbers[id(first)]}" if status in ("failed", "error") else ""
-        lines.append(Line(status, f"{counts[status]:,} {_label(first, outcomes)}", href))
+        lines.append(Line(status, _count(status, [each for each in outcomes if each.status == status]), href))
         if status == "skipped" and first.error:
             why = text.cut(first.error.message, 120)
     return Cell(name, lines[0].kind, lines, why)
 
 
-def _label(first: Outcome, outcomes: Sequence[Outcome]) -> str:
-    """`crashed`, if all its errors are crashes."""
-    same = {chip(each) for each in outcomes if each.status == first.status}
-    return same.pop() if first.status == "error" and len(same) == 1 else LABELS[first.status]
+def _count(status: Status, outcomes: Sequence[Outcome]) -> str:
+    """`3 crashed`, if all its errors are crashes; otherwise `3 errors`."""
+    chips = {chip(each) for each in outcomes}
+    if status == "error" and len(chips) == 1 and text.LABELS["error"] not in chips:
+        return f"{len(outcomes):,} {chips.pop()}"
+    return text.counted(status, len(outcomes))
 
 
 def _column(state: BackendState) -> Column:

@@ -148,7 +148,7 @@ class Slice:
     where: str  # `output[0, :, :, 2]`
     rows: str  # what runs downward: `axis 1, 0 to 63`
     columns: str
-    each: str  # what one square stands for, if that is several elements
+    each: str  # what one square shows, if that is several elements
     panels: tuple[Panel, ...]
     wrong: int
     count: int
@@ -176,7 +176,7 @@ class WrongElement:
 
 
 @dataclass(frozen=True)
-class CloseUp:
+class OutputPictures:
     """The pictures of one output."""
 
     slice: Slice
@@ -185,7 +185,7 @@ class CloseUp:
     first: tuple[WrongElement, ...]
 
 
-def look(tensor: TensorResult, tolerance: Tolerance) -> CloseUp | None:
+def output_pictures(tensor: TensorResult, tolerance: Tolerance) -> OutputPictures | None:
     """None if shapes differ, or the output is empty."""
     if tensor.found.shape != tensor.expected.shape or tensor.found.size == 0:
         return None
@@ -193,7 +193,7 @@ def look(tensor: TensorResult, tolerance: Tolerance) -> CloseUp | None:
     bad = off > tolerance.allowed(tensor.expected)
     whole = tensor.expected.dtype.kind in "iub"
     signed = _signed(tensor) if whole else None
-    return CloseUp(
+    return OutputPictures(
         slice=_worst_slice(tensor, off, bad),
         unit=f"found - expected, in {tensor.unit or 'one'}s" if whole else "absolute difference",
         spread=tuple(_whole_bins(signed, bad) if signed is not None else _decades(off, bad)),

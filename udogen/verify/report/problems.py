@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from udogen.verify.diagnosis.arrays import compare
+from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.report import pictures, text
-from udogen.verify.report.pictures import CloseUp, WrongElement, look
+from udogen.verify.report.pictures import OutputPictures, WrongElement, output_pictures
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
 _UNFOLDED = 3  # problems whose first case is open when the page is
 _CAUSES = 40  # that have a section of their own
-_IN_FULL = 48  # of all causes together: nobody reads a page of everything, and it opens slowly
+_IN_FULL = 48  # of all causes together: a page with every case in full opens slowly
 
 # `CaseError.kind` in headings.
 ERROR_LABELS = {
@@ -62,18 +62,18 @@ class Card(NamedTuple):
     chip: str
     lead: text.Html
     findings: Sequence[CauseText]
-    details: Sequence[str]
-    hint: text.Html
-    numbers: Sequence[Fact]
     case: Sequence[Fact]
-    first: Sequence[WrongElement]
-    output: str
-    unit: str
-    where_slice: str
-    axes: str
-    panels: Sequence[Picture]
-    spread: Picture | None
     again: str
+    details: Sequence[str] = ()  # of an error
+    hint: text.Html = text.Html()
+    numbers: Sequence[Fact] = ()  # of the worst output, if its numbers are wrong
+    output: str = ""
+    unit: str = ""
+    first: Sequence[WrongElement] = ()
+    where_slice: str = ""
+    axes: str = ""
+    panels: Sequence[Picture] = ()
+    spread: Picture | None = None
 
 
 class ProblemRow(NamedTuple):
@@ -103,59 +103,49 @@ class ProblemGroup(NamedTuple):
 
 
 def problems(run: TestRun) -> list[ProblemGroup]:
-    """By cause, in the order in which they came."""
-    numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
-    groups: dict[tuple[str, ...], list[Outcome]] = {}
-    for outcome in run.bad:
-        groups.setdefault((run.op(outcome), *_key(outcome)), []).append(outcome)
-    found, left = [], _IN_FULL
-    every = list(groups.values())
-    for place, outcomes in enumerate(every[:_CAUSES]):
+    """By cause, in the order in which they came; what is beyond `_CAUSES` is one group at the end."""
+    anchors = {id(outcome): f"case-{number}" for number, outcome in enumerate(run.outcomes)}
+    left = _IN_FULL
+    found = []
+    for number, outcomes in enumerate(run.failure_groups[:_CAUSES]):
         full = min(len(outcomes), _OF_A_KIND, left)
         left -= full
         cards = [
-            _card(each, f"case-{numbers[id(each)]}", run, unfolded=number == 0 and place < _UNFOLDED)
-            for number, each in enumerate(outcomes[:full])
+            _card(each, anchors[id(each)], run, unfolded=position == 0 and number < _UNFOLDED)
+            for position, each in enumerate(outcomes[:full])
         ]
-        rows = [_row(each, f"case-{numbers[id(each)]}") for each in outcomes[full:]]
+        rows = [_row(each, anchors[id(each)]) for each in outcomes[full:]]
         first = outcomes[0]
         found.append(
             ProblemGroup(
-                id=f"problem-{place}",
+                id=f"problem-{number}",
                 kind=first.status,
                 op=text.op_name(text.cut(run.op(first), 160)),
                 cause=_cause(first),
                 scope=_scope(outcomes),
-                sentence=text.rich(_sentence(first) if place >= _UNFOLDED or not cards else ""),
+                sentence=text.rich(_sentence(first) if number >= _UNFOLDED or not cards else ""),
                 cards=cards,
                 rows=rows,
                 more=text.many(len(rows), "more case" if cards else "case") + " of this kind",
             )
         )
-    if others := [outcome for outcomes in every[_CAUSES:] for outcome in outcomes]:
-        found.append(
-            ProblemGroup(
-                id="problem-others",
-                kind="failed" if any(each.status == "failed" for each in others) else "error",
-                op=text.op_name(text.cut(text.listed(run.op(each) for each in others), 160)),
-                cause=text.many(len(every) - _CAUSES, "other cause"),
-                scope=_scope(others),
-                sentence=text.Html(),
-                cards=[],
-                rows=[_row(each, f"case-{numbers[id(each)]}") for each in others],
-                more=text.many(len(others), "case"),
-            )
-        )
-    return found
+    others = run.failure_groups[_CAUSES:]
+    return [*found, _other_problems(others, run, anchors)] if others else found
 
 
-def _key(outcome: Outcome) -> tuple[str, ...]:
-    """Cases of one cause; without a known cause, cases of one backend and data type."""
-    if outcome.findings:
-        return (outcome.status, outcome.findings[0].cause)
-    if outcome.error:
-        return (outcome.status, outcome.error.kind, outcome.error.message[:60])
-    return (outcome.status, outcome.backend, outcome.dtype)
+def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: Mapping[int, str]) -> ProblemGroup:
+    outcomes = [outcome for group in groups for outcome in group]
+    return ProblemGroup(
+        id="problem-others",
+        kind=outcomes[0].status,  # wrong numbers come before errors
+        op=text.op_name(text.cut(text.listed(map(run.op, outcomes)), 160)),
+        cause=text.many(len(groups), "other cause"),
+        scope=_scope(outcomes),
+        sentence=text.Html(),
+        cards=[],
+        rows=[_row(each, anchors[id(each)]) for each in outcomes],
+        more=text.many(len(outcomes), "case"),
+    )
 
 
 def _cause(outcome: Outcome) -> str:
@@ -179,12 +169,10 @@ def _scope(outcomes: Sequence[Outcome]) -> str:
 def chip(outcome: Outcome) -> str:
     """The status of a case in a word or two."""
     if outcome.status == "error":
-        return ERROR_LABELS.get(outcome.error.kind, "no numbers") if outcome.error else "no numbers"
+        return ERROR_LABELS.get(outcome.error.kind, "error") if outcome.error else "error"
     if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
         return outcome.findings[0].cause.replace("-", " ")  # its numbers are right, and something else is wrong
-    return {"failed": "wrong numbers", "skipped": "not run", "ran": "ran, not checked"}.get(
-        outcome.status, outcome.status
-    )
+    return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
 
 
 # --- one case -------------------------------------------------------------------------------------
@@ -192,10 +180,7 @@ def chip(outcome: Outcome) -> str:
 
 def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Card:
     worst = outcome.worst if outcome.status == "failed" else None
-    worst = None if worst is None or worst.passed else worst
-    seen = look(worst, outcome.case.tolerance_of(worst.name)) if worst else None
-    error = outcome.error
-    return Card(
+    card = Card(
         id=anchor,
         kind=outcome.status,
         unfolded=unfolded,
@@ -204,20 +189,29 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
         chip=chip(outcome),
         lead=text.rich(_lead(outcome)),
         findings=[_shown(each) for each in outcome.findings],
-        details=[text.cut(each, 400) for each in error.details[:16]] if error else [],
-        hint=text.rich(text.cut(error.hint, 600) if error else ""),
-        numbers=list(_measures(worst)) if worst else [],
         case=list(_case_facts(outcome)),
-        first=seen.first if seen else (),
-        output=worst.name if worst else "",
-        unit=f" ({worst.unit}s)" if worst and worst.unit else "",
-        where_slice=_where_slice(seen) if seen else "",
-        axes=_axes(seen) if seen else "",
-        panels=_panels(seen, outcome) if seen else [],
-        spread=Picture(f"How the errors are spread: {seen.unit}", pictures.spread(seen.spread, seen.unit))
-        if seen
-        else None,
         again=_again(outcome, run),
+    )
+    if error := outcome.error:
+        details = [text.cut(each, 400) for each in error.details[:16]]
+        card = card._replace(details=details, hint=text.rich(text.cut(error.hint, 600)))
+    return card if worst is None or worst.passed else _with_pictures(card, outcome, worst)
+
+
+def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
+    """The card with the measures and pictures of its worst output."""
+    card = card._replace(
+        numbers=list(_measures(worst)), output=worst.name, unit=f" ({worst.unit}s)" if worst.unit else ""
+    )
+    seen = output_pictures(worst, outcome.case.tolerance_of(worst.name))
+    if seen is None:
+        return card
+    return card._replace(
+        first=seen.first,
+        where_slice=_where_slice(seen),
+        axes=_axes(seen),
+        panels=_panels(seen, outcome),
+        spread=Picture(f"How the errors are spread: {seen.unit}", pictures.spread(seen.spread, seen.unit)),
     )
 
 
@@ -259,7 +253,7 @@ def _measures(tensor: TensorResult) -> Iterator[Fact]:
     yield Fact("largest error", text.with_unit(tensor.max_error, tensor.unit))
     if tensor.found.shape != tensor.expected.shape:
         return
-    measured = compare(tensor.found, tensor.expected, quant=tensor.quant)
+    measured = measure(tensor.found, tensor.expected, quant=tensor.quant)
     if measured.max_real is not None:
         yield Fact("as a real number", text.number(measured.max_real))
     yield Fact("mean error", text.with_unit(measured.mean_abs, tensor.unit))
@@ -292,19 +286,19 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
         yield Fact("written in", case.origin.location)
 
 
-def _where_slice(seen: CloseUp) -> str:
+def _where_slice(seen: OutputPictures) -> str:
     worst = seen.slice
     return f"{worst.where}: {text.share(worst.wrong, worst.count)} elements of it are wrong."
 
 
-def _axes(seen: CloseUp) -> str:
+def _axes(seen: OutputPictures) -> str:
     axes = f"Downward: {seen.slice.rows}. To the right: {seen.slice.columns}."
     if seen.slice.each:
-        axes += f" Each square stands for {seen.slice.each}."
+        axes += f" Each square covers {seen.slice.each}."
     return axes + (" The frame is around the first one that is wrong." if seen.slice.mark else "")
 
 
-def _panels(seen: CloseUp, outcome: Outcome) -> list[Picture]:
+def _panels(seen: OutputPictures, outcome: Outcome) -> list[Picture]:
     label = f"{outcome.case.op}, {text.cut(outcome.case.name, 60)}, {text.backend(outcome.backend)}"
     return [
         Picture(panel.title.capitalize(), pictures.heatmap(seen.slice, panel, label)) for panel in seen.slice.panels

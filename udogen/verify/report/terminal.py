@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
-from udogen.verify.results import BackendState, Outcome, Spread, Status, TensorResult, TestRun
+from udogen.verify.results import BackendState, Outcome, Spread, TensorResult, TestRun
 
 Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of its meaning
 
-_STATES: dict[Status, str] = {
-    "passed": "found",
-    "ran": "missing",
-    "skipped": "missing",
-    "failed": "wrong",
-    "error": "wrong",
-}
 _MOST_SHOWN = 10
 _MOST_FINDINGS = 3
 _MOST_OTHERS = 6
@@ -28,7 +22,7 @@ def _plain(word: str, _state: str) -> str:
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[str]:
     """The whole run."""
-    groups = _grouped(run.bad)
+    groups = run.failure_groups
     found = [line for group in groups[:_MOST_SHOWN] for line in [*failure(group[0], paint, others=group[1:]), ""]]
     if len(groups) > _MOST_SHOWN:
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
@@ -63,19 +57,6 @@ def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline) -> li
     return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows), *note]
 
 
-def _grouped(bad: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Cases of one op, place and data type that fail for the same reason, as far as it is known."""
-    found: dict[tuple[object, ...], list[Outcome]] = {}
-    for each in bad:
-        reason = each.error.message if each.error else tuple(finding.cause for finding in each.findings)
-        same = (each.package, each.case.op, each.backend, each.status, each.dtype if each.tensors else "")
-        group = found.setdefault((*same, reason), [])
-        # Cases without a diagnosis go to those of their kind that have one.
-        group = next((found[key] for key in found if key[:-1] == same), group) if reason == () else group
-        group.append(each)
-    return [group for group in found.values() if group]
-
-
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
     """One failed case: what is wrong, how far, and why; `others` fail for the same reason."""
     case = outcome.case
@@ -93,14 +74,15 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
         found += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
         found.append(f"  the smallest that fails like this: {text.shapes(outcome.smallest)}")
-    return [*found, *_others(others, outcome.dtype)]
+    return [*found, *_others(others, outcome)]
 
 
-def _others(others: Sequence[Outcome], dtype: str) -> list[str]:
+def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
     found = [
         f"    {each.case.name}"
-        + ("" if each.dtype == dtype else f", {each.dtype}")
-        + (f": {worst.wrong} of {worst.found.size}, by {_error(worst)}" if (worst := each.worst) else "")
+        + ("" if each.backend == first.backend else f", on {each.backend}")
+        + ("" if each.dtype == first.dtype else f", {each.dtype}")
+        + (f": {worst.wrong} of {worst.found.size}, by {text.largest_error(worst)}" if (worst := each.worst) else "")
         for each in others[:_MOST_OTHERS]
     ]
     found += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
@@ -113,18 +95,13 @@ def _difference(tensor: TensorResult) -> list[str]:
         shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
         return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
     lines = [
-        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} numbers are wrong, the worst by {_error(tensor)} "
-        f"(allowed: {tensor.tolerance})"
+        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} numbers are wrong, "
+        f"the worst by {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
     ]
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
         lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
     return lines
-
-
-def _error(tensor: TensorResult) -> str:
-    """The largest difference, with its unit."""
-    return text.with_unit(tensor.max_error, tensor.unit, 3)
 
 
 def matrix(run: TestRun, paint: Paint = _plain) -> list[str]:
@@ -149,12 +126,11 @@ def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     """One square of the matrix, and its state."""
     if not outcomes:
         return "-", ""
-    counts = {status: sum(each.status == status for each in outcomes) for status in _STATES}
-    words = {"failed": "wrong", "error": "without numbers", "skipped": "skipped", "ran": "ran", "passed": "ok"}
-    bad = [f"{counts[status]} {words[status]}" for status in ("failed", "error") if counts[status]]
-    if bad:
-        return f"{', '.join(bad)} of {len(outcomes)}", "wrong"
-    rest = [f"{counts[status]} {words[status]}" for status in ("passed", "ran", "skipped") if counts[status]]
+    counts = Counter(each.status for each in outcomes)
+    if bad := [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]:
+        whole = f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else ""
+        return ", ".join(bad) + whole, "wrong"
+    rest = [text.counted(status, counts[status]) for status in ("passed", "ran", "skipped") if counts[status]]
     return ", ".join(rest), "found" if counts["passed"] else "missing"
 
 
@@ -167,17 +143,16 @@ def _state(state: BackendState) -> list[str]:
         origin = ", udogen's own emulator" if runtime.emulator else ", Qualcomm's" if state.real else ""
         return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + origin]
     cases = f" ({text.many(state.cases, 'case')})" if state.cases else ""
+    if state.state == "skipped":
+        return [f"{state.backend}: skipped ({state.reason or state.hint})"]
     found = f"{state.backend}: not run{cases}: {state.reason}"
-    if state.state == "left out":
-        return [found + (f" ({state.hint})" if state.hint else "")]
     return [found, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
 
 
 def summary(run: TestRun) -> str:
     """One line."""
-    words = {"failed": "wrong", "error": "without numbers", "skipped": "skipped", "ran": "only run", "passed": "passed"}
-    counts = [(words[status], run.count(status)) for status in ("passed", "ran", "failed", "error", "skipped")]
-    found = [f"{number} {word}" for word, number in counts if number or word == "passed"]
+    counts = {status: run.count(status) for status in text.LABELS}
+    found = [text.counted(status, count) for status, count in counts.items() if count or status == "passed"]
     absent = sum(state.cases for state in run.states if state.state in ("missing", "unbuilt"))
     found += [f"{absent} not run"] if absent else []
     return f"{', '.join(found)} in {run.seconds:.1f} s"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from udogen.backends import PLACES
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
+    from udogen.verify.results import Status, TensorResult
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -49,6 +50,25 @@ def backend(name: str) -> str:
 def many(count: int, thing: str) -> str:
     """`1 case`, `2,000 cases`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+LABELS: Mapping[Status, str] = {
+    "passed": "passed",
+    "ran": "not checked",
+    "failed": "wrong",
+    "error": "error",
+    "skipped": "skipped",
+}
+
+
+def label(status: Status, count: int) -> str:
+    """How many cases ended so, without the number: `errors`."""
+    return LABELS[status] + ("s" if status == "error" and count != 1 else "")
+
+
+def counted(status: Status, count: int) -> str:
+    """`3 wrong`, `1 error`, `2 errors`."""
+    return f"{count:,} {label(status, count)}"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -110,6 +130,11 @@ def share(part: int, whole: int) -> str:
 def with_unit(value: float, unit: str, digits: int = 4) -> str:
     """`2 steps`."""
     return f"{number(value, digits)} {unit}{'' if value == 1 else 's'}" if unit else number(value, digits)
+
+
+def largest_error(tensor: TensorResult) -> str:
+    """The largest difference, with its unit."""
+    return with_unit(tensor.max_error, tensor.unit, 3)
 
 
 def shape(extents: Sequence[int]) -> str:

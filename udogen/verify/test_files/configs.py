@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from udogen.backends import PLACES, of_op
@@ -111,21 +112,21 @@ def check(tests: OpTests, source: PackageSource, problems: Problems) -> None:
 
 def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
     inputs, outputs = [each.name for each in op.inputs], [each.name for each in op.outputs]
-    params = [each.name for each in op.params]
-    used: Sequence[tuple[str, str, Sequence[str], Sequence[str]]] = (
-        ("shape", "input or output", [name for each in group.shapes for name in each], [*inputs, *outputs]),
-        ("values", "input", [name for each in group.values for name in each], inputs),
-        ("dtype", "input or output", [name for each in group.dtypes for name in each], [*inputs, *outputs]),
-        ("params", "parameter", list(group.params), params),
-        ("quant", "input or output", list(group.quants), [*inputs, *outputs]),
-        ("count", "repeated input", list(group.counts), [each.name for each in op.inputs if each.repeated]),
-    )
-    for key, what, names, known in used:
+    repeated = [each.name for each in op.inputs if each.repeated]
+
+    def check(key: str, what: str, names: Iterable[str], known: Sequence[str]) -> None:
         for name in dict.fromkeys(names):
             if name != EVERY and name not in known and name.rpartition(".")[0] not in known:
                 near = nearest(name, known)
                 hint = f"did you mean `{near}`?" if near else "it has " + (", ".join(known) or "none")
                 problems.error(group.where(key), f"`{key}`: op `{op.name}` has no {what} `{name}`", hint)
+
+    check("shape", "input or output", chain(*group.shapes), [*inputs, *outputs])
+    check("values", "input", chain(*group.values), inputs)
+    check("dtype", "input or output", chain(*group.dtypes), [*inputs, *outputs])
+    check("params", "parameter", group.params, [each.name for each in op.params])
+    check("quant", "input or output", group.quants, [*inputs, *outputs])
+    check("count", "repeated input", group.counts, repeated)
 
 
 def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -132,18 +132,22 @@ def _tails(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
     fills = group.values[0]
     if group.shapes or group.expect == "refusal" or any(isinstance(each, GivenNumbers) for each in fills.values()):
         return
-    long = [shape for shape in usual_shapes(op) if shape]
-    some = [*long[:1], *[shape for shape in long if len(shape) > 1][:1]]  # one row, and several
-    shapes = dict.fromkeys((*shape[:-1], length) for shape in some for length in _TAILS)
     name = f"{group.name}, tails" if group.name else "tails"
-    row = ({EVERY: shape} for shape in shapes)
-    group = replace(group, name=name, shapes=tuple(row), values=(fills,), seeds=group.seeds[:1])
+    shapes = tuple({EVERY: shape} for shape in _tail_shapes(op))
+    group = replace(group, name=name, shapes=shapes, values=(fills,), seeds=group.seeds[:1])
     params: Mapping[str, object] | None = None
     for plan in _plans(group, op, package):
         params = plan.params if params is None else params
         small = any(row.bits in (8, 16) and row.kind != "float" for row in plan.types.values())
         if small and plan.params == params:
             yield plan
+
+
+def _tail_shapes(op: Op) -> Iterable[Shape]:
+    """One row, and several."""
+    usual = [shape for shape in usual_shapes(op) if shape]
+    some = [*usual[:1], *[shape for shape in usual if len(shape) > 1][:1]]
+    return dict.fromkeys((*shape[:-1], length) for shape in some for length in _TAILS)
 
 
 def _filled(group: CaseGroup, op: Op) -> Iterator[tuple[Mapping[str, Shape], Mapping[str, Any]]]:

@@ -11,7 +11,7 @@ from udogen.opdef.problems import Location
 from udogen.verify.test_files.values import Fill
 from udogen.verify.tolerances import Tolerance
 
-EVERY = ""  # the key that stands for all tensors, in tables by tensor
+EVERY = ""  # the key for all tensors, in tables by tensor
 
 Shape = tuple[int, ...]
 

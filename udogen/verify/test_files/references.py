@@ -108,43 +108,44 @@ def _onnx(name: str, folder: Path) -> Function:
     except ImportError as error:
         raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from error
     if name.endswith(".onnx"):
-        try:
-            model = onnx.load(folder / name)
-            session = evaluator(model)
-        except Exception as error:
-            raise UsageError(f"{folder / name} is no ONNX model: {error}", hint="name a model, or an op") from error
-        kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
-        dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
-
-        def run_model(*inputs: Any, **_params: object) -> Any:
-            # References get float64, which does not go together with 32-bit constants of a model.
-            given = {
-                key: each if each is None else np.asarray(each, dtypes.get(key))
-                for key, each in zip(session.input_names, inputs, strict=False)
-            }
-            return session.run(None, given)
-
-        return run_model
+        return _onnx_model(folder / name, onnx, evaluator)
     if not onnx.defs.has(name):
         raise UsageError(f"ONNX has no op `{name}`", hint="names are written as in Softmax, LeakyRelu")
     outputs = [f"y{number}" for number, _ in enumerate(onnx.defs.get_schema(name).outputs)]
 
     def run_op(*inputs: Any, **params: object) -> Any:
         names = [f"x{number}" if each is not None else "" for number, each in enumerate(inputs)]
+        given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
         node = onnx.helper.make_node(name, names, outputs, **params)
         rows = [
             onnx.helper.make_tensor_value_info(key, onnx.helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-            for key, each in zip(names, inputs, strict=True)
-            if each is not None
+            for key, each in given.items()
         ]
         results = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
-        graph = onnx.helper.make_graph([node], "op", rows, results)
-        model = onnx.helper.make_model(graph)
-        given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
-        found = evaluator(model).run(None, given)
-        return [each for each in found if each is not None]
+        model = onnx.helper.make_model(onnx.helper.make_graph([node], "op", rows, results))
+        return [each for each in evaluator(model).run(None, given) if each is not None]
 
     return run_op
+
+
+def _onnx_model(file: Path, onnx: Any, evaluator: Any) -> Function:
+    try:
+        model = onnx.load(file)
+        session = evaluator(model)
+    except Exception as error:
+        raise UsageError(f"{file} is no ONNX model: {error}", hint="name a model, or an op") from error
+    kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
+    dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
+
+    def run_model(*inputs: Any, **_params: object) -> Any:
+        # References get float64, which does not go together with 32-bit constants of a model.
+        given = {
+            key: each if each is None else np.asarray(each, dtypes.get(key))
+            for key, each in zip(session.input_names, inputs, strict=False)
+        }
+        return session.run(None, given)
+
+    return run_model
 
 
 def _torch(name: str, _folder: Path) -> Function:

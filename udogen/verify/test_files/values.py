@@ -161,7 +161,7 @@ def _limits(dtype: DataType, quant: Quant | None) -> tuple[float, float] | None:
 
 
 def to_real_number(stored: int, quant: Quant) -> float:
-    """The real number that a stored one stands for."""
+    """The real number of a stored one."""
     return (stored + quant[1]) * quant[0]
 
 

@@ -1,0 +1,38 @@
+"""The command line in this process, for tests of what it prints; `tests.making.udogen` starts a process."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.making import ROOT
+from udogen.cli.main import main
+
+
+def udogen(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Exit code and output of one call; output of programs that it starts is not in it."""
+    argv = ["udogen", *map(str, arguments)]
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True) for _ in range(2)]
+    before = Path.cwd()
+    code: object = 0
+    with (
+        open(os.devnull) as nothing,
+        patch.dict(os.environ, env or {}),
+        patch.multiple(sys, argv=argv, stdin=nothing, stdout=streams[0], stderr=streams[1]),
+    ):
+        os.chdir(cwd or ROOT)
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        finally:
+            os.chdir(before)
+    out, err = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess(argv, code if isinstance(code, int) else 0, out, err)
