@@ -48,8 +48,8 @@ def test_one_source_is_right_everywhere() -> None:
     places = ("cpu", "htp", "hexagon", "dsp")
     done = udogen("test", FOLDER, *(word for place in places for word in ("--backend", place)))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"FLOAT_32 +8 ok +6 ok +6 ok +- *\n", done.stdout)
-    assert re.search(r"UFIXED_POINT_8 +8 ok +6 ok +6 ok +8 ok", done.stdout)
+    assert re.search(r"FLOAT_32 +8 passed +6 passed +6 passed +- *\n", done.stdout)
+    assert re.search(r"UFIXED_POINT_8 +8 passed +6 passed +6 passed +8 passed", done.stdout)
     assert "84 passed" in done.stdout
 
 
