@@ -6,12 +6,23 @@
 #include <vector>
 
 #include "BackendUtils.hpp"
+#include "Executions.hpp"
 #include "HTP/core/qhpi.h"
+#include "HtpRegistration.hpp"
 #include "QnnOpPackage.h"
 #ifdef __hexagon__
 #include <hexagon_protos.h>
 #include <hexagon_types.h>
 #endif
+
+// What the sources of the package expect of generated tables, which this package does without.
+namespace udo {
+namespace {
+Counter counters[] = {"Add"};
+}
+Executions executions("Raw", "calls", counters);
+const PackageTables tables = {"Raw", {}, {}};
+}  // namespace udo
 
 namespace {
 
