@@ -331,7 +331,7 @@ def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> di
         for part in plan.parts:
             given = found.setdefault(part.backend, {})
             for path in (Path(each).with_suffix(".py") for each in part.sources):
-                if not given.keys() & {path.stem, path.name} and (folder / path).is_file():
+                if not given.keys() & {path.stem, path.name} and os.path.isfile(folder / path):
                     given[path.name] = _kernel(folder / path)
     return found
 
