@@ -32,7 +32,7 @@ def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypa
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path))
     files = load_test_files(ROOT / "examples" / "leaky_relu")
     plan = test_run.plan(files, TestOptions())
-    [cold] = [state for state in plan.left_out if state.backend == "hexagon"]
+    [cold] = [state for state in plan.skipped if state.backend == "hexagon"]
     assert cold.reason.startswith("cold: ")
     assert "udogen doctor --warm hexagon" in cold.hint
     assert plan.batches[0].place.id == "cpu"
