@@ -105,6 +105,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Open the HTP emulator before any test opens libQnnHtp: op packages take QHPI's functions from the first of them."""
+    if any("emulator" in item.path.parts for item in session.items):
+        from udogen.qnn.interface import Interface
+        from udogen.runtime import find_runtime
+
+        Interface.load(find_runtime("htp", kind="emulator").path)
+
+
 @pytest.fixture
 def unknown_rows(pytestconfig: pytest.Config) -> list[str]:
     """The rows of slow.toml that name no test; for a run of the whole suite."""

@@ -13,6 +13,7 @@ import pytest
 import tomllib
 from onnx import TensorProto, helper, numpy_helper
 
+from tests import making
 from tests.command_line import udogen
 from tests.init import models
 from udogen.errors import UsageError
@@ -440,9 +441,7 @@ def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
     )
     (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError(\"No module named 'onnx'\", name='onnx')")
     path = models.save("subgraphs", tmp_path)
-    from tests.making import ROOT
-
-    done = udogen("init", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    done = making.udogen("init", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{making.ROOT}"})
     assert done.returncode == 3
     assert done.stderr == (
         "error: the Python package onnx is not installed\n  = pip install onnx   (or: pip install 'udogen[onnx]')\n"

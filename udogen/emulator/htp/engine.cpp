@@ -7,6 +7,7 @@
 #include "HTP/QnnHtpContext.h"
 #include "HTP/QnnHtpGraph.h"
 #include "HTP/QnnHtpMem.h"
+#include "HTP/core/qhpi.h"
 #include "graph.hpp"
 #include "overrides.hpp"
 #include "registry.hpp"
@@ -186,6 +187,11 @@ Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& mad
     return dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) != nullptr;
   }();
   if (!isGlobal) logger.warn("op packages may not find the functions of QHPI: open this library with RTLD_GLOBAL");
+  void* const first = dlsym(RTLD_DEFAULT, "qhpi_register_ops_v1");
+  Dl_info other = {};
+  if (first != nullptr && first != reinterpret_cast<void*>(&qhpi_register_ops_v1) && dladdr(first, &other) != 0)
+    logger.warn("op packages use the functions of QHPI in %s, which this process opened before: an HTP runtime needs a "
+                "process of its own", other.dli_fname);
   made = std::make_shared<HtpEngine>();
   return QNN_SUCCESS;
 }
