@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Open the HTP emulator before any test opens libQnnHtp: op packages take QHPI's functions from the first of them."""
+    """Open the HTP emulator before libQnnHtp: op packages take QHPI's functions from whichever was opened first."""
     if any("emulator" in item.path.parts for item in session.items):
         from udogen.qnn.interface import Interface
         from udogen.runtime import find_runtime
