@@ -51,13 +51,25 @@ def place(name: str, scratch: Path) -> Path:
     return scratch
 
 
+# A process that is started by a large one counts the memory of that too: a small one is between them, and measures.
+_MEASURE = """
+import os, sys
+child = os.posix_spawn(sys.executable, [sys.executable, "-m", "udogen", *sys.argv[2:]], os.environ)
+_, status, used = os.wait4(child, 0)
+figures = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss
+os.write(int(sys.argv[1]), " ".join(map(str, figures)).encode())
+"""
+
+
 def run(*args: str, cwd: Path) -> Ran:
     """`udogen ARGS` in a process of its own, measured."""
+    end, given = os.pipe()
     environment = {key: text for key, text in os.environ.items() if not key.startswith(("COV_", "PYTEST"))}
     path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     with subprocess.Popen(
-        [sys.executable, "-m", "udogen", *args],
+        [sys.executable, "-S", "-c", _MEASURE, str(given), *args],
         cwd=cwd,
+        pass_fds=(given,),
         env={**environment, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -65,15 +77,10 @@ def run(*args: str, cwd: Path) -> Ran:
         _limit(child.pid)
         assert child.stdout and child.stderr
         out, err = child.stdout.read(), child.stderr.read()  # neither is long enough to fill the other's pipe
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return Ran(
-        child.returncode,
-        out.decode("utf-8"),
-        err.decode("utf-8"),
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss << 10,
-    )
+    os.close(given)
+    with open(end, encoding="ascii") as figures:
+        code, seconds, kibibytes = figures.read().split()
+    return Ran(int(code), out.decode("utf-8"), err.decode("utf-8"), float(seconds), int(kibibytes) << 10)
 
 
 def golden_text(name: str, scratch: Path) -> str:

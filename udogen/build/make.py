@@ -132,8 +132,8 @@ def compile_python_kernels(
     package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
 ) -> None:
     """Compile the kernels in Python of a package, where it has some, for targets that are called like their folders."""
-    folders = {(package.path / each).parent for each in package.sources}
-    files = sorted(each for folder in folders for each in folder.glob("*.py") if each.with_suffix(".cpp").is_file())
+    calling = [path for each in package.sources if (path := package.path / each).with_suffix(".py").is_file()]
+    files = sorted(path.with_suffix(".py") for path in calling if b'.halide/kernel.inc"' in path.read_bytes())
     if files:
         from udogen.kernels import objects  # few packages have such kernels
 

@@ -18,7 +18,7 @@ OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # Kernels in Python: `udogen build` leaves the object files of each target in a folder beside them.
-PYTHON_KERNELS := $(wildcard $(patsubst %.cpp,%.py,$(SOURCES)))
+PYTHON_KERNELS := $(if $(wildcard $(SOURCES:.cpp=.py)),$(patsubst %.cpp,%.py,$(shell grep -ls '\.halide/kernel\.inc"' $(SOURCES))))
 PYTHON_OBJECTS := $(foreach each,$(PYTHON_KERNELS),$(or $(wildcard $(each:.py=.halide)/$(TARGET)/*.o),\
                     $(error $(each) is not compiled for $(TARGET): `udogen build` does that, with Halide installed)))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
