@@ -76,7 +76,6 @@ def _compile_through_ccache() -> None:
     settings = {
         "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
         "BASEDIR": os.path.realpath(tempfile.gettempdir()),
-        "NOHASHDIR": "1",
         "COMPILERCHECK": "content",  # the script that starts zig is a new file in each package
         "DEPEND": "1",
         "SLOPPINESS": "include_file_ctime,include_file_mtime",  # tests compile what they have just written
