@@ -6,6 +6,7 @@ each test with its child processes.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -105,7 +106,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Open the HTP emulator before libQnnHtp: op packages take QHPI's functions from whichever was opened first."""
+    """Keep what was collected out of garbage collections, which tests of resources call often.
+
+    Open the HTP emulator before libQnnHtp: op packages take QHPI's functions from whichever was opened first.
+    """
+    gc.collect()
+    gc.freeze()
     if any("emulator" in item.path.parts for item in session.items):
         from udogen.qnn.interface import Interface
         from udogen.runtime import find_runtime

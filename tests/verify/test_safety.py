@@ -18,6 +18,7 @@ from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime,
 from udogen.backends import PLACES
 from udogen.build import variants
 from udogen.build.emulator import build_watch
+from udogen.build.make import build_package
 from udogen.build.tools import Environment, environment
 from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
@@ -112,6 +113,8 @@ def test_without_lines_the_function_is_shown_and_how_to_get_lines(unsafe: Unsafe
 def test_a_sound_kernel_does_not_use_the_heap_and_is_not_slowed_down_twofold(unsafe: Unsafe) -> None:
     """10,000 executions of the cheapest op there is; the ratio is measured in one process, as the best of several."""
     built = unsafe("sound")
+    assert built.folder is not None
+    build_package(built.folder)
     with OpSession(built.library, built.provider, timeout=120, preload=[build_watch()]) as session:
         session.run(call_of(built, 10_000))
         plain, watched = [], []
