@@ -56,4 +56,4 @@ try:
     del session
 except Exception as fault:  # ONNX Runtime's have no class of their own
     reply = str(fault)
-print("\n" + json.dumps(reply))
+print("\nreply " + json.dumps(reply), flush=True)

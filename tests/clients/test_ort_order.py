@@ -56,7 +56,9 @@ def run(paths: tuple[Path, Path], model: Path, nodes: list[Attributes] | None, *
     argv = [sys.executable, *map(str, (child, *paths, model, *more))]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    return Ran(json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr)
+    # libQnnHtp prints lines of its own, at the end too.
+    [reply] = [line.removeprefix("reply ") for line in done.stdout.splitlines() if line.startswith("reply ")]
+    return Ran(json.loads(reply), done.stdout + done.stderr)
 
 
 def wanted(attributes: Attributes) -> float:
