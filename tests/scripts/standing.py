@@ -143,3 +143,14 @@ def environment(path: Path | None, **env: str) -> dict[str, str]:
 def _program(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o755)
+
+
+def command_lines() -> list[str]:
+    """The command lines of all processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:  # it has just ended
+            continue
+    return found

@@ -19,7 +19,7 @@ import pytest
 from lxml import etree
 
 from tests.making import LONG, ROOT, need_runtime, udogen
-from tests.scripts.standing import Device
+from tests.scripts.standing import Device, command_lines
 from tests.ssh_server import SshServer, ssh_server
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
@@ -172,17 +172,7 @@ def test_an_interrupt_cleans_up(servers: tuple[SshServer, SshServer], tmp_path: 
         running.kill()
     assert running.returncode == 130, printed
     assert list(remote.iterdir()) == []
-    assert not [path for path in _command_lines() if str(remote) in path]
-
-
-def _command_lines() -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-        except OSError:  # it has just ended
-            continue
-    return found
+    assert not [path for path in command_lines() if str(remote) in path]
 
 
 def test_a_device_with_aarch64(right: Path, emulator64: Path, wrap: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from tests.clients.laying import PLAIN, lay
 from tests.making import ROOT, udogen
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import Device, called, environment, interrupt
+from tests.scripts.standing import Device, called, command_lines, environment, interrupt
 
 KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
 
@@ -439,15 +439,4 @@ def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
     arguments = ("--logcat", "--out", tmp_path / "out")
     interrupt(net_run / "run.py", *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
     assert not list(device.root.glob("*/runs/*"))
-    assert not [line for line in _running() if f"{device.base}/bin/adb" in line and "logcat" in line]
-
-
-def _running() -> list[str]:
-    """The command lines of all processes."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-        except OSError:  # it has just ended
-            continue
-    return found
+    assert not [line for line in command_lines() if f"{device.base}/bin/adb" in line and "logcat" in line]

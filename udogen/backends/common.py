@@ -19,6 +19,8 @@ _SHARED = (
     "src/utils/Executions.cpp",
     "src/utils/Values.hpp",
 )
+# Of a kernel in Python: how the folder ends that `udogen build` compiles it into, and the C++ there that calls it.
+KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
 # Of backends whose kernels are `udo::Status execute(const Args&)`; each has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 _FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
@@ -165,7 +167,7 @@ def _op_files(
     in_python, ready = finished.get(f"{op}.py"), finished.get(op)
     kernel = f"src/ops/{op}.cpp"
     if in_python is not None:
-        names = {**data, "source": f"{op}.py", "include": f"{op}.halide/kernel.inc"}
+        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
         calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
     skeleton = f"{own}/{folder.kernel}" if ready is None else ""

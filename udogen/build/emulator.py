@@ -87,8 +87,8 @@ class KeptBuild:
 
 SYSTEM = "libQnnSystem.so"
 _SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
-# Of `doctor --warm` with an empty cache: 70 s of processor time for the three (clang++ 14), on two cores.
-_SECONDS = {"cpu": 12, "gpu": 12, "htp": 12}
+# Of one of the three: together they take 70 s of processor time (clang++ 14), on two cores.
+_SECONDS = 12
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
@@ -137,7 +137,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
         for each in (*objects, *tables):
             (into / each).unlink()
 
-    return KeptBuild(room, what, _SECONDS[backend], make)
+    return KeptBuild(room, what, _SECONDS, make)
 
 
 def steps(backend: str) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from udogen import process
+from udogen.backends import common
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
 from udogen.build import toolchains, tools, zig_libraries
@@ -131,9 +132,10 @@ def _build_all(
 def compile_python_kernels(
     package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
 ) -> None:
-    """Compile the kernels in Python of a package, where it has some, for targets that are called like their folders."""
+    """Compile the kernels in Python of a package, if any, for targets by the names of their folders."""
+    call = f'{common.KERNEL_FOLDER}/{common.KERNEL_INCLUDE}"'.encode()
     calling = [path for each in package.sources if (path := package.path / each).with_suffix(".py").is_file()]
-    files = sorted(path.with_suffix(".py") for path in calling if b'.halide/kernel.inc"' in path.read_bytes())
+    files = sorted(path.with_suffix(".py") for path in calling if call in path.read_bytes())
     if files:
         from udogen.kernels import objects  # few packages have such kernels
 

@@ -85,7 +85,7 @@ def names_of(chosen: Sequence[str]) -> list[str]:
 
 
 def warm(names: Sequence[str], *, required: bool, on_step: OnStep) -> list[WarmResult]:
-    """Compile what is not there yet, several at a time; `required`: a missing tool is an error, not a result."""
+    """Compile what is cold, several at a time; `required`: a missing tool is an error, not a result."""
 
     def one(name: str) -> WarmResult:
         begun = time.perf_counter()

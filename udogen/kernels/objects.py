@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from udogen import backends, errors, process, resources
+from udogen.backends.common import KERNEL_FOLDER, KERNEL_INCLUDE
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
@@ -27,8 +28,7 @@ from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
 from udogen.opdef.problems import Problems
 
-FOLDER = ".halide"  # how the folder of a kernel's objects ends; its name is the kernel's
-_INCLUDE, _KEY = "kernel.inc", "key"
+_KEY = "key"
 _SECONDS = 600.0  # for a worker; LLVM may take for ever
 # What HVX code of Halide refers to and never calls here: nobody need have it.
 _UNUSED = {
@@ -51,7 +51,7 @@ class PythonKernels:
 
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
-    """Compile what is not there for these machines, which are called like the folders of their libraries."""
+    """Compile what is missing or old for these machines, which have the names of their libraries' folders."""
     known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
@@ -61,7 +61,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         for machine in known:
             row = repr((about, path.stem, MACHINES[machine])).encode()
             key = resources.content_key(path.read_bytes(), *sources, row)
-            found = path.with_suffix(FOLDER) / machine
+            found = path.with_suffix(KERNEL_FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
             if not _is_there(found, key):
                 missing.setdefault(key, []).append(found)
@@ -84,8 +84,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
                 if _is_there(folder, key):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
-                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", _INCLUDE, _KEY))
-                include, text = folder.parent / _INCLUDE, (cached / _INCLUDE).read_text("utf-8")
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", KERNEL_INCLUDE, _KEY))
+                include, text = folder.parent / KERNEL_INCLUDE, (cached / KERNEL_INCLUDE).read_text("utf-8")
                 if not include.is_file() or include.read_text("utf-8") != text:
                     include.write_text(text, "utf-8")
                 (folder / _KEY).write_text(key)
@@ -187,7 +187,7 @@ def _compile(request: Request, into: Path) -> None:
     for found in into.glob("*.o"):
         _adjust(found, request)
     report = Report.of_json((into / "report.json").read_text("utf-8"))
-    (into / _INCLUDE).write_text(glue.include(request, report), "utf-8")
+    (into / KERNEL_INCLUDE).write_text(glue.include(request, report), "utf-8")
 
 
 def _start(request: Request, into: Path) -> process.Completed:

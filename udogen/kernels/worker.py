@@ -26,7 +26,7 @@ _SCALARS = {"f32": "Float", "i32": "Int"}
 
 
 class _Kernel:
-    """The function of a kernel's file, held against the op."""
+    """The function of a kernel's file; its arguments must be those of the op."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -103,7 +103,7 @@ def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
 
 
 def _cold(place: Place) -> BackendState:
-    """Left out, for nobody asked for it, and it would take a minute or more before anything runs."""
+    """The state of a place that is skipped by default: its first run waits a minute or more for zig."""
     reason = f"cold: {HEXAGON.title} are compiled once, about {HEXAGON.seconds} s"
     hint = f"`udogen doctor --warm {HEXAGON.id}`, or --backend {place.id}"
     return BackendState(place.id, place.title, "skipped", reason, hint)
