@@ -27,11 +27,15 @@ class ZigLibraries:
     @property
     def is_warm(self) -> bool:
         """They are in zig's cache."""
-        return self.archives <= {path.name for path in tools.zig_cache().glob("o/*/lib*.a") if self._are_in(path)}
+        missing = set(self.archives)
+        for path in tools.zig_cache().glob("o/*/lib*.a"):
+            if path.name in missing and self._are_in(path):
+                missing.remove(path.name)
+                if not missing:
+                    return True
+        return False
 
     def _are_in(self, archive: Path) -> bool:
-        if archive.name not in self.archives:
-            return False
         try:
             with archive.open("rb") as file:
                 head = file.read(1 << 20)

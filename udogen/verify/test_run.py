@@ -84,10 +84,10 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
             f"no case of {files.folder} {f'matches {options.pattern}' if options.pattern else 'is for this'}",
             hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
         )
-    cold = [] if options.backends or HEXAGON.is_warm else [each for each in batches if each.place.instructions]
-    if len(cold) < len(batches):
-        skipped += [_cold(place) for place in dict.fromkeys(batch.place for batch in cold)]
-        batches = [each for each in batches if not (cold and each.place.instructions)]
+    slow = [] if options.backends else [each for each in batches if each.place.instructions]
+    if 0 < len(slow) < len(batches) and not HEXAGON.is_warm:
+        skipped += [_cold(place) for place in dict.fromkeys(batch.place for batch in slow)]
+        batches = [each for each in batches if not each.place.instructions]
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped))
