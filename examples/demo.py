@@ -5,7 +5,6 @@ Shows also how udogen is used from Python.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from functools import cache
@@ -26,6 +25,7 @@ from udogen import (
     open_packages,
     run_cases,
 )
+from udogen.build.zig_libraries import HEXAGON
 from udogen.runtime import Built, find_built, find_source
 
 HERE = Path(__file__).resolve().parent
@@ -48,7 +48,8 @@ def run(example: Example) -> list[Outcome]:
         packages, GenerateOptions(WORK, backends=tuple(backends), kernels=example.kernels), problems
     )
     outcomes = []
-    for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
+    parts = (part for each in made for part in open_packages(each.folder) if part.backend in backends)
+    for package in {(part.path, part.backend): part for part in parts}.values():  # DSP has a library for each op
         note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         outcomes += run_cases(
@@ -68,10 +69,9 @@ def is_available(backend: str) -> bool:
     if not ((find_spec("ziglang") or shutil.which("zig")) and shutil.which("qemu-hexagon")):
         note("the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)")
         return False
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "udogen"
-    if not any(cache_folder.glob("**/hexagon/harness-*")):
+    if not HEXAGON.is_warm:
         note("the cases of dsp are left out: zig would first build its libraries for Hexagon, which takes minutes")
-        note("  (the next demo has them after `udogen run op … --backend dsp` has run anything)")
+        note("  (the next demo has them after `udogen doctor --warm hexagon`)")
         return False
     return True
 

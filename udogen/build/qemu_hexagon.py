@@ -16,7 +16,7 @@ from udogen.build import tools
 from udogen.build.emulator import KeptBuild
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
-from udogen.build.package import PackageLibrary
+from udogen.build.package import PackageLibrary, open_locked, open_packages
 from udogen.build.toolchains.choice import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
@@ -87,6 +87,8 @@ def build_program(
     if package.api == "core":
         raise _not_qhpi(package)
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
+    if backend.library_per_op:
+        package = next((each for each in open_packages(package.path) if each.op == op), package)
     host = harness_of(package.backend)
     if arch not in known:
         why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
@@ -112,15 +114,20 @@ def build_program(
     HEXAGON.announce()
     *others, linker = variables(values.items())
     compile_python_kernels(package, [f"emulated-{arch}"], on_step, jobs or os.cpu_count() or 1)
-    done = run_make(
-        make,
-        package,
-        *("-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
-        *others,
-        f"{linker} $(EXTRA_LDFLAGS)",
-        jobs=jobs or os.cpu_count() or 1,
-        on_step=on_step,
-    )
+    program.parent.mkdir(parents=True, exist_ok=True)
+    locked = open_locked(program.parent, shared=False)  # each session builds its programs
+    try:
+        done = run_make(
+            make,
+            package,
+            *("-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
+            *others,
+            f"{linker} $(EXTRA_LDFLAGS)",
+            jobs=jobs or os.cpu_count() or 1,
+            on_step=on_step,
+        )
+    finally:
+        os.close(locked)
     if done.returncode != 0 or not program.is_file():
         raise _explain(done.stdout + done.stderr, package, arch, program)
     return program
