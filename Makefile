@@ -6,7 +6,7 @@ workers ?= $(shell nproc 2>/dev/null || echo 2)
 pytest = $(python) -m pytest -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all golden lint format bench clean
+.PHONY: help demo test test-all golden docs lint format bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,6 +24,10 @@ test-all: lint  ## ruff, mypy, all tests: 20 minutes on two cores
 golden:  ## write the trees under tests/golden anew; look at the difference before you commit it
 	@.ci/setup test
 	$(python) -m tests.golden
+
+docs:  ## the documentation as a site; open dist/site/index.html
+	@.ci/setup test
+	$(python) -m mkdocs build -q -f docs/site/mkdocs.yml
 
 lint:  ## ruff and mypy
 	@.ci/setup test
