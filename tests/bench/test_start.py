@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.clock import python, ratio
 from tests.generate.fifty import config
-from tests.making import ONE_OP
+from tests.making import ONE_KERNEL, ONE_OP, make_packages
 
 pytestmark = pytest.mark.bench
 
@@ -41,3 +41,12 @@ def test_version_against_an_empty_python() -> None:
     mine, theirs, found = ratio(python("-m", "udogen", "--version"), python("-c", "import click"))
     print(f"\n--version: {mine * 1e3:.0f} ms, `import click` {theirs * 1e3:.0f} ms, ratio {found:.2f}")
     assert found < 2
+
+
+def test_an_unchanged_build_against_make_alone(tmp_path: Path) -> None:
+    """What is up to date is found by make; udogen's own part is its start."""
+    [made] = make_packages([ONE_OP], tmp_path, chosen=["cpu"], kernels=ONE_KERNEL)
+    ours = python("-m", "udogen", "build", "-C", str(made.folder))
+    mine, theirs, found = ratio(ours, ["make", "-s", "-C", str(made.folder), "cpu_x86"])
+    print(f"\nunchanged build: {mine * 1e3:.0f} ms, make {theirs * 1e3:.0f} ms, ratio {found:.2f}")
+    assert found < 10

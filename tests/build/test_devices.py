@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -100,16 +99,6 @@ def test_unchanged_compiles_nothing_and_a_kernel_one_file_per_target(folder: Pat
     os.utime(folder / KERNEL, (978307200, 978307200))
     done = build(folder, *two)
     assert compiled(done) == [KERNEL, KERNEL] and done.stdout.count("(1 compiled)") == 2
-
-
-def test_an_unchanged_build_returns_at_once(built: Path) -> None:
-    """Process included; the best of some, for a machine that others use as well."""
-    best = LONG
-    for _ in range(5):
-        begun = time.perf_counter()
-        assert build(built, "htp_v73").returncode == 0
-        best = min(best, time.perf_counter() - begun)
-    assert best < 0.5
 
 
 def test_make_by_hand_in_parallel_and_clean(folder: Path) -> None:
