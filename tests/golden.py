@@ -15,6 +15,7 @@ from tests.build.command_lines import write_golden as write_command_lines
 from tests.clients.laying import write_golden as write_clients
 from tests.contexts.pictures import write as write_pictures
 from tests.docs.golden import write_golden as write_documents
+from tests.docs.terminal_picture import write as write_terminal_picture
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
@@ -119,6 +120,7 @@ WRITERS = (
     write_command_lines,
     write_documents,
     write_pictures,
+    write_terminal_picture,
     write_broken,
     write_doctor,
     write_clients,

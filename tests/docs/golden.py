@@ -9,6 +9,7 @@ from udogen.build import toolchains
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+VERIFIED = ROOT / "docs" / "verified.md"
 _BEGIN = "<!-- matrix: written by `make golden` from the registries; a test holds it to them -->\n"
 _END = "<!-- /matrix -->"
 
@@ -25,8 +26,8 @@ def matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme_with_matrix(text: str) -> str:
-    """README.md with the matrix as the registries have it now."""
+def with_matrix(text: str) -> str:
+    """docs/verified.md with the matrix as the registries have it now."""
     head, rest = text.split(_BEGIN)
     _, tail = rest.split(_END)
     return head + _BEGIN + matrix() + _END + tail
@@ -34,4 +35,4 @@ def readme_with_matrix(text: str) -> str:
 
 def write_golden() -> None:
     """Rewrite what is generated in the documents."""
-    README.write_text(readme_with_matrix(README.read_text("utf-8")), "utf-8")
+    VERIFIED.write_text(with_matrix(VERIFIED.read_text("utf-8")), "utf-8")

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.docs.golden import README, ROOT, readme_with_matrix
+from tests.docs import terminal_picture
+from tests.docs.golden import README, ROOT, VERIFIED, with_matrix
 from udogen.build.tools import VARIABLES
 from udogen.cli.main import VERBS
 
@@ -68,13 +69,18 @@ def test_the_transcript_of_the_readme_is_real(tmp_path: Path) -> None:
     assert masked(done.stdout) == masked(transcript)
 
 
+def test_the_picture_of_the_readme_is_real() -> None:
+    drawn = terminal_picture.draw(terminal_picture.transcript())
+    assert terminal_picture.words(drawn) == terminal_picture.words(terminal_picture.PICTURE.read_text("utf-8"))
+
+
 def test_the_matrix_is_the_registries() -> None:
-    text = README.read_text("utf-8")
-    assert readme_with_matrix(text) == text, "run `make golden`"
+    text = VERIFIED.read_text("utf-8")
+    assert with_matrix(text) == text, "run `make golden`"
 
 
-def test_readme_names_every_verb() -> None:
-    text = README.read_text("utf-8")
+def test_the_reference_names_every_verb() -> None:
+    text = (ROOT / "docs" / "verbs.md").read_text("utf-8")
     assert [verb for verb in VERBS if f"`udogen {verb}" not in text] == []
 
 

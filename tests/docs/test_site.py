@@ -35,7 +35,7 @@ def test_the_reference_is_complete(site: Path) -> None:
     assert [verb for verb in VERBS if f'id="udogen-{verb}"' not in commands] == []
     for module, page in (("udogen", "udogen"), ("udogen.runtime", "runtime"), ("udogen.kernels", "kernels")):
         imported, found = importlib.import_module(module), text(site, f"reference/{page}")
-        names = [name for name in getattr(imported, "__all__", ()) if callable(getattr(imported, name))]  # constants are in All names
+        names = [name for name in getattr(imported, "__all__", ()) if callable(getattr(imported, name))]
         assert [name for name in names if f'id="{module}.{name}"' not in found] == []
     codes = text(site, "reference/errors")
     assert all(code.name in codes for each in error_tables.INTERFACES for code in error_tables.interface(each).codes)
