@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
 from udogen import __version__
-from udogen.cli.main import VERBS
+from udogen.cli.main import SECTIONS, VERBS
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}
@@ -58,7 +58,8 @@ def test_help(command: list[str]) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"Usage: {' '.join(['udogen', *command])}")
     if not command:
-        assert all(verb in done.stdout for verb in VERBS)
+        assert sorted(" ".join(SECTIONS.values()).split()) == sorted(VERBS)
+        assert all(f"  {verb} " in done.stdout for verb in VERBS)
 
 
 def test_version() -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
 )  # fmt: skip
-@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only for this backend; may repeat.")
+@click.option(
+    "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
+    help="Only for these backends; may repeat.",
+)  # fmt: skip
 @click.option(
     "--layout", default="", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML)."
 )

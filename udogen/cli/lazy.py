@@ -12,9 +12,15 @@ import click
 class LazyGroup(click.Group):
     """`rows` is name -> (module of udogen.cli, one line for --help), because --help must not import all verbs."""
 
-    def __init__(self, *args: Any, rows: Mapping[str, tuple[str, str]], title: str = "Commands", **more: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        rows: Mapping[str, tuple[str, str]],
+        sections: Mapping[str, str] | None = None,  # title -> names, in the order of --help; one of all without it
+        **more: Any,
+    ) -> None:
         super().__init__(*args, **more)
-        self._rows, self._title = rows, title
+        self._rows, self._sections = rows, sections or {"Commands": " ".join(rows)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""
@@ -29,5 +35,6 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of --help."""
-        with formatter.section(self._title):
-            formatter.write_dl([(name, text) for name, (_, text) in self._rows.items()])
+        for title, names in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._rows[name][1]) for name in names.split()])

@@ -16,34 +16,45 @@ from udogen.errors import UdogenError, of_limit  # noqa: E402
 # verb -> (module, one line for --help)
 VERBS = {
     "init": ("init", "Write a first config, from an ONNX model or from flags."),
-    "check": ("check", "Find everything that is wrong with configs."),
-    "convert": ("convert", "Write a config in the other language."),
+    "check": ("check", "Report all errors in configs, with file, line and fix."),
+    "convert": ("convert", "Convert a config between XML OpDef and JSON UDO."),
     "generate": ("generate", "Generate op packages from configs."),
-    "build": ("build", "Build a package with the compilers of this machine."),
-    "inspect": ("inspect", "Check whether a built library will register, and if not, why."),
-    "doctor": ("doctor", "Check what this machine has, what is wrong, and how to get the rest."),
+    "build": ("build", "Build packages with the SDKs or with open compilers."),
+    "inspect": ("inspect", "Check whether a library will register, and why not."),
+    "doctor": ("doctor", "Check this machine: what is missing, and how to get it."),
     "register": ("register", "Show what a program needs to use an op package."),
-    "script": ("script", "Write a folder that runs op packages in a client on a device."),
-    "onnx-schema": ("onnx_schema", "Give the custom ops of an ONNX model schemas."),
-    "onnx-context": ("onnx_context", "Make a context binary a model of ONNX Runtime."),
-    "explain": ("explain", "Explain an error number or a log, and what to try."),
-    "graph": ("graph", "Draw the ops of a config, the graphs of a context binary, or an ONNX model."),
-    "list": ("list", "Show what udogen can build, generate and compile with."),
-    "test": ("test", "Compare ops with their references, on every backend of this machine."),
-    "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
+    "script": ("script", "Write a folder that runs packages on a device."),
+    "onnx-schema": ("onnx_schema", "Add schemas for custom ops to an ONNX model."),
+    "onnx-context": ("onnx_context", "Wrap a context binary in a model for ONNX Runtime."),
+    "explain": ("explain", "Explain an error number or a log."),
+    "graph": ("graph", "Draw ops, context binaries or ONNX models as SVG."),
+    "list": ("list", "List targets, backends, layouts, toolchains, versions."),
+    "test": ("test", "Compare ops with their references on every backend."),
+    "run": ("run", "Run an op, or context binaries, in the QNN runtime."),
+}
+
+# In the order of the work.
+SECTIONS = {
+    "Describe an op": "init check convert graph",
+    "Build packages": "generate build inspect",
+    "Run and test": "run test",
+    "Use in other programs": "register script onnx-schema onnx-context",
+    "Help": "doctor explain list",
 }
 
 
 @click.command(
     cls=LazyGroup,
     rows=VERBS,
-    title="Verbs",
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", message="udogen %(version)s")
 def cli() -> None:
-    """From one description of a custom op to op packages for every Qualcomm backend: generated, built,
-    registered in the real QNN runtime, executed and verified."""
+    """One description of a custom op, op packages for every Qualcomm backend: generated, built, registered in
+    the real QNN runtime, executed and verified.
+
+    First steps: udogen init, udogen generate CONFIG -o out, udogen build -C out, udogen test."""
 
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:

@@ -40,6 +40,11 @@ runtime_kind = click.option(
 )
 
 
+def split_names(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of an option that is repeated, or has several with commas."""
+    return tuple(name for value in values for name in value.split(","))
+
+
 def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     """NAME=VALUE of an option that may repeat, no name twice."""
     found: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from udogen.cli import output
+from udogen.cli import options, output
 from udogen.cli.safety_options import safety_options
 from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
@@ -78,8 +78,8 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 @click.command("test")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option(
-    "--backend", "backends", multiple=True, metavar="NAME",
-    help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
+    "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
+    help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
 )  # fmt: skip
 @click.option(
     "--on", "on", multiple=True, metavar="DEVICE",
