@@ -123,7 +123,12 @@ def render(problem: Problem, lines: list[str] | None = None) -> str:
     text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
-        text.append(f"  {number:>4} | {_cut(lines[number - 1].strip(), _SHOWN)}")
+        shown = _cut(lines[number - 1].strip(), _SHOWN)
+        text.append(f"  {number:>4} | {shown}")
+        named = re.search(r"`([^`]+)`", problem.message)
+        places = list(re.finditer(rf"(?<!\w){re.escape(named[1])}(?!\w)", shown)) if named else []
+        if len(places) == 1 and shown[: places[0].start()].isascii():
+            text.append(f"       | {' ' * places[0].start()}{'^' * len(places[0][0])}")
     if problem.hint:
         text.append(f"       = {_cut(problem.hint, 400)}")
     return "\n".join(text)
