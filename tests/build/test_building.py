@@ -126,7 +126,7 @@ def test_the_library_exports_its_provider_and_counters_alone(folder: Path) -> No
     assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
     # Besides it only what templates of the standard library bring: weak symbols of C++.
     assert {name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")} == {
-        f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted")
+        f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted", "Refusal")
     }
 
 
