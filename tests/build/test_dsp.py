@@ -116,7 +116,7 @@ def test_which_sdk_and_which_tools(folder: Path, tmp_path: Path) -> None:
         ({"hexagon_sdk4_root": str(new)}, "HEXAGON_SDK_ROOT is not set"),
         (
             {"hexagon_sdk_root": str(new)},
-            f"Hexagon tools 8.4.09 in {new} are of Hexagon SDK 4 or later: v66 wants 8.3 of SDK 3.5, and "
+            f"Hexagon tools 8.4.09 in {new} are of Hexagon SDK 4 or later: v66 needs 8.3 of SDK 3.5, and "
             "HEXAGON_SDK4_ROOT for the later one",
         ),
         ({"hexagon_sdk_root": str(new), "hexagon_sdk_roots": {"v66": str(old)}}, f"hexagon-clang++ 8.3.07 of {old}"),

@@ -101,6 +101,13 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
     ]
 
 
+def _shared_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile]:
+    """The files of a folder that are the same for every backend; `in_python`: there are kernels in Python."""
+    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()))
+    files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
+    return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
+
+
 def contents(
     package: OpPackage, source: Source, folder: BackendFolder, dialect: op_tables.Dialect, place: Placement = QNN
 ) -> Contents:
@@ -124,18 +131,12 @@ def contents(
     }
     own = f"qnn/{folder.room or folder.backend}"
     files = [
-        *(
-            PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
-            for path, template in folder.templates.items()
-        ),
-        *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
+        PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
+        for path, template in folder.templates.items()
     ]
+    files += [PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies]
     finished = source.kernels.get(folder.backend, {})
-    for_python = _FOR_PYTHON if any(f"{op.name}.py" in finished for op in ops) else ()
-    shared_files = [
-        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *for_python)),
-        *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
-    ]
+    shared_files = _shared_files(folder, in_python=any(f"{op.name}.py" in finished for op in ops))
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}

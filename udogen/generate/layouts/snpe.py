@@ -278,6 +278,17 @@ def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
     return _Goal(name, rules=rules, variables=tuple(variables))
 
 
+def _groups(offered: Mapping[str, _CoreView]) -> list[_Group]:
+    """The documented groups of targets, as far as there are cores for them."""
+    listed = []
+    for name, targets_of in targets.GROUPS["snpe"].items():
+        members = [_DEVICE.get(each, each) for each in targets_of if each in offered or each in _DEVICE]
+        own = [each for each in members if not each.startswith(("reg_", "$"))]
+        if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
+            listed.append(_Group(name, " ".join(members)))
+    return listed
+
+
 def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
     """What the package's own Makefile offers: the documented targets, as far as there are cores for them."""
     offered = {goal.name: core for core in cores for goal in core.goals if goal.name in targets.UDO}
@@ -290,12 +301,7 @@ def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
         made = [f"libs/{each}/{core.library.removesuffix('.so')}{row.ending}.so" for each in row.folders]
         gap = " " * (wide - len(name))
         lines.append(_RootTarget(name, gap, " or ".join(made), f"{core.folder}/Makefile", " ".join(first)))
-    listed = []
-    for name, meant in groups.items():
-        members = [_DEVICE.get(each, each) for each in meant if each in offered or each in _DEVICE]
-        own = [each for each in members if not each.startswith(("reg_", "$"))]
-        if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
-            listed.append(_Group(name, " ".join(members)))
+    listed = _groups(offered)
     return {"targets": lines, "groups": listed, "names": " ".join([*offered, *(group.name for group in listed)])}
 
 
