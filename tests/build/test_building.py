@@ -230,7 +230,7 @@ def test_headers_of_an_sdk_are_used_and_named(folder: Path, tmp_path: Path) -> N
     assert build(folder, "--toolchain", "open", QNN_SDK_ROOT=str(root)).returncode == 4, "its own headers are gone"
 
 
-def test_a_wrong_sdk_root_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_wrong_sdk_root_is_reported(folder: Path, tmp_path: Path) -> None:
     done = build(folder, QNN_SDK_ROOT=str(tmp_path))
     assert done.returncode == 3
     assert f"QNN_SDK_ROOT is {tmp_path}, but there is no include/QNN/QnnInterface.h in it" in done.stderr
@@ -350,7 +350,7 @@ def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
     assert len(fault.details) == 6
 
 
-def test_a_build_whose_log_cannot_be_written_still_says_why(package: PackageLibrary) -> None:
+def test_a_build_whose_log_cannot_be_written_still_reports_why(package: PackageLibrary) -> None:
     (package.path / "obj").write_text("a file")
     assert driver.explain("make: something odd\n", package, planned(package)[0]).details == ("make: something odd",)
 

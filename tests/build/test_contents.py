@@ -155,7 +155,7 @@ def run(tmp_path: Path) -> list[str]:
     return ["LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}"]
 
 
-def test_run_op_says_that_the_source_is_another(folder: Path, run: list[str], tmp_path: Path) -> None:
+def test_run_op_reports_that_the_source_has_changed(folder: Path, run: list[str], tmp_path: Path) -> None:
     assert udogen("run", "op", folder, *run).stderr == ""
     change(folder / KERNEL)
     sentence = f"libLeakyReluPackage.so was built from another {KERNEL}; run `udogen build -C {folder}`"
@@ -184,7 +184,7 @@ def test_what_no_record_is_about(folder: Path) -> None:
     assert package.changed_since(library) == []
 
 
-def test_a_test_that_builds_nothing_says_so(tmp_path: Path) -> None:
+def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
     from tests.verify import toy
     from udogen.verify import test_run
     from udogen.verify.options import TestOptions

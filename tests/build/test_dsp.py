@@ -81,7 +81,7 @@ def test_a_package_of_one_op_has_the_plain_name(tmp_path: Path) -> None:
     assert (made.folder / "src" / "AddSatU8PackageInterface.cpp").is_file()
 
 
-def test_what_a_compiler_says_names_the_kernel(tmp_path: Path) -> None:
+def test_messages_of_a_compiler_name_the_kernel(tmp_path: Path) -> None:
     compiler("zig")
     [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
     kernel = made.folder / "src" / "ops" / "Head.cpp"

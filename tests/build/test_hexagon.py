@@ -159,7 +159,7 @@ def test_an_sdk_that_does_not_know_the_version(package: PackageLibrary, tmp_path
         assert choose(package, "htp_v73", **env) == expected
 
 
-def test_a_wrong_sdk_is_told_before_anything_is_compiled(folder: Path, tmp_path: Path) -> None:
+def test_a_wrong_sdk_is_reported_before_anything_is_compiled(folder: Path, tmp_path: Path) -> None:
     root = stand_ins.hexagon_sdk(tmp_path / "sdk", "8.4.09", log=tmp_path / "log")
     done = build(folder, "htp_v68", "htp_v73", "--toolchain", "sdk", HEXAGON_SDK_ROOT=str(root))
     assert done.returncode == 3
@@ -182,7 +182,7 @@ def test_the_command_lines_of_the_hexagon_sdk(tmp_path: Path) -> None:
     assert told(log, tmp_path) == lines, "hexagon-sdk-5.4.0 lies beside HEXAGON_SDK_ROOT"
 
 
-def test_make_by_hand_says_what_is_wrong_with_the_sdk(folder: Path) -> None:
+def test_make_by_hand_reports_what_is_wrong_with_the_sdk(folder: Path) -> None:
     env = {**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": "/nowhere"}
     done = subprocess.run(["make", "htp_v73"], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 2

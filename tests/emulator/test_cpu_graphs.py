@@ -68,7 +68,7 @@ def test_every_flipped_byte_is_reported(cpu: BackendHandle, log_lines: list[str]
         cpu.restore(binary + b"\0")
 
 
-def test_a_binary_wants_its_packages(
+def test_a_binary_needs_its_packages(
     cpu: BackendHandle, cpu_interface: Interface, log_lines: list[str], cpu_leaky: Built
 ) -> None:
     register(cpu, cpu_leaky)

@@ -333,7 +333,7 @@ def test_state_lives_as_long_as_its_node(nasty: Package) -> None:
         (6.0, "4711"),
     ],
 )
-def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k: float, reason: str) -> None:
+def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, k: float, reason: str) -> None:
     restarts = nasty.session.restarts
     with pytest.raises(RunFailed) as caught:
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
@@ -354,7 +354,7 @@ def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k:
         ("Tensors", {"inputs": {"in[0]": IN, "weights": WEIGHTS}, "params": NEEDED}),
     ],
 )
-def test_an_untouched_kernel_says_that_it_is_not_written(
+def test_an_untouched_kernel_reports_that_it_is_not_written(
     untouched: Package, op: str, options: dict[str, object]
 ) -> None:
     with pytest.raises(RunFailed) as caught:

@@ -143,7 +143,7 @@ def test_who_had_it_once_keeps_it(tmp_path: Path) -> None:
     assert not lists.exists(), "begun anew"
 
 
-def test_what_cmake_does_not_build_is_told(tmp_path: Path) -> None:
+def test_what_cmake_does_not_build_is_reported(tmp_path: Path) -> None:
     done = udogen("generate", ROOT / "examples/leaky_relu/LeakyRelu.xml", "--backend", "htp", "--cmake", "-o", tmp_path)
     assert done.returncode == 0
     assert "--gen_cmakelists changes nothing in" in done.stderr

@@ -263,7 +263,7 @@ def test_all_valid_is_no_type(tmp_path: Path) -> None:
     assert inference.datatype(package.ops[0], package.ops[0].outputs[0]) is None
 
 
-def test_gaps_are_told_with_their_place(tmp_path: Path) -> None:
+def test_gaps_are_reported_with_their_place(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(CONFIG)
     done = udogen("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)
     assert done.returncode == 0

@@ -183,7 +183,7 @@ def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> Non
         run(out, "htp", "Mix", CallOptions({"x": np.ones(shape, np.float32)}))
 
 
-def test_a_kernel_that_answers_an_error(out: Path) -> None:
+def test_a_kernel_that_returns_an_error(out: Path) -> None:
     with pytest.raises(RunFailed) as output:
         run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
     said = "\n".join([output.value.message, *output.value.details])
@@ -228,7 +228,7 @@ def test_what_htp_cannot_take_is_an_error(change: dict[str, str], said: str, tmp
     assert not (tmp_path / "bad").exists()
 
 
-def test_an_optional_input_is_told(tmp_path: Path) -> None:
+def test_an_optional_input_is_warned_of(tmp_path: Path) -> None:
     config = tmp_path / "bad.xml"
     config.write_text(BAD.format(**{**GOOD, "mandatory": "false"}))
     done = udogen("generate", config, "-o", tmp_path)

@@ -112,7 +112,7 @@ def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> Non
         ("too large", "op Kinds: parameter `u8` is INT_32 (0x0032); it must be UINT_8"),
     ],
 )
-def test_validation_says_what_is_wrong(answers: dict[str, Any], case: str, said: str) -> None:
+def test_validation_reports_what_is_wrong(answers: dict[str, Any], case: str, said: str) -> None:
     assert answers["refused"][case] == {"code": 3110, "said": said}
 
 

@@ -105,7 +105,7 @@ def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path
     }
 
 
-def test_what_it_tells(built: Path) -> None:
+def test_what_it_contains(built: Path) -> None:
     output = _told(built)
     assert (output["package"], output["cores"], output["operations"]) == (
         "ManyUdo",
@@ -146,7 +146,7 @@ def test_what_it_tells(built: Path) -> None:
     assert (quantized["cores"], quantized["outputs"][0]["types"]) == (["DSP"], {"DSP": "FIXED_8"})
 
 
-def test_the_config_of_the_documentation_is_told_as_it_is_written(tmp_path: Path) -> None:
+def test_the_config_of_the_documentation_is_registered_as_it_is_written(tmp_path: Path) -> None:
     made = registering.build(registering.write(SOFTMAX, tmp_path / "sources"), tmp_path / "libReg.so")
     [op] = _told(made)["ops"]
     assert (op["type"], op["cores"]) == ("Softmax", ["CPU", "GPU", "DSP"])
@@ -382,7 +382,7 @@ def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFix
     assert given(CPU, "table", INT_32, [7]) == INVALID
 
 
-def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) -> None:
+def test_texts_of_a_config_reach_the_compiler_as_text_only(tmp_path: Path) -> None:
     [package], _ = load([MANY])
     package = replace(package, version="3.x.9; #error")
     package = resolve.for_backend(package, "cpu", Problems())

@@ -74,7 +74,7 @@ def test_a_kernel_that_does_not_compile_and_a_package_without_qhpi(raw: Built, t
         HexagonSession(folder)
 
 
-def test_what_user_mk_says_holds_here_too(raw: Built, tmp_path: Path) -> None:
+def test_user_mk_counts_here_too(raw: Built, tmp_path: Path) -> None:
     assert raw.folder is not None
     shutil.copytree(raw.folder.path, tmp_path / "copy")
     folder = find_source(tmp_path / "copy", backend="htp").folder

@@ -81,7 +81,7 @@ def test_several_packages_in_one_json(tmp_path: Path) -> None:
     assert [each.name for each in packages(tmp_path, json.dumps(body))] == ["A", "B", "C"]
 
 
-def test_all_files_are_read_before_anything_is_told(tmp_path: Path) -> None:
+def test_all_files_are_read_before_anything_is_reported(tmp_path: Path) -> None:
     assert len(errors(tmp_path, collection(op(Y)), udo(inputs=None), b"<x", b"{")) == 4
 
 
@@ -288,7 +288,7 @@ def test_a_schema_location_is_accepted(tmp_path: Path) -> None:
     assert not told(tmp_path, collection().replace("PackageName", where))
 
 
-def test_problems_are_told_once_and_in_the_order_of_the_file() -> None:
+def test_problems_are_reported_once_and_in_the_order_of_the_file() -> None:
     problems = Problems()
     from udogen.opdef.problems import Location
 

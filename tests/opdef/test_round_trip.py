@@ -61,7 +61,7 @@ def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
 
 
 @given(rich_packages())
-def test_xml_can_say_everything_that_xml_says(package: OpPackage) -> None:
+def test_xml_is_written_as_it_was_read(package: OpPackage) -> None:
     text, lost = to_xml(package)
     assert not lost
     assert from_xml(text) == package

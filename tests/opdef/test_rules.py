@@ -132,7 +132,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize("text", SILENT.values(), ids=SILENT.keys())
-def test_nothing_is_said_of(text: str, tmp_path: Path) -> None:
+def test_no_problem_is_reported(text: str, tmp_path: Path) -> None:
     assert told(tmp_path, text) == []
 
 

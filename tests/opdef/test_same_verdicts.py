@@ -41,7 +41,7 @@ def test_escaped_text_is_no_finding() -> None:
     assert not list(unescaped({"src/A.cpp": text.encode(), "config/a.xml": b"Fz$(zF", "Makefile": b"X := FzOp"}))
 
 
-def test_the_command_line_says_the_same_and_what_is_generated_compiles(tmp_path: Path) -> None:
+def test_the_command_line_agrees_and_what_is_generated_compiles(tmp_path: Path) -> None:
     if not shutil.which("g++"):
         pytest.skip("g++ is not installed")
     text = collection(op(X + tensor("Output", "y", "ALL_VALID") + param("t", default="2.5")))

@@ -76,7 +76,7 @@ def test_numbers_have_the_precision_of_their_type(package: OpPackage, tmp_path: 
     assert rules.infer("Pool", X)["y"].shape == (1, 1, 1, 100000001), "0.1 as FLOAT_32 is a little more"
 
 
-def test_repeated_tensors_and_the_config_where_a_rule_says_nothing(package: OpPackage, tmp_path: Path) -> None:
+def test_repeated_tensors_and_the_config_where_there_is_no_rule(package: OpPackage, tmp_path: Path) -> None:
     rules = rules_of(
         "def Split(op):\n"
         "    return {'many': [[op.x.shape[0] // op.outputs['many'], 7]] * op.outputs['many']}\n"

@@ -92,7 +92,7 @@ def test_a_session_counts_from_call_to_call(cpu: Built) -> None:
     assert [each and each.of_op for each in proofs] == [Rise(0, 0, 2), Rise(2, 2, 5)]
 
 
-def test_an_op_of_qnn_itself_is_no_execution_of_ours(cpu: Built) -> None:
+def test_an_op_of_qnn_itself_does_not_count(cpu: Built) -> None:
     """What a runtime does that takes its own op: here because the call says so."""
     relu = replace(call("Relu", (tensor("input"),), (result("output"),)), package="qti.aisw", loops=2)
     with OpSession(cpu.library, cpu.provider, timeout=20) as session:
@@ -199,7 +199,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     assert "error: nothing of package OtherPackage was executed, though the graphs ran\n" in done.stderr
 
 
-def test_contexts_with_a_package_that_cannot_tell(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
+def test_contexts_with_a_package_that_does_not_count(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
     binary = tmp_path / "c.bin"
     assert udogen("run", "op", cpu.library, "LeakyRelu", "--input", x, "--save-context", binary).returncode == 0
     done = udogen("run", "context", binary, "--backend", "cpu", "--prove", "--op-package", probe)
@@ -317,7 +317,7 @@ def test_a_process_that_ends_without_terminating_the_package(writer: Built, tmp_
     assert (tmp_path / "proof.txt").read_text() == "LeakyReluPackage LeakyRelu 4 executions\n"
 
 
-def test_a_file_that_cannot_be_written_is_told_and_changes_nothing(writer: Built, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_changes_nothing(writer: Built, tmp_path: Path) -> None:
     told = run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="no/where")
     assert told.stderr == "UDOGEN_PROVE=no/where cannot be written: No such file or directory\n"
     assert not list(tmp_path.iterdir())

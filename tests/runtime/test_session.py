@@ -36,7 +36,7 @@ def test_one_worker_serves_many_calls(session: OpSession) -> None:
     assert session.pid == pid
 
 
-def test_the_package_says_what_it_has(session: OpSession) -> None:
+def test_the_name_and_ops_of_the_package(session: OpSession) -> None:
     assert session.package.name == "Probe"
     assert "AddOne" in session.package.operations
 

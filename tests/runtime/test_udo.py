@@ -369,7 +369,7 @@ def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: ty
     assert "the op package" not in caught.value.message
 
 
-def test_a_registration_of_an_older_release_tells_names_of_tensors(tmp_path: Path) -> None:
+def test_a_registration_of_an_older_release_has_names_of_tensors(tmp_path: Path) -> None:
     found = read_registration(broken(tmp_path, "-DMINOR=3"))
     assert found.api_version == (1, 3, 0)
     told = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]

@@ -317,7 +317,7 @@ def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[0] == "error: adb finds no device DEF"
 
 
-def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+def test_a_device_without_free_space(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     device.say("full")
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))

@@ -55,7 +55,7 @@ def test_what_a_target_makes(folder: Path, targets: list[str], made: set[str]) -
     assert libraries(folder) == made
 
 
-def test_a_room_of_its_own_and_again_nothing_to_do(folder: Path) -> None:
+def test_a_folder_of_its_own_and_again_nothing_to_do(folder: Path) -> None:
     """`make -C jni/src/CPU`, and a second time: nothing is compiled."""
     first = make(folder / "jni/src/CPU", "cpu_x86")
     assert first.returncode == 0 and "CXX jni/src/CPU/src/ops/Softmax.cpp" in first.stdout
@@ -93,7 +93,7 @@ def test_targets_of_cores_that_are_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["reg_android", "cpu_android", "gpu_android", "all_android", "all", "cpu"])
-def test_android_without_the_ndk_says_what_is_missing(folder: Path, target: str) -> None:
+def test_android_without_the_ndk_reports_what_is_missing(folder: Path, target: str) -> None:
     done = build(folder, target)
     assert done.returncode == 3
     assert "ANDROID_NDK_ROOT is not set" in done.stderr and "install the Android NDK" in done.stderr

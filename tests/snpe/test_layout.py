@@ -41,7 +41,7 @@ def test_the_package_of_the_documentation_file_for_file(tmp_path: Path) -> None:
     assert given == printed(DOCUMENTED.read_text()) | {"jni/src/GPU/src/ops/Softmax.cl"}
 
 
-def test_each_core_has_its_room(tmp_path: Path) -> None:
+def test_each_core_has_its_folder(tmp_path: Path) -> None:
     path = config(
         tmp_path,
         package("Cpu", op("A", "CPU"), op("B", "CPU")),
@@ -83,7 +83,7 @@ def test_old_architectures_share_a_folder_and_the_oldest_is_built(tmp_path: Path
     assert dsp.artifacts(dsp.rows[0]) == [folders["Old"] / "libs/dsp_v60/libUdoOldImplDsp.so"]
 
 
-def test_json_becomes_a_udo_package_and_xml_not_unless_said(tmp_path: Path) -> None:
+def test_json_becomes_a_udo_package_and_xml_only_on_demand(tmp_path: Path) -> None:
     [json_, xml] = [SOFTMAX, CONFIGS / "both.xml"]
     usual = [made.plan.layout for made in make_packages([json_, xml], tmp_path / "usual")]
     assert usual == ["snpe", "qnn", "qnn"]
