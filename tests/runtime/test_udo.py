@@ -278,7 +278,7 @@ def test_a_library_with_the_same_op_otherwise(
     shutil.copy(htp, place / DSP)
     with pytest.raises(OtherOps) as caught:
         add_op_package(made, cores=["DSP"])
-    assert caught.value.message == f"op Softmax of {place / DSP} is another than its registration says: {fault}"
+    assert caught.value.message == f"op Softmax of {place / DSP} is not as its registration describes it: {fault}"
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_the_validation_of_a_cpu_library_is_asked(
     shutil.copy(cpu, place / CPU)
     with pytest.raises(OtherOps) as caught:
         add_op_package(made, cores=["CPU"])
-    told = f"op Softmax of {place / CPU} is another than its registration says; as registered, {fault}"
-    assert caught.value.message == told
+    expected = f"op Softmax of {place / CPU} is not as its registration describes it; as registered, {fault}"
+    assert caught.value.message == expected
 
 
 def test_validation_is_asked_with_every_kind_of_parameter(place: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
 
 
 def backend_of(path: Path) -> str:
-    """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
+    """The backend that a path is for, where it is for one alone; otherwise, or where that is not known, cpu."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
     found = {each.backend for each in packages} & backends.RUNTIMES.keys()

@@ -295,7 +295,7 @@ class _Encoder:
     def _refer_to(self, place: _Place) -> bool:
         """Whether the message can refer to this memory; what it cannot refer to is copied.
 
-        A block belongs to one tensor, as its guards do, and a message has room for so many descriptors.
+        A block belongs to one tensor, as its guards do, and a message refers to so many descriptors at most.
         """
         if place in self._places:
             return False

@@ -243,7 +243,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"
-        hint = "`udogen test --guard` or `--sanitize address` tells where, as a debugger does"
+        hint = "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{situation.subject} {how} in phase `{situation.phase}`"

@@ -122,7 +122,7 @@ def stray_of(call: OpCall, content: bytes) -> Stray:
 
 def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
     """The outputs, as the types of the call have them."""
-    turned = [bytearray(_turn(ELEMENTS[arg.dtype], room)) for arg, room in zip(call.outputs, raw, strict=True)]
+    turned = [bytearray(_turn(ELEMENTS[arg.dtype], data)) for arg, data in zip(call.outputs, raw, strict=True)]
     return arrays_of(call, turned)
 
 
