@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.build import stand_ins
-from tests.build.command_lines import GOLDEN, hexagon_clang_v66, told
+from tests.build.command_lines import GOLDEN, hexagon_clang_v66, recorded_commands
 from tests.build.devices import Elf, build, compiled
 from tests.making import CONFIGS, ROOT, compiler, make, make_packages
 from udogen import backends
@@ -137,7 +137,7 @@ def test_an_sdk_3_is_not_for_v68_and_later(tmp_path: Path) -> None:
 def test_the_command_line_of_hexagon_clang(tmp_path: Path) -> None:
     recorded = hexagon_clang_v66(tmp_path)
     assert recorded.done.returncode == 0, recorded.done.stderr
-    assert told(recorded.log, tmp_path) == (GOLDEN / "hexagon-clang-v66.txt").read_text("utf-8")
+    assert recorded_commands(recorded.log, tmp_path) == (GOLDEN / "hexagon-clang-v66.txt").read_text("utf-8")
     assert f"dsp_v66: sdk toolchain: hexagon-clang++ 8.3.07 of {recorded.sdk}" in recorded.done.stderr
 
 

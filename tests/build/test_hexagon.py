@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.build import stand_ins
-from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, told
+from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, recorded_commands
 from tests.build.devices import ALL, EMPTY, HEXAGON, LIBRARY, build, generated
 from tests.making import ROOT
 from udogen.backends import architectures
@@ -172,14 +172,14 @@ def test_the_command_lines_of_the_hexagon_sdk(tmp_path: Path) -> None:
     folder, log, root, qnn, done = hexagon_clang(tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"htp_v73: sdk toolchain: hexagon-clang++ 8.6.02 of {root}, headers of {qnn}" in done.stderr
-    lines = told(log, tmp_path)
+    lines = recorded_commands(log, tmp_path)
     assert lines == (GOLDEN / "hexagon-clang.txt").read_text(), "run `make golden` and look at the difference"
 
     assert subprocess.run(["make", "clean"], cwd=folder).returncode == 0
     env = {**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": str(root.parent / "another"), "QNN_SDK_ROOT": str(qnn)}
     by_hand = subprocess.run(["make", "htp_v73"], cwd=folder, env=env, capture_output=True, text=True)
     assert by_hand.returncode == 0, by_hand.stderr
-    assert told(log, tmp_path) == lines, "hexagon-sdk-5.4.0 lies beside HEXAGON_SDK_ROOT"
+    assert recorded_commands(log, tmp_path) == lines, "hexagon-sdk-5.4.0 lies beside HEXAGON_SDK_ROOT"
 
 
 def test_make_by_hand_reports_what_is_wrong_with_the_sdk(folder: Path) -> None:
@@ -197,7 +197,7 @@ def test_the_command_lines_of_the_ndk(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{folder}/build/aarch64-android/{LIBRARY} (9 compiled)\n", "one library, not two"
     assert f"htp_aarch64: sdk toolchain: clang++ of {root}, udogen's own headers" in done.stderr
-    assert told(log, tmp_path) == (GOLDEN / "ndk-clang.txt").read_text(), "run `make golden`"
+    assert recorded_commands(log, tmp_path) == (GOLDEN / "ndk-clang.txt").read_text(), "run `make golden`"
 
 
 def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:

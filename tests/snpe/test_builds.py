@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import stand_ins
-from tests.build.command_lines import GOLDEN, udo_android, udo_dsp
-from tests.build.command_lines import told as recorded
+from tests.build.command_lines import GOLDEN, recorded_commands, udo_android, udo_dsp
 from tests.build.devices import EMPTY, Elf, build
 from tests.making import make, make_packages, udogen
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
@@ -107,7 +106,7 @@ def test_the_command_lines_of_the_sdks(record: object, request: pytest.FixtureRe
     made = udo_android(tmp_path) if record is udo_android else udo_dsp(tmp_path)
     assert made.done.returncode == 0, made.done.stderr
     name = f"{request.node.callspec.id}.txt"
-    assert recorded(made.log, tmp_path) == (GOLDEN / name).read_text()
+    assert recorded_commands(made.log, tmp_path) == (GOLDEN / name).read_text()
 
 
 def test_what_android_leaves_behind(tmp_path: Path) -> None:
