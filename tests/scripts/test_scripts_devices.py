@@ -22,8 +22,6 @@ from tests.making import ROOT, udogen
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import Device, called, command_lines, environment, interrupt
 
-KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
-
 
 def script(out: Path, *arguments: object) -> Path:
     done = udogen("script", *arguments, "-o", out)

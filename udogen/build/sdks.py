@@ -99,8 +99,7 @@ SNPE = Sdk("Qualcomm Neural Processing SDK (SNPE)", _SNPE_MARKS, _snpe)
 HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/common"), _hexagon)
 NDK = Sdk("Android NDK", ("ndk-build",), _ndk)
 
-
-SOURCE = "Qualcomm 80-N3040-23, topic tools-releases"
+# --- releases of the Hexagon tools, from Qualcomm 80-N3040-23, topic tools-releases -----------------------------------
 
 
 class Tools(NamedTuple):
