@@ -47,7 +47,7 @@ def package(folder: Path) -> PackageLibrary:
 
 
 def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`udogen build` with g++ unless told otherwise, and without the variables of whoever runs the tests."""
+    """`udogen build` with g++ unless given another compiler, and without the variables of whoever runs the tests."""
     return udogen("build", "-C", folder, *arguments, env={**EMPTY, "X86_CXX": "g++", "EXTRA_CXXFLAGS": "-O0", **env})
 
 
@@ -308,14 +308,15 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     utils.write_text(utils.read_text() + "\nint of_ours = missing_of_ours;\n")
     done = build(folder, X86_CXX=compiler(name))
     assert done.returncode == 4
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
+    lines = done.stderr.splitlines()
+    printed = [line for line in lines if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
     log = folder / "obj" / "cpu_x86.log"
-    assert said[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
-    assert said[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in said[1]
-    assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
-    assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
-    assert said[-1] == f"  = the whole output of the compiler is in {log}"
-    assert len(said) == 8, "each fault once, though two files include the header"
+    assert printed[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
+    assert printed[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in printed[1]
+    assert "float leaky(float x, float alpha)" in printed[2] and "^" in printed[3]
+    assert printed[4].startswith(f"  {utils}:") and "missing_of_ours" in printed[4]
+    assert printed[-1] == f"  = the whole output of the compiler is in {log}"
+    assert len(printed) == 8, "each fault once, though two files include the header"
     assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
 
 

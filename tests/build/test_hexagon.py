@@ -200,7 +200,7 @@ def test_the_command_lines_of_the_ndk(tmp_path: Path) -> None:
 
 
 def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:
-    for env, said in (
+    for env, printed in (
         ({}, "ANDROID_NDK_ROOT is not set"),
         (
             {"ANDROID_NDK_ROOT": str(tmp_path)},
@@ -208,7 +208,7 @@ def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:
         ),
     ):
         done = build(folder, "all_android", **env)
-        assert done.returncode == 3 and said in done.stderr and "htp_aarch64 builds for Linux" in done.stderr
+        assert done.returncode == 3 and printed in done.stderr and "htp_aarch64 builds for Linux" in done.stderr
     done = subprocess.run(
         ["make", "htp_android"], cwd=folder, env={**os.environ, **EMPTY}, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""What goes wrong with a kernel on the GPU is told with its cause: the compiler's words, arguments, stray writes."""
+"""What goes wrong with a kernel on the GPU is reported with its cause: compilers, arguments, stray writes."""
 
 from __future__ import annotations
 

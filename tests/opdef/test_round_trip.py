@@ -121,7 +121,7 @@ def scalars(kind: type) -> list[str]:
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Tensor) if field.compare])
 def test_no_field_of_a_tensor_is_forgotten(field: str) -> None:
-    """A new field of the model must come into the models above, or be said to be of one language."""
+    """A new field of the model must come into the models above, or be listed as one of a single language."""
     source = (Path(__file__).parent / "models.py").read_text("utf-8")
     of_one_language = {"quantization_mode", "only_default"}
     of_none = {"converted"}  # what resolving adds

@@ -347,7 +347,7 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "kind", "said"),
+    ("flag", "kind", "printed"),
     [
         ("-DINCOMPLETE", RegistrationUnreadable, "exports no SnpeUdo_validateOperation"),
         (
@@ -362,18 +362,18 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
         ("-DHANGS", OpTimedOut, "did not come back within 2 s in phase `SnpeUdo_initRegLibrary`"),
     ],
 )
-def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], said: str) -> None:
+def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], printed: str) -> None:
     with pytest.raises(kind) as caught:
         read_registration(broken(tmp_path, flag), timeout=2 if flag == "-DHANGS" else 30)
-    assert said in caught.value.message
+    assert printed in caught.value.message
     assert "the op package" not in caught.value.message
 
 
 def test_a_registration_of_an_older_release_has_names_of_tensors(tmp_path: Path) -> None:
     found = read_registration(broken(tmp_path, "-DMINOR=3"))
     assert found.api_version == (1, 3, 0)
-    told = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]
-    assert told == [("First", ["a", "b"], ["a"]), ("Second", ["a"], ["a", "b"])]
+    reported = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]
+    assert reported == [("First", ["a", "b"], ["a"]), ("Second", ["a"], ["a", "b"])]
 
 
 def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
-from udogen.runtime.hexagon.wire import fill, text
+from udogen.runtime.hexagon.wire import fill, scalar_bytes, text
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 
 if TYPE_CHECKING:
@@ -114,10 +114,4 @@ def _param(call: OpCall, param: ParamArg) -> bytes:
     if isinstance(param.value, str):
         return struct.pack("<I", _TEXT) + text(param.name) + text(param.value)
     code, _, form = _type(call, param.name, param.dtype)
-    try:
-        bits = struct.pack(form, param.value) if form else b""
-    except struct.error:
-        bits = b""
-    if not bits:
-        raise RunFailed(f"param `{param.name}`: {param.value} cannot be passed as {param.dtype}", hint="see its type")
-    return struct.pack("<I", _SCALAR) + text(param.name) + struct.pack("<I", code) + bits
+    return struct.pack("<I", _SCALAR) + text(param.name) + struct.pack("<I", code) + scalar_bytes(param, form)
