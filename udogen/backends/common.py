@@ -59,11 +59,11 @@ class BackendFolder:
     library: str
     targets: tuple[str, ...]
     headers: tuple[str, ...]  # of QNN
-    templates: Mapping[str, str]  # file -> template below templates/qnn/<room>
-    copies: tuple[str, ...]  # files below templates/qnn/<room>
+    templates: Mapping[str, str]  # file -> template in the backend's folder of templates/qnn
+    copies: tuple[str, ...]  # files there
     shared: tuple[str, ...]  # files below templates/qnn/shared
     api: str = ""  # where a backend has several interfaces: which one
-    room: str = ""  # where its templates are, where that is not the backend's name
+    template_folder: str = ""  # where that is not the backend's name
     # File -> template, for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = field(
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
@@ -129,7 +129,7 @@ def contents(
         "defaults": [default for op in ops for default in op.defaults],
         "count": len(ops),
     }
-    own = f"qnn/{folder.room or folder.backend}"
+    own = f"qnn/{folder.template_folder or folder.backend}"
     files = [
         PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
         for path, template in folder.templates.items()

@@ -147,7 +147,7 @@ class Memory:
             self._folder.remove_tree(_NEXT)
 
     def _put_manifest(self, manifest: Mapping[str, object]) -> None:
-        content = _as_json(manifest)
+        content = (json.dumps(manifest, indent=2) + "\n").encode()
         if content != self._stored:
             self._folder.put(MANIFEST, content)
             self._stored = content
@@ -321,10 +321,6 @@ def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
         "user_owned": sorted(file.path for file in plan.files if file.user_owned),
         "skeletons": sorted(_skeletons(plan)),
     }
-
-
-def _as_json(content: Mapping[str, object]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 # --- three-way merge ---------------------------------------------------------------------------------------------
