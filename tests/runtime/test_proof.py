@@ -139,7 +139,7 @@ def test_a_package_without_counters(probe: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         f"error: the op package {probe} does not count its executions: it was built by an older udogen, or is not "
-        "ours\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
+        "udogen's\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
     )
     with OpSession(probe, PROVIDER, timeout=20) as session:
         assert session.run(call("AddOne")).proof is None
