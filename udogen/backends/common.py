@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -108,6 +108,13 @@ def _shared_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
 
+def _placed(own: Sequence[PlannedFile], shared: Sequence[PlannedFile], place: Placement) -> list[PlannedFile]:
+    """The files where the layout puts them, sorted; without those that it drops."""
+    files = [replace(file, path=place.own(file.path)) for file in own]
+    files += [replace(file, path=place.shared(file.path)) for file in shared]
+    return sorted((file for file in files if file.path), key=lambda file: file.path)
+
+
 def contents(
     package: OpPackage, source: Source, folder: BackendFolder, dialect: op_tables.Dialect, place: Placement = QNN
 ) -> Contents:
@@ -141,9 +148,7 @@ def contents(
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
         files += _op_files(op.name, folder, own, finished, data)
-    placed = [replace(file, path=place.own(file.path)) for file in files]
-    placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
-    placed = sorted((file for file in placed if file.path), key=lambda file: file.path)
+    placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,
         library=folder.library.format(package=package.name),

@@ -363,10 +363,10 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
         path = next((p for each in folders if os.path.lexists(p := each / name)), None)
         if path is not None:
             chosen[name.removesuffix(".cpp")] = path  # what is not C++ has the name of its file
-    for op in package.ops:  # of a kernel in C++ and one in Python the more special one counts, then C++
-        one, other = chosen.get(op.name), chosen.get(f"{op.name}.py")
-        if one is not None and other is not None:
-            del chosen[f"{op.name}.py" if folders.index(one.parent) <= folders.index(other.parent) else op.name]
+    for name in [op.name for op in package.ops if op.name in chosen and f"{op.name}.py" in chosen]:
+        # Of a kernel in C++ and one in Python the more special one counts, then C++.
+        first, second = (folders.index(chosen[each].parent) for each in (name, f"{name}.py"))
+        del chosen[f"{name}.py" if first <= second else name]
     return {key: _kernel(path) for key, path in chosen.items()}
 
 

@@ -66,6 +66,14 @@ def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendS
     return BackendState(place.id, place.title, "skipped", reason)
 
 
+def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]]:
+    """The batches that need no libraries for Hexagon, where there are some, and the places that are left out."""
+    others = [each for each in batches if not each.place.instructions]
+    if not others:
+        return batches, []
+    return others, [_cold(place) for place in dict.fromkeys(each.place for each in batches) if place.instructions]
+
+
 def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
     """No place has a case."""
     why = f"matches {options.pattern}" if options.pattern else "is for this"
@@ -94,10 +102,8 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     if not batches:
         raise _no_case(files, options)
     if not options.backends and not HEXAGON.is_warm:
-        slow = dict.fromkeys(each.place for each in batches if each.place.instructions)
-        if others := [each for each in batches if not each.place.instructions]:
-            skipped += [_cold(place) for place in slow]
-            batches = others
+        batches, cold = _without_cold(batches)
+        skipped += cold
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped))

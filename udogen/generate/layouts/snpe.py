@@ -125,7 +125,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     }
     parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
     libraries = dict.fromkeys((_core(name).core, part.library) for name in parts for part in parts[name])
-    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
+    seen = [(_core(name), by_backend[name]) for name in sorted(by_backend, key=[*backends.ALL].index)]
     registration = Contents((), reg.files(package, seen, source, list(libraries)))
     made[reg.KIND.id] = registration
     parts[reg.KIND.id] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
@@ -139,16 +139,15 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     }
     files = {file.path: file for contents in made.values() for file in contents.files}
     files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]}
-    files |= {
-        f"config/{name}": PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()
-    }
+    configs = {f"config/{name}": content for name, content in source.configs.items()}
+    files |= {path: PlannedFile(path, content=content) for path, content in configs.items()}
     return [
         Plan(
             package=package.name,
             backend="udo",
             layout="snpe",
             libraries="libs",
-            configs=tuple(f"config/{name}" for name in source.configs),
+            configs=tuple(configs),
             files=tuple(files[path] for path in sorted(files)),
             parts=tuple(chain(*parts.values())),
         )
