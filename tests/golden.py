@@ -1,7 +1,7 @@
 """`python -m tests.golden` (`make golden`): writes what tests compare with anew; look at the difference in git.
 
 tests/golden/trees/<config>/<folder>/… is what udogen generates from tests/golden/configs/<config>, see `trees`;
-tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.said.txt.
+tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.output.txt.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def write_trees() -> None:
 
 
 def explanations() -> dict[str, str]:
-    """What a person is shown of tests/golden/build/<compiler>.said.txt, by compiler."""
+    """What a person is shown of tests/golden/build/<compiler>.output.txt, by compiler."""
     package = PackageLibrary(
         path=Path("/PACKAGE"),
         name="Demo",
@@ -102,9 +102,9 @@ def explanations() -> dict[str, str]:
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}
-    for output in sorted(EXPLANATIONS.glob("*.said.txt")):
+    for output in sorted(EXPLANATIONS.glob("*.output.txt")):
         fault = explain(output.read_text("utf-8"), package, step)
-        found[output.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
+        found[output.name.removesuffix(".output.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
     return found
 
 

@@ -161,7 +161,7 @@ def at_terminal(argv: Sequence[str | bytes], **env: str) -> tuple[int, str]:
              "PYTHONPATH": str(ROOT), **env},
     )  # fmt: skip
     os.close(there)
-    said = b""
+    printed = b""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if select.select([here], [], [], 0.2)[0]:
@@ -171,8 +171,8 @@ def at_terminal(argv: Sequence[str | bytes], **env: str) -> tuple[int, str]:
                 break
             if not chunk:
                 break
-            said += chunk
+            printed += chunk
         elif child.poll() is not None:
             break
     os.close(here)
-    return child.wait(timeout=30), said.decode("utf-8")
+    return child.wait(timeout=30), printed.decode("utf-8")

@@ -26,12 +26,12 @@ def seconds(argv: Sequence[str], before: Callable[[], None] = lambda: None) -> f
 
 
 def ratio(
-    ours: Sequence[str], theirs: Sequence[str], *, before: Callable[[], None] = lambda: None, rounds: int = 15
+    first: Sequence[str], second: Sequence[str], *, before: Callable[[], None] = lambda: None, rounds: int = 15
 ) -> tuple[float, float, float]:
     """The medians of both in seconds, and the median of the ratios of neighbours."""
-    for argv in (ours, theirs):
+    for argv in (first, second):
         seconds(argv, before)
-    pairs = [(seconds(ours, before), seconds(theirs, before)) for _ in range(rounds)]
+    pairs = [(seconds(first, before), seconds(second, before)) for _ in range(rounds)]
     medians = (statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs))
     return (*medians, statistics.median(a / b for a, b in pairs))
 

@@ -1,4 +1,5 @@
-"""What a large tensor costs on its way to an op and back: time against the op's own, memory against the tensor's."""
+"""What a large tensor costs on its way to an op and back: time against the op's own, memory against
+that of the same graph without a worker."""
 
 from __future__ import annotations
 
@@ -6,25 +7,27 @@ import os
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.bench.memory_peak import peak
 from udogen import resources
-from udogen.runtime import OpCall, OpSession, TensorArg, shared_array
+from udogen.runtime import OpCall, OpSession, Runtime, TensorArg, shared_array
 
 pytestmark = pytest.mark.bench
 
-Array = np.ndarray[Any, Any]
 PROBE = Path(__file__).parents[1] / "runtime" / "probe_package.cpp"
 MEBIBYTES = 256
 
 
 def test_a_tensor_of_256_mebibytes(tmp_path: Path) -> None:
-    """The aims are 3 times the op's execution and 1.5 times the tensor, beyond the arrays of input and output."""
+    """The aims: 3 times the op's execution, and 1.5 times the memory of the same graph in this process.
+
+    libQnnCpu itself copies the input, so that the graph in this process has three tensors in memory, not two.
+    """
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
     library = tmp_path / "libProbe.so"
@@ -34,26 +37,30 @@ def test_a_tensor_of_256_mebibytes(tmp_path: Path) -> None:
     print()
     for kind, array in (("any", np.empty(shape, np.float32)), ("shared", shared_array(shape, np.float32))):
         array[:] = 1
-
-        def call(loops: int, array: Array = array) -> OpCall:
-            given = TensorArg("x", "FLOAT_32", shape, array)
-            return OpCall("AddOne", "Probe", (given,), (TensorArg("y", "FLOAT_32", shape),), loops=loops)
+        given = TensorArg("x", "FLOAT_32", shape, array)
+        call = OpCall("AddOne", "Probe", (given,), (TensorArg("y", "FLOAT_32", shape),))
 
         with OpSession(library, "ProbeInterfaceProvider") as session:
-            own = min(session.run(call(2)).times.samples[0] for _ in range(3))
+            binary = session.prepare(call).context
+            alone = min(session.run(replace(call, loops=2)).times.samples[0] for _ in range(3))
             times = []
             for _ in range(3):
                 began = time.perf_counter()
-                result = session.run(call(1))
+                result = session.run(call)
                 times.append(time.perf_counter() - began)
                 assert result.outputs["y"][0, -1] == 2
                 del result
         with OpSession(library, "ProbeInterfaceProvider") as session, peak([os.getpid(), session.pid or 0]) as most:
-            result = session.run(call(1))
-            assert result.outputs["y"].min() == 2
-        memory = (most[0] - array.nbytes) / array.nbytes
+            assert session.run(call).outputs["y"].min() == 2
+        with Runtime(backend="cpu") as runtime:
+            runtime.register(library)
+            [graph] = runtime.restore(binary).graphs.values()
+            with peak([os.getpid()]) as least:
+                assert graph(x=array)["y"].min() == 2
+        memory = (array.nbytes + most[0]) / (array.nbytes + least[0])
         print(
-            f"{MEBIBYTES} MiB, {kind} array: {min(times):.2f} s, its first execution alone {own:.2f} s, "
-            f"ratio {min(times) / own:.1f} (aim 3); memory {memory:.1f} times the tensor, beyond input and output "
-            "(aim 1.5)"
+            f"{MEBIBYTES} MiB, {kind} array: {min(times):.2f} s, its first execution alone {alone:.2f} s, "
+            f"ratio {min(times) / alone:.1f} (aim 3); "
+            f"{memory:.2f} times the memory of the graph in this process (aim 1.5)"
         )
+        assert memory < 1.5

@@ -108,15 +108,27 @@ RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
 }
 
 
-def told(log: Path, work: Path) -> str:
-    """The recorded command lines, sorted; one compiler at a time, so that they do not write at once."""
+def recorded_commands(log: Path, work: Path) -> str:
+    """The recorded command lines, sorted; those that differ in source and object alone once, with a line for each."""
     text = log.read_text().replace(str(work), "TMP")
     log.unlink()
-    return "".join(sorted(f"== {each}" for each in text.split("== ")[1:]))
+    return grouped(text)
+
+
+def grouped(text: str) -> str:
+    """Commands as the stand-ins write them, an argument in a line."""
+    commands: dict[str, list[str]] = {}
+    for each in sorted(f"== {each}" for each in text.split("== ")[1:]):
+        match each.splitlines():
+            case [*arguments, "-o", made, source] if "-c" in arguments:
+                commands.setdefault("\n".join(arguments) + "\n", []).append(f"-o {made} {source}\n")
+            case _:
+                commands[each] = [*commands[each], each] if each in commands else []
+    return "".join(command + "".join(files) for command, files in commands.items())
 
 
 def write_golden() -> None:
     """Make the golden command lines what is called now."""
     for name, record in RECORDINGS.items():
         with tempfile.TemporaryDirectory() as work:
-            (GOLDEN / name).write_text(told(record(Path(work)).log, Path(work)), "utf-8")
+            (GOLDEN / name).write_text(recorded_commands(record(Path(work)).log, Path(work)), "utf-8")

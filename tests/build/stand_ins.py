@@ -53,11 +53,11 @@ def ndk_build(root: Path, log: Path) -> Path:
     core = root / "build" / "core"
     core.mkdir(parents=True, exist_ok=True)
     (core / "clear.mk").write_text("".join(f"LOCAL_{name} :=\n" for name in _CLEAR))
-    told = "".join(f"  {name}: $(strip $(LOCAL_{name}))\\n" for name in _CLEAR)
+    reported = "".join(f"  {name}: $(strip $(LOCAL_{name}))\\n" for name in _CLEAR)
     (core / "shared.mk").write_text(
         f"MODULES += $(LOCAL_MODULE)\n"
         f"ifneq ($(filter $(LOCAL_MODULE),$(or $(APP_MODULES),$(LOCAL_MODULE))),)\n"
-        f"TOLD := $(shell printf '{told}' >> '{log}')\n"
+        f"TOLD := $(shell printf '{reported}' >> '{log}')\n"
         f"MISSING += $(foreach each,$(LOCAL_SRC_FILES),$(if $(wildcard $(LOCAL_PATH)/$(each)),,$(each)))\n"
         f"endif\n"
     )

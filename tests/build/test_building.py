@@ -47,7 +47,7 @@ def package(folder: Path) -> PackageLibrary:
 
 
 def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`udogen build` with g++ unless told otherwise, and without the variables of whoever runs the tests."""
+    """`udogen build` with g++ unless given another compiler, and without the variables of whoever runs the tests."""
     return udogen("build", "-C", folder, *arguments, env={**EMPTY, "X86_CXX": "g++", "EXTRA_CXXFLAGS": "-O0", **env})
 
 
@@ -126,7 +126,7 @@ def test_the_library_exports_its_provider_and_counters_alone(folder: Path) -> No
     assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
     # Besides it only what templates of the standard library bring: weak symbols of C++.
     assert {name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")} == {
-        f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted")
+        f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted", "Refusal")
     }
 
 
@@ -230,7 +230,7 @@ def test_headers_of_an_sdk_are_used_and_named(folder: Path, tmp_path: Path) -> N
     assert build(folder, "--toolchain", "open", QNN_SDK_ROOT=str(root)).returncode == 4, "its own headers are gone"
 
 
-def test_a_wrong_sdk_root_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_wrong_sdk_root_is_reported(folder: Path, tmp_path: Path) -> None:
     done = build(folder, QNN_SDK_ROOT=str(tmp_path))
     assert done.returncode == 3
     assert f"QNN_SDK_ROOT is {tmp_path}, but there is no include/QNN/QnnInterface.h in it" in done.stderr
@@ -308,14 +308,15 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     utils.write_text(utils.read_text() + "\nint of_ours = missing_of_ours;\n")
     done = build(folder, X86_CXX=compiler(name))
     assert done.returncode == 4
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
+    lines = done.stderr.splitlines()
+    printed = [line for line in lines if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
     log = folder / "obj" / "cpu_x86.log"
-    assert said[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
-    assert said[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in said[1]
-    assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
-    assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
-    assert said[-1] == f"  = the whole output of the compiler is in {log}"
-    assert len(said) == 8, "each fault once, though two files include the header"
+    assert printed[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
+    assert printed[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in printed[1]
+    assert "float leaky(float x, float alpha)" in printed[2] and "^" in printed[3]
+    assert printed[4].startswith(f"  {utils}:") and "missing_of_ours" in printed[4]
+    assert printed[-1] == f"  = the whole output of the compiler is in {log}"
+    assert len(printed) == 8, "each fault once, though two files include the header"
     assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
 
 
@@ -350,7 +351,7 @@ def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
     assert len(fault.details) == 6
 
 
-def test_a_build_whose_log_cannot_be_written_still_says_why(package: PackageLibrary) -> None:
+def test_a_build_whose_log_cannot_be_written_still_reports_why(package: PackageLibrary) -> None:
     (package.path / "obj").write_text("a file")
     assert driver.explain("make: something odd\n", package, planned(package)[0]).details == ("make: something odd",)
 

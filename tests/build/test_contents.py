@@ -123,7 +123,7 @@ def test_headers_of_an_sdk_whose_path_has_a_blank(folder: Path, tmp_path: Path) 
 
 
 def test_ndk_build_compiles_everything_where_times_would_hide_a_change(folder: Path, tmp_path: Path) -> None:
-    """A stand-in, as no NDK is to be had here: what counts is whether it is told -B."""
+    """A stand-in, as no NDK is to be had here: what counts is whether it is called with -B."""
     script(
         tmp_path / "ndk/ndk-build",
         'echo "$*" > called\nmkdir -p libs/arm64-v8a obj/android/local\n'
@@ -155,7 +155,7 @@ def run(tmp_path: Path) -> list[str]:
     return ["LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}"]
 
 
-def test_run_op_says_that_the_source_is_another(folder: Path, run: list[str], tmp_path: Path) -> None:
+def test_run_op_reports_that_the_source_has_changed(folder: Path, run: list[str], tmp_path: Path) -> None:
     assert udogen("run", "op", folder, *run).stderr == ""
     change(folder / KERNEL)
     sentence = f"libLeakyReluPackage.so was built from another {KERNEL}; run `udogen build -C {folder}`"
@@ -184,7 +184,7 @@ def test_what_no_record_is_about(folder: Path) -> None:
     assert package.changed_since(library) == []
 
 
-def test_a_test_that_builds_nothing_says_so(tmp_path: Path) -> None:
+def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
     from tests.verify import toy
     from udogen.verify import test_run
     from udogen.verify.options import TestOptions
@@ -199,8 +199,8 @@ def test_a_test_that_builds_nothing_says_so(tmp_path: Path) -> None:
 
     assert warnings(build=True) == ()
     change(next(folder.rglob("Scale.cpp")))
-    [told] = warnings(build=False)
-    assert "libToyPackage.so was built from another src/ops/Scale.cpp; run `udogen build" in told
+    [reported] = warnings(build=False)
+    assert "libToyPackage.so was built from another src/ops/Scale.cpp; run `udogen build" in reported
     assert warnings(build=True) == () == warnings(build=False)
 
 
@@ -227,9 +227,9 @@ def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool)
 
 
 def test_a_tied_program_is_as_any_other() -> None:
-    argv = ["sh", "-c", 'cat; echo "$0 $1"; echo said >&2; exit 3', "a b", "$x"]
+    argv = ["sh", "-c", 'cat; echo "$0 $1"; echo printed >&2; exit 3', "a b", "$x"]
     done, plain = process.run(argv, tied=True), process.run(argv)
-    assert done == plain and (done.returncode, done.stdout, done.stderr) == (3, "a b $x\n", "said\n")
+    assert done == plain and (done.returncode, done.stdout, done.stderr) == (3, "a b $x\n", "printed\n")
 
 
 def test_zig_by_the_name_that_make_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

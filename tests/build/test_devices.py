@@ -114,7 +114,7 @@ def test_make_by_hand_in_parallel_and_clean(folder: Path) -> None:
 
 
 def test_a_kernel_with_much_of_cpp_in_it(folder: Path) -> None:
-    """Constructors before main, the heap, mathematics, HVX: what they need is there; thread_local is told."""
+    """Constructors before main, the heap, mathematics, HVX: what they need is there; thread_local is reported."""
     kernel = folder / KERNEL
     before = kernel.read_text()
     kernel.write_text(
@@ -191,10 +191,10 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str], name: str) -> None:
     """By a stand-in for the DSP's loader: the real one runs only on a DSP."""
     done = subprocess.run([*loader, str(library(built, name).path)], capture_output=True, text=True, timeout=60)
-    said = done.stdout.splitlines()
+    printed = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout
-    assert said[0].startswith("LeakyReluPackage: 1 ops, LeakyReluPackage::LeakyRelu with ")
-    assert said[1:] == [
+    assert printed[0].startswith("LeakyReluPackage: 1 ops, LeakyReluPackage::LeakyRelu with ")
+    assert printed[1:] == [
         "qhpi_init: LeakyReluPackage",
         "run: 0",
         "-2 -1.5 -1 -0.5 0 1 2 3 ",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.build import stand_ins
-from tests.build.command_lines import GOLDEN, hexagon_clang_v66, told
+from tests.build.command_lines import GOLDEN, hexagon_clang_v66, recorded_commands
 from tests.build.devices import Elf, build, compiled
 from tests.making import CONFIGS, ROOT, compiler, make, make_packages
 from udogen import backends
@@ -81,7 +81,7 @@ def test_a_package_of_one_op_has_the_plain_name(tmp_path: Path) -> None:
     assert (made.folder / "src" / "AddSatU8PackageInterface.cpp").is_file()
 
 
-def test_what_a_compiler_says_names_the_kernel(tmp_path: Path) -> None:
+def test_messages_of_a_compiler_name_the_kernel(tmp_path: Path) -> None:
     compiler("zig")
     [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
     kernel = made.folder / "src" / "ops" / "Head.cpp"
@@ -116,7 +116,7 @@ def test_which_sdk_and_which_tools(folder: Path, tmp_path: Path) -> None:
         ({"hexagon_sdk4_root": str(new)}, "HEXAGON_SDK_ROOT is not set"),
         (
             {"hexagon_sdk_root": str(new)},
-            f"Hexagon tools 8.4.09 in {new} are of Hexagon SDK 4 or later: v66 wants 8.3 of SDK 3.5, and "
+            f"Hexagon tools 8.4.09 in {new} are of Hexagon SDK 4 or later: v66 needs 8.3 of SDK 3.5, and "
             "HEXAGON_SDK4_ROOT for the later one",
         ),
         ({"hexagon_sdk_root": str(new), "hexagon_sdk_roots": {"v66": str(old)}}, f"hexagon-clang++ 8.3.07 of {old}"),
@@ -137,7 +137,7 @@ def test_an_sdk_3_is_not_for_v68_and_later(tmp_path: Path) -> None:
 def test_the_command_line_of_hexagon_clang(tmp_path: Path) -> None:
     recorded = hexagon_clang_v66(tmp_path)
     assert recorded.done.returncode == 0, recorded.done.stderr
-    assert told(recorded.log, tmp_path) == (GOLDEN / "hexagon-clang-v66.txt").read_text("utf-8")
+    assert recorded_commands(recorded.log, tmp_path) == (GOLDEN / "hexagon-clang-v66.txt").read_text("utf-8")
     assert f"dsp_v66: sdk toolchain: hexagon-clang++ 8.3.07 of {recorded.sdk}" in recorded.done.stderr
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.command_lines import GOLDEN, ndk_build, told
+from tests.build.command_lines import GOLDEN, ndk_build, recorded_commands
 from tests.build.devices import EXAMPLE, Elf, build, compiled
 from tests.making import compiler, make, make_packages
 from udogen.build import tools
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_command_line_of_ndk_build(tmp_path: Path) -> None:
     recorded = ndk_build(tmp_path)
     assert recorded.done.returncode == 0, recorded.done.stderr
-    assert told(recorded.log, tmp_path) == (GOLDEN / "ndk-build-gpu.txt").read_text()
+    assert recorded_commands(recorded.log, tmp_path) == (GOLDEN / "ndk-build-gpu.txt").read_text()
     script = (recorded.folder / "makefiles/Android.mk").read_text()
     assert '-L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL' in script
     assert "c++_shared" in (recorded.folder / "makefiles/Application.mk").read_text()

@@ -125,7 +125,7 @@ def test_a_log_can_come_through_a_pipe() -> None:
 def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
     """The file may have become another one since it was read."""
     assert source_lines(str(folder / "FIFO.xml")) is None
-    assert "told" in render(Problem(Location("x", 3), "told"), None)
+    assert "reported" in render(Problem(Location("x", 3), "reported"), None)
 
 
 def test_what_is_opened_is_a_file(folder: Path) -> None:

@@ -98,7 +98,7 @@ def test_every_verb_on_a_terminal(folder: Path) -> None:
     parts = message.split("=== ended with ")
     assert len(parts) == len(lines) + 1, message
     for (verb, line), part in zip(lines, parts, strict=False):
-        assert len(part.partition(f"=== {verb} ")[2].splitlines()) > 1, (line, "said nothing")
+        assert len(part.partition(f"=== {verb} ")[2].splitlines()) > 1, (line, "printed nothing")
         assert harmless(part), line
         assert "internal error" not in part and "Traceback" not in part, part
 

@@ -38,7 +38,7 @@ def compose(context: Context, tables: int) -> None:
     index = graph.add_tensor(QnnTensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
     rows, room = [], bytearray(SIDE * SIDE)
     for number in range(tables):
-        room[:] = table(number).tobytes()  # one room for all: libQnnHtp copies static data as it is told of it
+        room[:] = table(number).tobytes()  # one buffer for all: libQnnHtp copies static data when it gets it
         tensor = QnnTensor(f"table{number}", dtype=DTYPE, shape=(SIDE, SIDE), role=STATIC, quant=QUANT, data=room)
         held = graph.add_tensor(tensor)
         row = graph.add_tensor(QnnTensor(f"row{number}", dtype=DTYPE, shape=(1, SIDE), role=NATIVE, quant=QUANT))

@@ -48,7 +48,7 @@ class Soak:
             thread.join()
 
     def register(self) -> None:
-        """Memory that a context is told of, and forgets; where the backend takes none, it says so each time."""
+        """Memory that a context gets, and forgets; where the backend takes none, it reports that each time."""
         for context in self.contexts:
             with allocate("memfd", 4096, name="soak") as buffer:
                 try:

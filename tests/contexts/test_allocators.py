@@ -119,7 +119,7 @@ def test_reserved_bytes_are_seen_by_nobody() -> None:
         assert len(buffer.view) == 64
 
 
-def test_a_closed_buffer_says_so() -> None:
+def test_a_closed_buffer_is_reported() -> None:
     buffer = allocate("client", 64, name="x")
     buffer.close()
     assert repr(buffer) == "<Buffer x (client): closed>"

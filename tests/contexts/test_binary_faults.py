@@ -388,7 +388,7 @@ DISAGREEMENTS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 
 
 @pytest.mark.parametrize(("edit", "sentence"), DISAGREEMENTS.values(), ids=list(DISAGREEMENTS))
-def test_a_json_that_says_otherwise(
+def test_a_json_that_differs(
     edit: Callable[[dict[str, Any]], object], sentence: str, tmp_path: Path, tidy: None
 ) -> None:
     path = store(tmp_path)

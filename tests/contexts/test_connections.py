@@ -68,7 +68,7 @@ def test_tensors_that_cannot_be_one_piece_of_memory() -> None:
         assert caught.value.message == f"the graphs cannot be connected: {fault}"
 
 
-def test_links_that_lead_nowhere_are_told_together() -> None:
+def test_links_that_lead_nowhere_are_reported_together() -> None:
     with pytest.raises(UsageError) as caught:
         find_connections([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
     assert caught.value.message == "the graphs cannot be connected: 2 links are wrong"
@@ -115,6 +115,6 @@ def test_what_a_context_maps_is_read_from_its_binary() -> None:
     assert [len(each.activations) for each in (first, last)] == [2, 2]
 
 
-def test_what_the_runtime_tells_counts_more() -> None:
+def test_what_the_runtime_reports_counts_more() -> None:
     [layer] = layers_of([SizedShard("s", shard(0), size=1000, weights=700, spill_fill=9)])
     assert (layer.weights, layer.spill_fill) == (700, 9)

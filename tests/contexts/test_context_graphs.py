@@ -197,7 +197,7 @@ def test_an_input_may_be_the_memory_of_an_output(context: Context) -> None:
     assert np.array_equal(state, array(4))
 
 
-def test_execute_wants_everything_bound(emulated: Context) -> None:
+def test_execute_needs_everything_bound(emulated: Context) -> None:
     step = emulated.graph("step")
     step.bind({"state": array(1), "x": array(1)})
     with pytest.raises(RunFailed, match=re.escape("graph `step` has no memory for `next`")):

@@ -219,7 +219,7 @@ def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) ->
         assert domain.buffers == ()
 
 
-def test_every_contradiction_of_one_axis_is_told() -> None:
+def test_every_contradiction_of_one_axis_is_reported() -> None:
     writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [Info("x", (1, 4))], [])
     with playing(writes, reads) as domain, pytest.raises(UsageError) as caught:
         domain.allocate(roles(writes, reads), BufferDesc((1, 5)))
@@ -290,7 +290,7 @@ def test_a_context_of_somebody_else(runtime: Runtime, domain: MemoryDomain) -> N
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_stands_for_its_buffer(runtime: Runtime, domain: MemoryDomain) -> None:
+def test_a_token_is_taken_for_its_buffer(runtime: Runtime, domain: MemoryDomain) -> None:
     made = domain.allocate(state_roles(runtime))
     assert domain.use(made.token) is made
     assert domain.use(int(made.token)) is made

@@ -68,7 +68,7 @@ def test_what_a_person_reads(path: Path) -> None:
     assert max(len(line) for line in narrow if line.startswith("  manifest")) <= 60
 
 
-def test_a_manifest_is_written_and_told(path: Path) -> None:
+def test_a_manifest_is_written_and_reported(path: Path) -> None:
     assert "matches forward_0.bin.udogen.json (xxh3_128 " in printed(path, "--write-manifest").replace(
         "\n" + " " * 14, " "
     )

@@ -227,7 +227,7 @@ def test_a_fault_is_named_with_its_line(edit: Edit, sentence: str, whole: Data, 
     assert line > 1 or "description" in sentence
 
 
-def test_all_faults_are_told_at_once(whole: Data, tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once(whole: Data, tmp_path: Path) -> None:
     data = json.loads(json.dumps(whole))
     for name in ("a zero", "wrong code", "text id", "rank"):
         FAULTS[name][0](data)

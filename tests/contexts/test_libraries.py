@@ -84,7 +84,7 @@ def test_android_and_linux_have_different_arm_libraries(folder: Path, put: Put) 
         assert found.registrations[0].library == str(file)
 
 
-def test_a_version_that_is_not_built_is_said_with_the_command_that_builds_it(folder: Path, put: Put) -> None:
+def test_a_version_that_is_not_built_is_reported_with_the_command_that_builds_it(folder: Path, put: Put) -> None:
     put("aarch64-linux-gnu", "aarch64")
     put("hexagon-v73", "hexagon", 0x73)
     put("hexagon-v79", "hexagon", 0x79)

@@ -246,7 +246,7 @@ def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
     assert caught.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     layers = [
         Layer("a", -1, cache=-2, activations=(Activation("h", 5),)),
         Layer("b", 1, activations=(Activation("h", 6),)),

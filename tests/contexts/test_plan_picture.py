@@ -63,7 +63,7 @@ def test_no_texts_touch_and_none_leaves_the_picture(
         assert after[1] >= before[3] or after[0] >= before[2], (before, after)
 
 
-def test_every_tensor_and_every_buffer_is_there_and_is_told() -> None:
+def test_every_tensor_and_every_buffer_is_drawn_and_described() -> None:
     plan = plan_of(20, "x")
     svg = etree.fromstring(draw_plan(plan, title="KV & rows").encode())
     assert svg.get("role") == "img" and svg.get("aria-labelledby") == "title what"

@@ -142,7 +142,7 @@ def test_nothing_is_planned_for_nothing() -> None:
 # --- errors ----------------------------------------------------------------------------------------------
 
 
-def test_faults_are_told_together() -> None:
+def test_faults_are_reported_together() -> None:
     step = ExecutionStep(
         2, graph("g", [tensor("a", 0), tensor("b", -3), tensor("c", 4, dtype="0x999")], [tensor("d", 8)])
     )
@@ -209,7 +209,7 @@ def test_sums_do_not_overflow() -> None:
         (BufferOptions(alignment=100), "buffers cannot be aligned to 100 bytes"),
     ],
 )
-def test_wishes_that_cannot_be(options: BufferOptions, message: str) -> None:
+def test_options_that_cannot_be(options: BufferOptions, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         plan_buffers(shards(1), options)
     assert caught.value.message == message

@@ -213,7 +213,7 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
     ]
 
 
-def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_wants(tidy: None, device: ctypes.CDLL) -> None:
+def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_needs(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("hardware_buffer", image=ImageLayout(10, 3, 1, 4)) as pool:
         assert pool.buffer.size == 16 * 3 * 4
 

@@ -68,7 +68,7 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-def test_what_a_kernel_says_reaches_the_terminal_and_json(binary: Path, probe: Path) -> None:
+def test_what_a_kernel_logs_reaches_the_terminal_and_json(binary: Path, probe: Path) -> None:
     given = (binary, "--backend", "cpu", "--runtime", "real", "--op-package", probe)
     assert "graphExecute failed with 1002" in (text := run(*given))
     assert "Fails: told to answer 1002" in text
@@ -77,7 +77,7 @@ def test_what_a_kernel_says_reaches_the_terminal_and_json(binary: Path, probe: P
     assert "Fails: told to answer 1002" in error["message"]
 
 
-def test_what_a_kernel_says_reaches_the_exception(binary: Path, probe: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_kernel_logs_reaches_the_exception(binary: Path, probe: Path, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[str] = []
     for log in (None, lambda _level, text: heard.append(text)):
         with Runtime("cpu", kind="real", log=log) as runtime:

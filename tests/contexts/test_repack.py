@@ -63,7 +63,7 @@ def test_repacked_rows_are_as_documented_and_come_back_bit_for_bit(
 @pytest.mark.parametrize(
     ("kind", "columns", "size"), [("Q4_0", 4096, 2304), ("Q8_0", 4096, 4352), ("MXFP4", 4096, 2176)]
 )
-def test_long_rows_take_no_more_room_than_their_blocks(kind: str, columns: int, size: int) -> None:
+def test_long_rows_take_no_more_memory_than_their_blocks(kind: str, columns: int, size: int) -> None:
     assert stride(columns, kind) == size == columns // 32 * SIZES[kind]
 
 
@@ -110,7 +110,7 @@ def test_numbers_in_numbers_out(kind: str) -> None:
     np.testing.assert_array_equal(buffer.get(0, SIZES[kind] * 2), quantize_blocks(values[0, 0], kind))
 
 
-def test_it_is_not_host_memory_and_says_what_a_session_maps() -> None:
+def test_it_is_not_host_memory_and_reports_what_a_session_maps() -> None:
     buffer = RepackBuffer("Q4_0", (10, 64))
     assert buffer.is_host is False
     assert (buffer.nbytes, buffer.tensor_bytes) == (10 * 256, 10 * 36)
@@ -163,7 +163,7 @@ def test_partial_blocks_and_what_lies_outside_are_refused(offset: int, size: int
     np.testing.assert_array_equal(buffer.data, before)
 
 
-def test_partial_blocks_tell_the_remedy() -> None:
+def test_partial_blocks_are_refused_with_a_remedy() -> None:
     with pytest.raises(UsageError) as caught:
         RepackBuffer("MXFP4", (4, 64)).set(bytes(16))
     assert caught.value.hint == "set and get whole blocks (17 bytes for 32 numbers), or whole rows (34 bytes)"

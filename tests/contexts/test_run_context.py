@@ -56,8 +56,8 @@ def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
         assert sorted(graph["name"] for graph in row["graphs"]) == ["look", "step"]
 
 
-def test_what_cannot_be_verified_is_said_once(shards: Path) -> None:
-    """Each flip of a byte is refused where there is a manifest; where there is none, that is said, not per file."""
+def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
+    """Each flip of a byte is refused where there is a manifest; without one there is a message, not one per file."""
     done = udogen("run", "context", shards, *CPU)
     assert done.returncode == 0
     [line] = [line for line in done.stderr.splitlines() if line.startswith("warning:")]

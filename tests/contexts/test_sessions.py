@@ -328,7 +328,7 @@ def test_threads_on_one_pipeline_take_turns(runtime: Runtime, stored: bytes) -> 
             assert not wrong and pipeline.executions == 800
 
 
-def test_outputs_of_one_name_are_told_apart(runtime: Runtime, stored: bytes) -> None:
+def test_outputs_of_one_name_are_kept_apart(runtime: Runtime, stored: bytes) -> None:
     with runtime.restore(stored) as context, MemoryDomain(runtime) as domain:
         with Pipeline([context.graph("look"), context.graph("step")], domain) as pipeline:
             assert pipeline.outputs == ("seen", "next")
@@ -376,7 +376,7 @@ def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, st
 
 
 @pytest.mark.parametrize("kind", ["emulator", "real"])
-def test_a_deferred_context_tells_what_it_wants(kind: str) -> None:
+def test_a_deferred_context_reports_what_it_needs(kind: str) -> None:
     with open_runtime("htp", kind) as runtime, runtime.restore(binary("htp", kind), deferred=True) as context:
         weights, spill = context_sizes(context.handle)
         assert weights is not None and spill is not None

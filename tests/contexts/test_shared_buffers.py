@@ -256,7 +256,7 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
 
 
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
-    """Neither waits for the other for ever: what comes too late is told so."""
+    """Neither waits for the other for ever: what comes too late is reported."""
     context = htp.restore(stored, name="adds")
     graph, messages, binding = context.graph("one"), [], threading.Event()
 

@@ -76,7 +76,7 @@ def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
 
 
 @ANY
-def test_the_child_tells_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
+def test_the_worker_reads_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
     path = store(tmp_path, backend=backend, kind=kind)
     library = find_runtime(backend, kind=kind).system
     assert binary_info.file_info(library, path) == system.file_info(library, path)
@@ -221,7 +221,7 @@ def test_a_context_that_onnx_runtime_wrote(tmp_path: Path) -> None:
 # --- the manifest -----------------------------------------------------------------------------------------------------
 
 
-def test_a_manifest_is_written_and_held_against_the_file(tmp_path: Path, tidy: None) -> None:
+def test_a_manifest_is_written_and_compared_with_the_file(tmp_path: Path, tidy: None) -> None:
     path = tmp_path / "one.bin"
     made = manifest.save(path, binary(*SMALL), build_id="v2.0")
     assert path.read_bytes() == binary(*SMALL)
@@ -266,7 +266,7 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
         manifest.write_atomically(tmp_path / "none" / "x", b"x")
 
 
-def test_who_may_use_a_written_file_is_said_by_the_umask(tmp_path: Path) -> None:
+def test_the_umask_decides_who_may_use_a_written_file(tmp_path: Path) -> None:
     before = os.umask(0o020)
     try:
         manifest.write_atomically(tmp_path / "x", b"x")

@@ -57,7 +57,7 @@ def test_an_op_that_never_comes_back_is_stopped(faults: Built) -> None:
         fault(faults, "hangs", timeout=3)
 
 
-def test_a_kernel_that_uses_the_heap_is_told(faults: Built) -> None:
+def test_a_kernel_that_uses_the_heap_is_reported(faults: Built) -> None:
     assert fault(faults, "nothing") == []
     [shown] = fault(faults, "uses_heap")
     assert shown == "executeOp used the heap 1 times, which the documentation forbids"
@@ -69,7 +69,7 @@ def test_what_prepare_refuses_is_a_sentence(several: Built) -> None:
         on_hexagon(several, make_call(several.op("Scale", "dsp"), several, "Scale", options))
 
 
-def test_a_skeleton_says_that_it_is_one(tmp_path: Path) -> None:
+def test_a_skeleton_reports_that_it_is_one(tmp_path: Path) -> None:
     [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
     np.save(tmp_path / "x.npy", BYTES)
     done = udogen("run", "op", made.folder, "Mirror", "--backend", "dsp", "--input", f"x={tmp_path / 'x.npy'}")
@@ -123,7 +123,7 @@ def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_of_several_types_the_first_is_taken_and_that_is_told(tmp_path: Path) -> None:
+def test_of_several_types_the_first_is_taken_and_reported(tmp_path: Path) -> None:
     config = tmp_path / "Two.xml"
     config.write_text(
         (SEVERAL).read_text().replace("<Datatype>UINT_8<", "<Datatype>FLOAT_32</Datatype><Datatype>UINT_8<")

@@ -94,7 +94,7 @@ def test_an_input_may_be_left_out(several: Built) -> None:
     np.testing.assert_array_equal(with_bias - without, np.resize(bias, X.shape))
 
 
-def test_an_op_makes_its_output_smaller_and_says_what_it_stands_for(several: Built) -> None:
+def test_an_op_makes_its_output_smaller_and_sets_its_range(several: Built) -> None:
     x = np.random.default_rng(1).integers(0, 256, (1, 6, 5, 3), dtype=np.uint8)
     result = run(several, "Head", {"x": x}, params={"rows": 2}, quants={"x": (0.5, -10), "y": (1.0, 0)})
     np.testing.assert_array_equal(result.outputs["y"], x[:, :2])

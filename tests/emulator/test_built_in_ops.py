@@ -63,10 +63,6 @@ def store(values: Array, dtype: str, quant: ScaleOffset | None) -> Array:
     return np.clip(rounded, info.min, info.max).astype(kind)
 
 
-def real_of(stored: Array, quant: ScaleOffset | None) -> Array:
-    return stored.astype(np.float64) if quant is None else (stored.astype(np.float64) + quant.offset) * quant.scale
-
-
 def execute(backend: BackendHandle, case: Case, *, stored: Sequence[Array]) -> Array:
     """The stored output."""
     out = case.out or case.dtype

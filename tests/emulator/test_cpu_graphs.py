@@ -68,7 +68,7 @@ def test_every_flipped_byte_is_reported(cpu: BackendHandle, log_lines: list[str]
         cpu.restore(binary + b"\0")
 
 
-def test_a_binary_wants_its_packages(
+def test_a_binary_needs_its_packages(
     cpu: BackendHandle, cpu_interface: Interface, log_lines: list[str], cpu_leaky: Built
 ) -> None:
     register(cpu, cpu_leaky)
@@ -139,7 +139,7 @@ def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHan
     rows[1].v1.notifyFunc = NULL
     rows[0].version = 2
     assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 5000
-    assert len(heard) == 6  # nobody is told of what was never begun
+    assert len(heard) == 6  # nobody hears of what was never begun
 
 
 def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:

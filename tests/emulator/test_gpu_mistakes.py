@@ -1,4 +1,4 @@
-"""What goes wrong with a kernel on the GPU is told with its cause: the compiler's words, arguments, stray writes."""
+"""What goes wrong with a kernel on the GPU is reported with its cause: compilers, arguments, stray writes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_mistake_is_reported(package: PackageLibrary, tmp_path: Path, mistake:
     assert expected in ran.stderr and "Traceback" not in ran.stderr
 
 
-def test_an_untouched_package_compiles_and_says_that_it_is_not_written(tmp_path: Path) -> None:
+def test_an_untouched_package_compiles_and_reports_that_it_is_not_written(tmp_path: Path) -> None:
     config = Path(__file__).parents[1] / "configs" / "Gpu.xml"
     built = gpu_package(config, tmp_path)
     np.save(tmp_path / "x.npy", X)

@@ -245,7 +245,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 @pytest.mark.parametrize("name", [row[0] for row in ROWS])
-def test_misuse_answers_its_code(world: World, name: str) -> None:
+def test_misuse_returns_its_code(world: World, name: str) -> None:
     [(_, code, call)] = [row for row in ROWS if row[0] == name]
     assert int(call(world)) == code
     # And nothing is broken: what was right before is right still.
@@ -294,7 +294,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("backend_name", ["gpu", "cpu"])
-def test_every_function_of_the_table_answers(request: pytest.FixtureRequest, backend_name: str) -> None:
+def test_every_function_of_the_table_returns(request: pytest.FixtureRequest, backend_name: str) -> None:
     table: Any = request.getfixturevalue("interface" if backend_name == "gpu" else "cpu_interface")._table
     results = {}
     for name, field in FFI.typeof("QnnInterface_ImplementationV2_t").fields:

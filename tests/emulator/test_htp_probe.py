@@ -1,4 +1,4 @@
-"""A QHPI package that is not ours, in libQnnHtp and in the emulator: what it is told, and what is refused.
+"""A QHPI package written by hand, in libQnnHtp and in the emulator: what it gets, and what is refused.
 
 The real library runs in a child: it prints, and some of what the emulator refuses crashes it.
 """

@@ -171,7 +171,7 @@ def test_two_graphs_run_at_the_same_time(cpu: BackendHandle) -> None:
             try:
                 for _ in range(5):
                     graph.execute([x], [y])
-            except BaseException as fault:  # told below
+            except BaseException as fault:  # reported below
                 faults.append(fault)
 
         threads = [threading.Thread(target=work, args=each) for each in made]

@@ -99,10 +99,10 @@ def run_with(
             graph.execute([x], outputs)
             return [np.frombuffer(room, np.float32).tolist() for room in rooms]
     except QnnError as fault:
-        return {"error": fault.message, "said": said()}
+        return {"error": fault.message, "logged": logged()}
 
 
-def said() -> str:
+def logged() -> str:
     """What the package says of it."""
     return next((line for line in lines if line.startswith(("op ", "package "))), "\n".join(lines))
 
@@ -121,7 +121,7 @@ def refused(op: str, given: Mapping[str, Any] | Sequence[Scalar], inputs: int = 
         try:
             backend.validate(node)
         except QnnError as fault:
-            return {"code": fault.code, "said": said()}
+            return {"code": fault.code, "logged": logged()}
     return {}
 
 

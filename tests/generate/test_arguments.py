@@ -36,12 +36,12 @@ class Package:
     def run(self, op: str, **options: object) -> OpResult:
         return self.session.run(self.call(op, **options))
 
-    def told(self, op: str, **options: object) -> dict[str, str]:
-        return told(self.run(op, **options))
+    def reported(self, op: str, **options: object) -> dict[str, str]:
+        return reported(self.run(op, **options))
 
 
-def told(result: OpResult) -> dict[str, str]:
-    """The fields that a kernel told of."""
+def reported(result: OpResult) -> dict[str, str]:
+    """The fields that a kernel reported."""
     pairs = (line.text.partition("=") for line in result.logs if line.source == "package")
     return {name: value for name, equals, value in pairs if equals}
 
@@ -95,7 +95,7 @@ GIVEN = {
 
 def test_scalars_by_default(kinds: Package) -> None:
     result = kinds.run("Scalars", inputs={"x": X}, params={"must": 1.0})
-    seen = told(result)
+    seen = reported(result)
     assert {name: seen[name] for name in DEFAULTS} == DEFAULTS
     assert seen["must"] == "1"
     assert seen["x"] == "[3] 1 -2 3"
@@ -104,21 +104,21 @@ def test_scalars_by_default(kinds: Package) -> None:
 
 def test_scalars_given(kinds: Package) -> None:
     params = {name: value for name, (value, _) in GIVEN.items()}
-    seen = kinds.told("Scalars", inputs={"x": X}, params={**params, "must": -0.5})
+    seen = kinds.reported("Scalars", inputs={"x": X}, params={**params, "must": -0.5})
     assert {name: seen[name] for name in GIVEN} == {name: text for name, (_, text) in GIVEN.items()}
     assert (seen["has_maybe"], seen["has_flag"], seen["has_later"]) == ("true", "true", "true")
 
 
 def test_scalars_given_as_texts_of_the_command_line(kinds: Package) -> None:
     params = {"f32": "1.25", "yes": "false", "i64": "-5", "infinite": "inf", "must": "2", "mixed": "2.5"}
-    seen = kinds.told("Scalars", inputs={"x": X}, params=params)
+    seen = kinds.reported("Scalars", inputs={"x": X}, params=params)
     assert {name: seen[name] for name in params} == {**params, "mixed": "2.5"}
 
 
 def test_calls_with_other_params_do_not_disturb_each_other(kinds: Package) -> None:
     for factor in (2.0, None, 3.0, None):
         params = {"must": 1.0} if factor is None else {"must": 1.0, "f32": factor}
-        seen = kinds.told("Scalars", inputs={"x": X}, params=params)
+        seen = kinds.reported("Scalars", inputs={"x": X}, params=params)
         assert seen["f32"] == ("0.10000000149011612" if factor is None else f"{factor:g}")
 
 
@@ -144,7 +144,7 @@ TEXT = 'q"uote \\ ??/ ${x} % ## ä 中 <&'
 
 
 def test_words_by_default(kinds: Package) -> None:
-    seen = kinds.told("Words", inputs={"x": X}, params={"long": 2, "given": "gïven"})
+    seen = kinds.reported("Words", inputs={"x": X}, params={"long": 2, "given": "gïven"})
     assert seen["text"] == TEXT
     expected = {
         "mode": "1", "named": "bilinear", "side": "2", "unset": "0", "has_unset_": "false", "long_": "2",
@@ -158,7 +158,7 @@ def test_words_given(kinds: Package) -> None:
         "mode": "default", "side": 0, "unset": "B", "long": "b", "mode_enum": 9, "has_unset": 8, "text": "a % s",
         "plain": "x", "given": "",
     }  # fmt: skip
-    seen = kinds.told("Words", inputs={"x": X}, params=params)
+    seen = kinds.reported("Words", inputs={"x": X}, params=params)
     expected = {
         "mode": "2", "named": "default", "side": "0", "unset": "1", "has_unset_": "true", "long_": "1",
         "mode_enum": "9", "has_unset": "8", "text": "a % s", "plain": "x", "has_plain": "true", "given": "",
@@ -187,7 +187,7 @@ NEEDED = {"needed": [1, 2]}
 
 def test_tensors_by_default(kinds: Package) -> None:
     result = kinds.run("Tensors", inputs={"in[0]": IN, "weights": WEIGHTS}, params=NEEDED)
-    seen = told(result)
+    seen = reported(result)
     expected = {
         "in_0": "[1,2,2,1] 0 1 2 3", "weights": "[2] 5 6", "default_": "absent", "bias_0": "absent",
         "out_0": "[1,2,2,1] float", "class_": "absent",
@@ -220,7 +220,7 @@ def test_tensors_given(kinds: Package) -> None:
         dtypes={"cube": "FLOAT_32", "out[0]": "UFIXED_POINT_8"},
         shapes={"class": (2,)},
     )  # fmt: skip
-    seen = told(result)
+    seen = reported(result)
     expected = {
         "in_0": "[1,2,2,1] 0 1 2 3", "weights": "[1,2] 1 1", "default_": "[2 scale 0.5 offset -10] uint8 0 5",
         "bias_0": "[] -3", "out_0": "[1,2,2,1 scale 0.25 offset -4] uint8", "class_": "[2]",
@@ -241,13 +241,13 @@ def test_tensors_given(kinds: Package) -> None:
     ],
 )  # fmt: skip
 def test_an_input_of_several_types(kinds: Package, array: Array, kind: str) -> None:
-    seen = kinds.told("Tensors", inputs={"in[0]": IN, "weights": WEIGHTS, "default": array}, params=NEEDED)
+    seen = kinds.reported("Tensors", inputs={"in[0]": IN, "weights": WEIGHTS, "default": array}, params=NEEDED)
     assert seen["default_"] == f"[1] {kind}"
 
 
 def test_an_optional_input_before_one_that_is_given(kinds: Package) -> None:
     inputs = {"in[0]": IN, "weights": WEIGHTS, "bias.0": np.array(4, np.int32)}
-    seen = kinds.told("Tensors", inputs=inputs, params=NEEDED)
+    seen = kinds.reported("Tensors", inputs=inputs, params=NEEDED)
     assert (seen["default_"], seen["bias_0"]) == ("absent", "[] 4")
     assert (seen["prepare default_"], seen["prepare bias_0"]) == ("absent", "[]")
 
@@ -281,7 +281,7 @@ def test_tensors_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
 def test_repeated_tensors(nasty: Package) -> None:
     parts = {f"parts.{k}": X + k for k in range(3)}
     result = nasty.run("Many", inputs={"first": X, **parts, "bias": X * 2}, shapes={"copies.0": (3,), "copies.1": (3,)})
-    seen = told(result)
+    seen = reported(result)
     assert seen["first"] == "[3] 1 -2 3"
     assert seen["parts"] == "3 [3] 1 -2 3 [3] 2 -1 4 [3] 3 0 5"
     assert seen["bias"] == "[3] 2 -4 6"
@@ -291,12 +291,12 @@ def test_repeated_tensors(nasty: Package) -> None:
 
 
 def test_a_repeated_tensor_once_and_the_optional_one_left_out(nasty: Package) -> None:
-    seen = nasty.told("Many", inputs={"first": X, "parts": X})
+    seen = nasty.reported("Many", inputs={"first": X, "parts": X})
     assert (seen["parts"], seen["bias"]) == ("1 [3] 1 -2 3", "absent")
 
 
 def test_a_repeated_tensor_often_and_the_optional_one_left_out(nasty: Package) -> None:
-    seen = nasty.told("Many", inputs={"first": X, "parts.0": X, "parts.1": X + 1, "parts.2": X + 2})
+    seen = nasty.reported("Many", inputs={"first": X, "parts.0": X, "parts.1": X + 1, "parts.2": X + 2})
     assert (seen["parts"], seen["bias"]) == ("3 [3] 1 -2 3 [3] 2 -1 4 [3] 3 0 5", "absent")
 
 
@@ -333,7 +333,7 @@ def test_state_lives_as_long_as_its_node(nasty: Package) -> None:
         (6.0, "4711"),
     ],
 )
-def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k: float, reason: str) -> None:
+def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, k: float, reason: str) -> None:
     restarts = nasty.session.restarts
     with pytest.raises(RunFailed) as caught:
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
@@ -354,7 +354,7 @@ def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k:
         ("Tensors", {"inputs": {"in[0]": IN, "weights": WEIGHTS}, "params": NEEDED}),
     ],
 )
-def test_an_untouched_kernel_says_that_it_is_not_written(
+def test_an_untouched_kernel_reports_that_it_is_not_written(
     untouched: Package, op: str, options: dict[str, object]
 ) -> None:
     with pytest.raises(RunFailed) as caught:

@@ -17,7 +17,7 @@ from udogen.build import tools
 from udogen.runtime.built import find_built
 
 SOFTMAX = ROOT / "examples" / "softmax"
-OURS = ("InterfaceProvider", "Executions", "Counted")  # what a package exports, behind its name
+EXPORTED = ("InterfaceProvider", "Executions", "Counted", "Refusal")  # what a package exports, behind its name
 REG_FUNCTIONS = {
     "SnpeUdo_initRegLibrary",
     "SnpeUdo_terminateRegLibrary",
@@ -69,7 +69,7 @@ def test_a_package_of_the_layout_qnn_is_built_and_runs(tmp_path: Path) -> None:
     folder = out / "LeakyReluPackage"
     build(folder)
     library = find_built(folder).library
-    assert exports(library) == {f"LeakyReluPackage{name}" for name in OURS}
+    assert exports(library) == {f"LeakyReluPackage{name}" for name in EXPORTED}
     np.save(tmp_path / "x.npy", np.array([[-1.0, 2.0]], np.float32))
     given = (
         "--input",
@@ -91,7 +91,7 @@ def test_a_package_of_the_layout_snpe_is_built_and_runs(tmp_path: Path) -> None:
     build(folder)
     made = folder / "libs" / "x86-64_linux_clang"
     assert exports(made / "libUdoSoftmaxUdoPackageReg.so") == REG_FUNCTIONS
-    assert exports(made / "libUdoSoftmaxUdoPackageImplCpu.so") == {f"SoftmaxUdoPackage{name}" for name in OURS}
+    assert exports(made / "libUdoSoftmaxUdoPackageImplCpu.so") == {f"SoftmaxUdoPackage{name}" for name in EXPORTED}
     assert b"libUdoSoftmaxUdoPackageImplCpu.so\0" in (made / "libUdoSoftmaxUdoPackageReg.so").read_bytes()
     np.save(tmp_path / "x.npy", np.zeros((1, 4), np.float32))
     given = ("--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}")
@@ -143,7 +143,7 @@ def test_who_had_it_once_keeps_it(tmp_path: Path) -> None:
     assert not lists.exists(), "begun anew"
 
 
-def test_what_cmake_does_not_build_is_told(tmp_path: Path) -> None:
+def test_what_cmake_does_not_build_is_reported(tmp_path: Path) -> None:
     done = udogen("generate", ROOT / "examples/leaky_relu/LeakyRelu.xml", "--backend", "htp", "--cmake", "-o", tmp_path)
     assert done.returncode == 0
     assert "--gen_cmakelists changes nothing in" in done.stderr

@@ -88,17 +88,17 @@ class Host:
         ranks: Sequence[int] = (),
         pointer: bool = False,
     ) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
-        """(status, shape and type of each output); `ranks`: what the converter has said of the outputs already."""
+        """(status, shape and type of each output); `ranks`: what the converter knows of the outputs already."""
         c: Any = ffi()
         keep: list[Any] = []
 
-        def tensors(shapes: Sequence[tuple[tuple[int, ...], int]], said: Sequence[int]) -> Any:
+        def tensors(shapes: Sequence[tuple[tuple[int, ...], int]], printed: Sequence[int]) -> Any:
             made = c.new("Qnn_Tensor_t[]", max(len(shapes), 1))
             for index, (shape, datatype) in enumerate(shapes):
                 dims = c.new("uint32_t[8]", list(shape))
                 keep.append(dims)
                 made[index].version = version
-                made[index].v1.rank = said[index]
+                made[index].v1.rank = printed[index]
                 made[index].v1.dimensions = dims
                 made[index].v1.dataType = datatype
             return made
@@ -138,8 +138,8 @@ def test_the_tree_is_the_documented_one(made: Path) -> None:
 
 
 def test_every_documented_symbol_is_exported(made: Path) -> None:
-    said = subprocess.run(["nm", "-D", "--defined-only", made / "ConverterOpPackage" / LIBRARY], capture_output=True)
-    names = {line.split()[-1] for line in said.stdout.decode().splitlines()}
+    printed = subprocess.run(["nm", "-D", "--defined-only", made / "ConverterOpPackage" / LIBRARY], capture_output=True)
+    names = {line.split()[-1] for line in printed.stdout.decode().splitlines()}
     for each in ("Element", "MatMul", "Open", "Two"):
         ends = ("ShapeInference", "OutputInfoInferencePtr", "DataTypeInference", "DataTypeInferencePtr")
         assert {each + end for end in ends} <= names
@@ -263,7 +263,7 @@ def test_all_valid_is_no_type(tmp_path: Path) -> None:
     assert inference.datatype(package.ops[0], package.ops[0].outputs[0]) is None
 
 
-def test_gaps_are_told_with_their_place(tmp_path: Path) -> None:
+def test_gaps_are_reported_with_their_place(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(CONFIG)
     done = udogen("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)
     assert done.returncode == 0

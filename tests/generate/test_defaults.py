@@ -195,7 +195,7 @@ def test_of_an_input_too(cpu: Built, static: bool) -> None:
 
 
 @pytest.mark.parametrize("params", [{"k": 0.2}, {"mode": "far"}, {"table": [7, 8]}, {"table": [7]}])
-def test_run_op_says_it_before(cpu: Built, params: dict[str, object]) -> None:
+def test_run_op_reports_it_before(cpu: Built, params: dict[str, object]) -> None:
     [name] = params
     with pytest.raises(
         RunFailed, match=f"parameter `{name}` of op `Shift` must be its default, .*no other value"

@@ -42,7 +42,7 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
         assert not done.stderr, done.stderr
         for part in made.plan.parts:
             if part.backend in ("cpu", "gpu", "htp"):
-                each_op_says_that_it_is_not_written(made.folder, part.backend)
+                each_op_reports_that_it_is_not_written(made.folder, part.backend)
 
 
 def kernel_of(package: PackageLibrary, name: str) -> str:
@@ -51,7 +51,7 @@ def kernel_of(package: PackageLibrary, name: str) -> str:
     return kernel
 
 
-def each_op_says_that_it_is_not_written(folder: Path, backend: str) -> None:
+def each_op_reports_that_it_is_not_written(folder: Path, backend: str) -> None:
     """Registered in the real runtime, each op of the untouched package gets as far as its kernel."""
     need_opencl() if backend == "gpu" else need_runtime(backend)
     built = find_built(folder, backend=backend)

@@ -35,7 +35,7 @@ def test_slices_cover_everything_once(built: Built) -> None:
 
 
 @pytest.mark.parametrize("power", [2, 3])
-def test_what_is_prepared_once_is_there_at_each_execution(built: Built, power: int) -> None:
+def test_what_is_prepared_once_serves_each_execution(built: Built, power: int) -> None:
     real = ((Q.astype(np.float32) - 10) * np.float32(0.1)) ** power
     stored = np.clip(np.rint(real / np.float32(0.1)) + 10, 0, 255)
     found = run(built, "Prepared", Q, loops=5, power=power).outputs["y"].astype(np.float32)
@@ -74,7 +74,7 @@ def test_a_rewrite_may_refuse(built: Built) -> None:
         run(built, "Refused", X[..., :5])
 
 
-def test_tiles_make_room_for_what_does_not_fit_in_tcm(built: Built) -> None:
+def test_tiles_serve_what_does_not_fit_in_tcm(built: Built) -> None:
     large = np.random.default_rng(5).standard_normal((1, 256, 256, 64), np.float32)
     row = np.arange(64, dtype=np.float32).reshape(1, 1, 1, 64)
     np.testing.assert_allclose(run(built, "Tiled", large, row=row).outputs["y"], large * 3 + row, rtol=1e-6, atol=1e-6)

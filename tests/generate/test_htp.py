@@ -183,11 +183,11 @@ def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> Non
         run(out, "htp", "Mix", CallOptions({"x": np.ones(shape, np.float32)}))
 
 
-def test_a_kernel_that_answers_an_error(out: Path) -> None:
+def test_a_kernel_that_returns_an_error(out: Path) -> None:
     with pytest.raises(RunFailed) as output:
         run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
-    said = "\n".join([output.value.message, *output.value.details])
-    assert "Mix does not like -99" in said
+    printed = "\n".join([output.value.message, *output.value.details])
+    assert "Mix does not like -99" in printed
 
 
 def test_a_cpu_package_is_not_for_htp(out: Path) -> None:
@@ -210,25 +210,25 @@ GOOD = {"repeated": "", "mandatory": "true", "datatype": "FLOAT_16", "param": "I
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "printed"),
     [
         ({"repeated": "<Repeated>true</Repeated>"}, "repeated, which HTP"),
         ({"datatype": "FLOAT_64"}, "never hands to an op"),
         ({"param": "STRING"}, "is a text, which HTP"),
     ],
 )
-def test_what_htp_cannot_take_is_an_error(change: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_what_htp_cannot_take_is_an_error(change: dict[str, str], printed: str, tmp_path: Path) -> None:
     config = tmp_path / "bad.xml"
     config.write_text(BAD.format(**GOOD))
     made: list[Generated] = make_packages([config], tmp_path / "good")
     assert made[0].plan.backend == "htp"
     config.write_text(BAD.format(**{**GOOD, **change}))
     done = udogen("generate", config, "-o", tmp_path / "bad")
-    assert done.returncode == 2 and said in done.stderr
+    assert done.returncode == 2 and printed in done.stderr
     assert not (tmp_path / "bad").exists()
 
 
-def test_an_optional_input_is_told(tmp_path: Path) -> None:
+def test_an_optional_input_is_warned_of(tmp_path: Path) -> None:
     config = tmp_path / "bad.xml"
     config.write_text(BAD.format(**{**GOOD, "mandatory": "false"}))
     done = udogen("generate", config, "-o", tmp_path)

@@ -175,7 +175,7 @@ def test_a_kernel_sees_its_parameters(both: Path, shift: int | None) -> None:
     assert seen.ravel().tolist() == [4, 6, 0, shift is None, shift is not None, shift or 0, 3]
 
 
-def test_an_unwritten_kernel_says_so(sdk: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritten_kernel_is_reported(sdk: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     package = Standing(built_with(sdk, tmp_path, CONFIGS / "both.xml"))
     x = np.ones((1, 1, 1, 1), np.float32)
     assert package.call("Mix", 0, package.tensor(FLOAT_32, x), package.tensor(FLOAT_32, x)) == FATAL
@@ -183,7 +183,9 @@ def test_an_unwritten_kernel_says_so(sdk: Path, tmp_path: Path, capfd: pytest.Ca
     assert package.initialize("BothPackageInterfaceProvider") == 0
 
 
-def test_a_kernel_that_registers_nothing_is_told(sdk: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_registers_nothing_is_reported(
+    sdk: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     kernels = Path(shutil.copytree(KERNELS / "htp_core", tmp_path / "kernels"))
     source = kernels / "Mix.cpp"
     source.write_text(source.read_text("utf-8").replace('#include "ops/Mix.registration.hpp"', ""))
@@ -310,7 +312,7 @@ def test_a_folder_of_an_older_udogen_is_of_qhpi(tmp_path: Path) -> None:
         make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"], htp_api="core")
 
 
-def test_a_config_that_asks_for_qhpi_is_told(tmp_path: Path) -> None:
+def test_a_config_that_asks_for_qhpi_is_warned_of(tmp_path: Path) -> None:
     config = tmp_path / "qhpi.xml"
     text = (CONFIGS / "both.xml").read_text("utf-8")
     config.write_text(text.replace('Version="1.0"', 'Version="1.0" UseQHPI="true"'))
@@ -329,7 +331,7 @@ def test_an_interface_that_does_not_exist(tmp_path: Path) -> None:
 # --- building -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_is_told_before_anything_is_compiled(sdk: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_reported_before_anything_is_compiled(sdk: Path, tmp_path: Path) -> None:
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path / "out", chosen=["htp"], htp_api="core")
 
     def refused(**env: str) -> str:
@@ -357,7 +359,7 @@ def test_udogen_builds_with_a_compiler_that_has_libcxx(sdk: Path, tmp_path: Path
     assert sdk_build_id(find_built(made.folder, backend="htp").library) == BUILD_ID
 
 
-def test_an_interface_of_htp_without_a_package_for_htp_is_told(tmp_path: Path) -> None:
+def test_an_interface_of_htp_without_a_package_for_htp_is_noted(tmp_path: Path) -> None:
     done = udogen("generate", ONE_OP, "-o", tmp_path, "--htp-api", "core")
     assert done.returncode == 0
     assert "--htp-api core changes nothing: there is no package for HTP here" in done.stderr

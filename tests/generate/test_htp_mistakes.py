@@ -41,7 +41,7 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "remedy"),
+    ("arguments", "printed", "remedy"),
     [
         (("FaultPackage", "Fails", *HTP, "--input", "x=small.npy"), "three is no number", "see the kernel"),
         (("FaultPackage", "Crashes", *HTP, "--input", "x=small.npy"), "crashed with SIGSEGV", "debugger"),
@@ -79,9 +79,9 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
     ],
     ids=["fails", "crashes", "throws", "hangs", "too-large", "target", "cpu-to-htp", "htp-to-cpu", "soc"],
 )
-def test_a_mistake_is_a_sentence(out: Path, arguments: tuple[str, ...], said: str, remedy: str) -> None:
+def test_a_mistake_is_a_sentence(out: Path, arguments: tuple[str, ...], printed: str, remedy: str) -> None:
     error = fails(out, *arguments)
-    assert said in error["message"]
+    assert printed in error["message"]
     assert remedy in error["hint"]
 
 
@@ -95,6 +95,10 @@ def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
     htp = ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--soc", "Pentium")
     cpu = ("LeakyReluPackage", "LeakyRelu", "--input", "input=small.npy", "--soc", "SM8550")
     both = (*htp[:-2], "--soc", "SM8550", "--arch", "v73")
-    for arguments, said in ((htp, "unknown processor"), (cpu, "is for --backend htp"), (both, "leave one of them out")):
+    for arguments, text in (
+        (htp, "unknown processor"),
+        (cpu, "is for --backend htp"),
+        (both, "leave one of them out"),
+    ):
         done = udogen("run", "op", *arguments, cwd=out)
-        assert done.returncode == 2 and said in done.stderr
+        assert done.returncode == 2 and text in done.stderr

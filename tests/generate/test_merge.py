@@ -17,7 +17,7 @@ def merge(last: str, new: str, edited: str) -> str | None:
 
 
 @given(TEXTS, TEXTS)
-def test_what_only_we_changed_is_ours(last: str, new: str) -> None:
+def test_what_only_udogen_changed_is_taken(last: str, new: str) -> None:
     assert merge(last, new, last) == new
 
 

@@ -74,7 +74,7 @@ def test_what_is_left_out_before_others_takes_its_default(answers: dict[str, Any
 
 def test_two_meanings_of_one_node_are_refused(answers: dict[str, Any]) -> None:
     assert "error" in answers["two meanings"]
-    assert answers["two meanings"]["said"] == (
+    assert answers["two meanings"]["logged"] == (
         "op Poly: two nodes have the same values for parameters in two orders, so which is which is not known; "
         f"give the parameters in the order of the config: {NAMES}"
     )
@@ -86,8 +86,8 @@ def test_a_later_session_may_have_another_order(answers: dict[str, Any]) -> None
 
 
 def test_a_node_that_was_not_validated_is_refused_where_orders_differ(answers: dict[str, Any]) -> None:
-    assert answers["not validated"]["said"].startswith(IN_ORDER)
-    assert f"({NAMES})" in answers["not validated"]["said"]
+    assert answers["not validated"]["logged"].startswith(IN_ORDER)
+    assert f"({NAMES})" in answers["not validated"]["logged"]
 
 
 def test_rewrites_of_the_package_see_the_order_of_the_config(answers: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "logged"),
     [
         ("missing", "op Poly: lacks the mandatory parameter `a`"),
         ("unknown", "op Poly: has no parameter `alpha`"),
@@ -112,8 +112,8 @@ def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> Non
         ("too large", "op Kinds: parameter `u8` is INT_32 (0x0032); it must be UINT_8"),
     ],
 )
-def test_validation_says_what_is_wrong(answers: dict[str, Any], case: str, said: str) -> None:
-    assert answers["refused"][case] == {"code": 3110, "said": said}
+def test_validation_reports_what_is_wrong(answers: dict[str, Any], case: str, logged: str) -> None:
+    assert answers["refused"][case] == {"code": 3110, "logged": logged}
 
 
 def test_an_integer_of_another_type_is_taken_where_it_fits(answers: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def test_threads(answers: dict[str, Any]) -> None:
 def test_what_is_remembered_is_bounded(answers: dict[str, Any]) -> None:
     """4,096 nodes: one that was validated before them is refused, never taken for another."""
     assert answers["memory"]["kilobytes"] < 4096
-    assert answers["memory"]["forgotten"]["said"].startswith(IN_ORDER)
+    assert answers["memory"]["forgotten"]["logged"].startswith(IN_ORDER)
 
 
 # --- our own command line ---------------------------------------------------------------------------------------

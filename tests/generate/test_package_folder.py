@@ -144,7 +144,7 @@ def started(*arguments: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("how", [fcntl.LOCK_EX, fcntl.LOCK_SH], ids=["writer", "build"])
-def test_generate_waits_for_another_and_says_so(work: Work, how: int) -> None:
+def test_generate_waits_for_another_and_reports_it(work: Work, how: int) -> None:
     work.grow()
     before = tree(work.out)
     with locked(work.package, how):
@@ -157,7 +157,7 @@ def test_generate_waits_for_another_and_says_so(work: Work, how: int) -> None:
     assert (work.package / "src/ops/Twice.cpp").is_file()
 
 
-def test_build_waits_for_generate_and_says_so(work: Work) -> None:
+def test_build_waits_for_generate_and_reports_it(work: Work) -> None:
     with locked(work.package):
         child = started("build", "-C", work.package, "cpu_x86")
         assert child.stderr is not None

@@ -217,7 +217,7 @@ def test_a_conflict_in_json(work: Work) -> None:
     assert HEADER in result["error"]["details"][0]
 
 
-def test_a_conflict_is_settled_by_taking_ours_or_yours(work: Work) -> None:
+def test_a_conflict_is_settled_by_taking_either_file(work: Work) -> None:
     work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
     work.grow()
     assert work.generate().returncode == 2
@@ -232,7 +232,7 @@ def test_a_kernel_that_was_deleted_comes_back(work: Work) -> None:
     assert "add code here" in work.text(KERNEL)
 
 
-def test_the_edited_kernel_of_a_removed_op_stays_and_is_told(work: Work) -> None:
+def test_the_edited_kernel_of_a_removed_op_stays_and_is_reported(work: Work) -> None:
     work.grow()
     assert work.generate().returncode == 0
     work.edit("src/ops/Twice.cpp", "add code here", "my own words")
@@ -421,7 +421,7 @@ def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: objec
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "[" * 100_000, "\x00", '{"files": '])
-def test_a_manifest_that_is_broken_is_told(work: Work, text: str) -> None:
+def test_a_manifest_that_is_broken_is_reported(work: Work, text: str) -> None:
     (work.package / ".udogen" / "manifest.json").write_text(text)
     before = work.state()
     done = work.generate()

@@ -98,15 +98,15 @@ def test_nothing_runs_and_nothing_is_allocated_when_it_is_loaded(built: Path) ->
 
 def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path: Path) -> None:
     made = registering.build(sources, tmp_path / "libReg.so", '-DUDO_LIB_NAME_DSP="libMine.so"')
-    assert {row["core"]: row["name"] for row in _told(made)["libraries"]} == {
+    assert {row["core"]: row["name"] for row in _registered(made)["libraries"]} == {
         "CPU": "libUdoManyUdoImplCpu.so",
         "GPU": "libUdoManyUdoImplGpu.so",
         "DSP": "libMine.so",
     }
 
 
-def test_what_it_tells(built: Path) -> None:
-    output = _told(built)
+def test_what_it_contains(built: Path) -> None:
+    output = _registered(built)
     assert (output["package"], output["cores"], output["operations"]) == (
         "ManyUdo",
         ["CPU", "GPU", "DSP"],
@@ -146,9 +146,9 @@ def test_what_it_tells(built: Path) -> None:
     assert (quantized["cores"], quantized["outputs"][0]["types"]) == (["DSP"], {"DSP": "FIXED_8"})
 
 
-def test_the_config_of_the_documentation_is_told_as_it_is_written(tmp_path: Path) -> None:
+def test_the_config_of_the_documentation_is_registered_as_it_is_written(tmp_path: Path) -> None:
     made = registering.build(registering.write(SOFTMAX, tmp_path / "sources"), tmp_path / "libReg.so")
-    [op] = _told(made)["ops"]
+    [op] = _registered(made)["ops"]
     assert (op["type"], op["cores"]) == ("Softmax", ["CPU", "GPU", "DSP"])
     assert op["inputs"][0]["types"] == {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}
 
@@ -346,7 +346,7 @@ def test_what_it_refuses_and_with_which_code(library: Any, name: str, capfd: pyt
     code, definition = REFUSED[name]
     assert definition().judge(library) == code
     output = capfd.readouterr().err
-    assert output.startswith("ManyUdo: op "), "the reason is said"
+    assert output.startswith("ManyUdo: op "), "the reason is printed"
     assert output.count("\n") == 1
 
 
@@ -382,7 +382,7 @@ def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFix
     assert given(CPU, "table", INT_32, [7]) == INVALID
 
 
-def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) -> None:
+def test_texts_of_a_config_reach_the_compiler_as_text_only(tmp_path: Path) -> None:
     [package], _ = load([MANY])
     package = replace(package, version="3.x.9; #error")
     package = resolve.for_backend(package, "cpu", Problems())
@@ -394,7 +394,7 @@ def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) ->
     assert cpu is not None
     seen = [(cpu, package.with_ops((op,)))]
     files = reg.files(package, seen, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
-    output = _told(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
+    output = _registered(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
     assert output["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
     assert output["ops"][0]["inputs"][0]["name"] == wild
     assert (output["ops"][0]["params"][0]["name"], output["ops"][0]["params"][0]["value"]) == (wild, wild)
@@ -420,7 +420,7 @@ print("through")
     assert (done.stdout, done.stderr) == ("through\n", "")
 
 
-def _told(made: Path) -> Any:
+def _registered(made: Path) -> Any:
     ffi, library = abi.ffi(abi.UDO), udo.open_library(str(made))
     info = ffi.new("SnpeUdo_RegInfo_t **")
     assert library.SnpeUdo_initRegLibrary() == OK

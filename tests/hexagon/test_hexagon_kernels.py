@@ -140,7 +140,7 @@ def test_hooks_do_what_they_do_in_qualcomms_emulator(op: str, x: Array, hooks: B
     np.testing.assert_array_equal(on_hexagon(hooks, call).outputs["y"], on_x86(hooks, call).outputs["y"])
 
 
-def test_a_kernel_that_wants_blocks_is_refused(hooks: Built) -> None:
+def test_a_kernel_that_needs_blocks_is_refused(hooks: Built) -> None:
     with pytest.raises(OpRefused, match="has no kernel record that fits") as output:
         on_hexagon(hooks, hooked(hooks, "Blocks", Q))
     assert "QUInt8 a layout that is not flat" in "\n".join(output.value.details)

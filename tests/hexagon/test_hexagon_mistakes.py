@@ -31,9 +31,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("how", "kind", "said"), WRONG)
-def test_what_goes_wrong_is_a_sentence(how: int, kind: type[RunFailed], said: str, raw: Built) -> None:
-    with pytest.raises(kind, match=said) as shown:
+@pytest.mark.parametrize(("how", "kind", "printed"), WRONG)
+def test_what_goes_wrong_is_a_sentence(how: int, kind: type[RunFailed], printed: str, raw: Built) -> None:
+    with pytest.raises(kind, match=printed) as shown:
         on_hexagon(raw, called(raw, "Wrong", np.array([how, 0], np.int32)), timeout=2)
     assert shown.value.exit_code == 5
 
@@ -74,7 +74,7 @@ def test_a_kernel_that_does_not_compile_and_a_package_without_qhpi(raw: Built, t
         HexagonSession(folder)
 
 
-def test_what_user_mk_says_holds_here_too(raw: Built, tmp_path: Path) -> None:
+def test_user_mk_counts_here_too(raw: Built, tmp_path: Path) -> None:
     assert raw.folder is not None
     shutil.copytree(raw.folder.path, tmp_path / "copy")
     folder = find_source(tmp_path / "copy", backend="htp").folder
@@ -126,7 +126,7 @@ def test_a_package_in_the_cxx_style_is_not_for_hexagon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "printed"),
     [
         (("--backend", "htp", "--count"), "--count means nothing with --backend htp"),
         (("--backend", "cpu", "--arch", "v73"), "--arch means nothing with --backend cpu"),
@@ -136,9 +136,9 @@ def test_a_package_in_the_cxx_style_is_not_for_hexagon(tmp_path: Path) -> None:
         (("--backend", "hexagon", "--slices", "0"), "--slices"),
     ],
 )
-def test_options_that_do_not_fit(options: tuple[str, ...], said: str, command: list[Any]) -> None:
+def test_options_that_do_not_fit(options: tuple[str, ...], printed: str, command: list[Any]) -> None:
     done = udogen(*command, *options)
-    assert done.returncode == 2 and said in done.stderr
+    assert done.returncode == 2 and printed in done.stderr
 
 
 def test_a_cpu_package_is_not_for_hexagon(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class Verdict:
     generate: int
     converted: int | None  # of `convert` to the other language; None where `check` refuses the config
     again: int | None  # of `check` of what it wrote
-    said: str
+    printed: str
     layout: str = ""
     wrong: tuple[str, ...] = ()  # what else must not be
     made: tuple[Generated, ...] = field(default=(), repr=False)
@@ -124,7 +124,7 @@ class Verdict:
     def __str__(self) -> str:
         codes = f"check {self.check}, generate {self.generate}, convert {self.converted}, {self.again}"
         return "\n".join(
-            [f"{self.name}: {codes}", *self.wrong, self.data.decode("utf-8", "backslashreplace"), self.said]
+            [f"{self.name}: {codes}", *self.wrong, self.data.decode("utf-8", "backslashreplace"), self.printed]
         )
 
 
@@ -328,24 +328,24 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
     data = config.encode() if isinstance(config, str) else config
     path = folder / name
     path.write_bytes(data)
-    said: list[str] = []
+    printed: list[str] = []
     wrong: list[str] = []
     started = time.process_time()
 
     def code_of(verb: str, call: Callable[[Problems], None]) -> int:
         problems = Problems()
-        said.append(f"$ {verb}")
+        printed.append(f"$ {verb}")
         try:
             call(problems)
             code = 0
         except UdogenError as fault:
-            said.append("\n".join([str(fault), *fault.details]))
+            printed.append("\n".join([str(fault), *fault.details]))
             return fault.exit_code
         except Exception as fault:
             wrong.append(f"{verb}: {type(fault).__name__}: {fault}")
             return 1
         finally:
-            said.extend(problem.message for problem in problems.warnings)
+            printed.extend(problem.message for problem in problems.warnings)
         return code
 
     def checked(problems: Problems) -> None:
@@ -374,10 +374,10 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
         other.unlink(missing_ok=True)
         again = None
         code, more = _run("convert", str(path), "--to", language, "-o", str(other))
-        said.append(more)
+        printed.append(more)
         if not code:
             again, more = _run("check", str(other), "--layout", "snpe")
-            said.append(more)
+            printed.append(more)
         codes[language] = code, again
     mine = "xml" if path.suffix == ".xml" else "json"
     for language, (code, again) in codes.items():
@@ -386,7 +386,7 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
     converted, again = codes.get("json" if mine == "xml" else "xml", (None, None))
     if (seconds := time.process_time() - started) > MOST_SECONDS:
         wrong.append(f"{seconds:.1f} s for one config")
-    return Verdict(data, name, check, generate, converted, again, "\n".join(said), layout, tuple(wrong), tuple(made))
+    return Verdict(data, name, check, generate, converted, again, "\n".join(printed), layout, tuple(wrong), tuple(made))
 
 
 def _generated(path: Path, problems: Problems, **how: Any) -> list[Generated]:
@@ -398,8 +398,8 @@ def _generated(path: Path, problems: Problems, **how: Any) -> list[Generated]:
 def _run(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli, list(arguments))
     if isinstance(done.exception, UdogenError):
-        told = [getattr(each, "message", str(each)) for each in getattr(done.exception, "problems", ())]
-        return done.exception.exit_code, "\n".join([f"$ {arguments[0]}", str(done.exception), *told, ""])
+        reported = [getattr(each, "message", str(each)) for each in getattr(done.exception, "problems", ())]
+        return done.exception.exit_code, "\n".join([f"$ {arguments[0]}", str(done.exception), *reported, ""])
     return done.exit_code, f"$ {arguments[0]}\n{done.output}{done.exception or ''!r}\n"
 
 

@@ -80,7 +80,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
         form = chance.choice(forms)
         config.write_text(form)
         again = _generate(config, out)
-        said = "".join(again.communicate())
+        printed = "".join(again.communicate())
         now = snapshot(out / _PACKAGE)
         lost = edited and not all(new.encode() in now.get(path, b"") for path, (_, new) in _EDITS.items())
         wrong = again.returncode != 0 or now != right[form, edited]
@@ -89,7 +89,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
             differ = [
                 path for path in now.keys() | right[form, edited] if now.get(path) != right[form, edited].get(path)
             ]
-            print(f"killed after {after:.3f} s, then wrong: {differ[:5]} {said}")
+            print(f"killed after {after:.3f} s, then wrong: {differ[:5]} {printed}")
     return found
 
 

@@ -152,11 +152,11 @@ def _write_kernel(op: Op, backend: str, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """A node: what it takes, what it is told, and the tensor it makes."""
+    """A node: what it takes, its parameters, and the tensor it makes."""
 
     op: str
     inputs: tuple[str, ...]
-    params: Mapping[str, object]  # as told: some of them are left out
+    params: Mapping[str, object]  # as given: some of them are left out
     output: str
 
 
@@ -191,12 +191,12 @@ def draw(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
         if taken is None:
             continue
         defaults = _BY_NAME[name].params if name in _BY_NAME else EXAMPLES[name][3]
-        told = {each: _value(default, random) for each, default in defaults.items() if random.random() < 0.7}
+        reported = {each: _value(default, random) for each, default in defaults.items() if random.random() < 0.7}
         function = _BY_NAME[name].numpy if name in _BY_NAME else EXAMPLES[name][2]
-        made = function(*(values[each] for each in taken), **{**defaults, **told}).astype(np.float32)
+        made = function(*(values[each] for each in taken), **{**defaults, **reported}).astype(np.float32)
         if made.size > 512 or np.abs(made).max() > 100:
             continue
-        steps.append(Step(name, taken, told, f"t{len(steps)}"))
+        steps.append(Step(name, taken, reported, f"t{len(steps)}"))
         values[steps[-1].output] = made
     used = {name for step in steps for name in step.inputs}
     return Graph(
@@ -259,7 +259,7 @@ def run(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] 
         model = write(graph, folder / f"{backend}.onnx")
         chosen = [next((folder / backend / stems[op]).iterdir()) for op in graph.ops]
         rules = folder / "rules.py" if any(_BY_NAME[op].rules for op in graph.ops if op in _BY_NAME) else None
-        told = f"graph {number} of seed {seed}: " + "; ".join(
+        reported = f"graph {number} of seed {seed}: " + "; ".join(
             f"{step.output} = {step.op}({', '.join([*step.inputs, *(f'{k}={v}' for k, v in step.params.items())])})"
             for step in graph.steps
         )
@@ -267,14 +267,14 @@ def run(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] 
             made = session(model, chosen, backend=backend, rules=rules)
             outputs = made.run(list(graph.expected), dict(graph.feeds))
         except UdogenError as fault:
-            found["wrong"].append(f"{told}: {fault.message} {fault.details[:2]}")
+            found["wrong"].append(f"{reported}: {fault.message} {fault.details[:2]}")
             continue
         for (name, expected), array in zip(graph.expected.items(), outputs, strict=True):
             right = array.shape == expected.shape and np.allclose(array, expected, **TOLERANCE)
             if right:
                 found["largest"] = max(found["largest"], float(np.abs(array - expected).max()))
             else:
-                found["wrong"].append(f"{told}: {name} is {array.ravel()[:6]}, not {expected.ravel()[:6]}")
+                found["wrong"].append(f"{reported}: {name} is {array.ravel()[:6]}, not {expected.ravel()[:6]}")
             found["outputs"] += 1
         found["graphs"] += 1
         found["nodes"] += len(graph.steps)

@@ -33,7 +33,7 @@ def test_check(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_text_says_where_why_and_what_to_do(name: str) -> None:
+def test_the_text_has_place_reason_and_remedy(name: str) -> None:
     text = (GOLDEN / f"{name}.txt").read_text("utf-8")
     assert "Traceback" not in text
     assert all(len(line) < 420 for line in text.splitlines())

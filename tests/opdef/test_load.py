@@ -16,9 +16,9 @@ from tests.opdef.texts import (
     op,
     packages,
     param,
+    problems_of,
     supplement,
     tensor,
-    told,
     udo,
     warnings,
 )
@@ -81,7 +81,7 @@ def test_several_packages_in_one_json(tmp_path: Path) -> None:
     assert [each.name for each in packages(tmp_path, json.dumps(body))] == ["A", "B", "C"]
 
 
-def test_all_files_are_read_before_anything_is_told(tmp_path: Path) -> None:
+def test_all_files_are_read_before_anything_is_reported(tmp_path: Path) -> None:
     assert len(errors(tmp_path, collection(op(Y)), udo(inputs=None), b"<x", b"{")) == 4
 
 
@@ -126,7 +126,7 @@ def test_json_in_its_encodings(encoding: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_places_with_any_newline(newline: str, tmp_path: Path) -> None:
     text = collection(op(tensor("Input", "x;") + Y)).replace("\n", newline)
-    assert [problem.location.line for problem in told(tmp_path, text.encode())] == [4]
+    assert [problem.location.line for problem in problems_of(tmp_path, text.encode())] == [4]
 
 
 def test_decode_never_fails() -> None:
@@ -175,7 +175,7 @@ def test_places_in_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         (udo().replace('"CPU"\n', '"CPU",\n'), "there is a comma before `]`"),
         (udo().replace('"y",', '"y",').replace('"FLOAT_32"\n', '"FLOAT_32",\n', 1), "there is a comma before `}`"),
@@ -185,11 +185,11 @@ def test_places_in_json(tmp_path: Path) -> None:
         (udo(latency=3), "`latency` is no key of an operator"),
     ],
 )
-def test_accepted_with_a_warning(text: str, said: str, tmp_path: Path) -> None:
+def test_accepted_with_a_warning(text: str, printed: str, tmp_path: Path) -> None:
     assert only_op(tmp_path, text).name == "Scale"
     found = warnings(tmp_path, text)
     assert len(found) == 1
-    assert said in found[0]
+    assert printed in found[0]
 
 
 def test_a_comment_is_no_string(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_everything_of_an_op(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("empty", ["<Repeated></Repeated>", "<IsStaticTensor/>", "<Default></Default>"])
 def test_optional_elements_may_be_empty(empty: str, tmp_path: Path) -> None:
-    assert not told(tmp_path, collection(op(tensor("Input", "x", more=empty) + Y)))
+    assert not problems_of(tmp_path, collection(op(tensor("Input", "x", more=empty) + Y)))
 
 
 def test_elements_in_any_order(tmp_path: Path) -> None:
@@ -280,15 +280,15 @@ def test_comments_and_processing_instructions_are_skipped(tmp_path: Path) -> Non
         + collection(op("<!-- in -->" + X + Y + "<?pi?>"), "<!-- end -->")
         + "<!-- after -->"
     )
-    assert not told(tmp_path, text)
+    assert not problems_of(tmp_path, text)
 
 
 def test_a_schema_location_is_accepted(tmp_path: Path) -> None:
     where = 'xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName'
-    assert not told(tmp_path, collection().replace("PackageName", where))
+    assert not problems_of(tmp_path, collection().replace("PackageName", where))
 
 
-def test_problems_are_told_once_and_in_the_order_of_the_file() -> None:
+def test_problems_are_reported_once_and_in_the_order_of_the_file() -> None:
     problems = Problems()
     from udogen.opdef.problems import Location
 

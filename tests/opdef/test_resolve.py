@@ -69,7 +69,7 @@ def test_defaults_and_only_default(tmp_path: Path) -> None:
     assert found.params[0].default == 3
 
 
-def test_a_default_is_held_against_the_type_of_the_backend(tmp_path: Path) -> None:
+def test_a_default_is_checked_for_the_type_of_the_backend(tmp_path: Path) -> None:
     body = X + Y + param("a", "BACKEND_SPECIFIC", default="300")
     _, output = resolved(
         tmp_path, collection(op(body), supplement(entry("<Datatype>UINT_8</Datatype>", "Parameter", "a")))
@@ -245,7 +245,7 @@ def listed(*names: str) -> str:
         ("HTP", ["DSP_V66"], "htp dsp", "v66"),
     ],
 )
-def test_a_supplement_that_lists_an_op_says_the_version_too(
+def test_a_supplement_that_lists_an_op_sets_the_version_too(
     tmp_path: Path, named: str, supplements: list[str], wanted: str, archs: str
 ) -> None:
     text = collection(op(X + Y, backends=named), listed(*supplements))

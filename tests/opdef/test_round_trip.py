@@ -61,7 +61,7 @@ def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
 
 
 @given(rich_packages())
-def test_xml_can_say_everything_that_xml_says(package: OpPackage) -> None:
+def test_xml_is_written_as_it_was_read(package: OpPackage) -> None:
     text, lost = to_xml(package)
     assert not lost
     assert from_xml(text) == package
@@ -121,7 +121,7 @@ def scalars(kind: type) -> list[str]:
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Tensor) if field.compare])
 def test_no_field_of_a_tensor_is_forgotten(field: str) -> None:
-    """A new field of the model must come into the models above, or be said to be of one language."""
+    """A new field of the model must come into the models above, or be listed as one of a single language."""
     source = (Path(__file__).parent / "models.py").read_text("utf-8")
     of_one_language = {"quantization_mode", "only_default"}
     of_none = {"converted"}  # what resolving adds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.opdef.texts import X, Y, collection, errors, op, param, supplement, tensor, told, udo, warnings
+from tests.opdef.texts import X, Y, collection, errors, op, param, problems_of, supplement, tensor, udo, warnings
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -132,8 +132,8 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize("text", SILENT.values(), ids=SILENT.keys())
-def test_nothing_is_said_of(text: str, tmp_path: Path) -> None:
-    assert told(tmp_path, text) == []
+def test_no_problem_is_reported(text: str, tmp_path: Path) -> None:
+    assert problems_of(tmp_path, text) == []
 
 
 @pytest.mark.parametrize(("message", "text"), ERRORS.items(), ids=ERRORS.keys())
@@ -154,13 +154,13 @@ def test_warning(message: str, text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [*ERRORS.values(), *WARNINGS.values()])
 def test_every_problem_has_a_place_and_a_hint(text: str, tmp_path: Path) -> None:
     lines = text.splitlines()
-    for problem in told(tmp_path, text):
+    for problem in problems_of(tmp_path, text):
         assert 0 < problem.location.line <= len(lines)
         assert problem.hint
 
 
 def test_hints_name_what_was_meant(tmp_path: Path) -> None:
-    (problem,) = told(tmp_path, collection(supplements=supplement(CPU_X, name="Scael")))
+    (problem,) = problems_of(tmp_path, collection(supplements=supplement(CPU_X, name="Scael")))
     assert problem.hint == "did you mean `Scale`?"
-    (problem,) = told(tmp_path, collection(op(backends="CPU CPUU")))
+    (problem,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
     assert problem.hint == "did you mean CPU?"

@@ -41,14 +41,14 @@ def test_escaped_text_is_no_finding() -> None:
     assert not list(unescaped({"src/A.cpp": text.encode(), "config/a.xml": b"Fz$(zF", "Makefile": b"X := FzOp"}))
 
 
-def test_the_command_line_says_the_same_and_what_is_generated_compiles(tmp_path: Path) -> None:
+def test_the_command_line_agrees_and_what_is_generated_compiles(tmp_path: Path) -> None:
     if not shutil.which("g++"):
         pytest.skip("g++ is not installed")
     text = collection(op(X + tensor("Output", "y", "ALL_VALID") + param("t", default="2.5")))
     found = verdict(text, "config.xml", tmp_path)
     assert found.agree and not by_command_line(found, tmp_path)
-    said = list(does_not_compile(found.made, tmp_path / "compiled"))
-    assert len(said) > 5 and not any(said), said
+    printed = list(does_not_compile(found.made, tmp_path / "compiled"))
+    assert len(printed) > 5 and not any(printed), printed
 
 
 OPEN = collection(op(tensor("Input", "x", "BACKEND_SPECIFIC") + Y))
@@ -62,7 +62,7 @@ A_TEXT = collection(op(X + Y + param("t", "STRING"), backends="HTP"))
 @pytest.mark.parametrize("text", [OPEN, NO_BACKEND, OTHER_BACKEND, NOT_DELIVERED, REPEATED, A_TEXT])
 def test_what_generate_refuses_check_refuses_too(tmp_path: Path, text: str) -> None:
     found = verdict(text, "config.xml", tmp_path)
-    assert (found.check, found.generate) == (2, 2), found.said
+    assert (found.check, found.generate) == (2, 2), found.printed
 
 
 @pytest.mark.parametrize("value", [True, 1, "NHWC", ["NHWC"], {}])
@@ -70,24 +70,24 @@ def test_what_generate_refuses_check_refuses_too(tmp_path: Path, text: str) -> N
 def test_keys_of_tensors_in_scalar_parameters_are_ignored(tmp_path: Path, key: str, value: object) -> None:
     text = udo(scalar_params=[{"name": "p", "data_type": "FLOAT_32", key: value}])
     found = verdict(text, "config.json", tmp_path)
-    assert (found.check, found.generate, found.converted, found.again) == (0, 0, 0, 0), found.said
-    assert f"`{key}` is no key of a scalar parameter; it is ignored" in found.said
+    assert (found.check, found.generate, found.converted, found.again) == (0, 0, 0, 0), found.printed
+    assert f"`{key}` is no key of a scalar parameter; it is ignored" in found.printed
 
 
 def test_of_several_types_one_is_written_that_the_backends_deliver(tmp_path: Path) -> None:
     """Not the first: JSON names one, and the result must be a config that means the same."""
     text = collection(op(tensor("Input", "x", "FLOAT_16 UINT_16 FLOAT_32") + Y, backends="CPU HTP"))
     found = verdict(text, "config.xml", tmp_path)
-    assert found.agree, found.said
+    assert found.agree, found.printed
     [package] = json.loads((tmp_path / "converted.json").read_text()).values()
     assert package["Operators"][0]["inputs"][0]["data_type"] == "FLOAT_32"
-    assert "the data type FLOAT_16, UINT_16 of `x` of `Scale`: lost" in found.said
+    assert "the data type FLOAT_16, UINT_16 of `x` of `Scale`: lost" in found.printed
 
 
 def test_a_default_chooses_the_type(tmp_path: Path) -> None:
     text = collection(op(X + Y + param("p", "INT_32 FLOAT_32", default="2.5")))
     found = verdict(text, "config.xml", tmp_path)
-    assert found.agree and found.converted == 0, found.said
+    assert found.agree and found.converted == 0, found.printed
     [package] = json.loads((tmp_path / "converted.json").read_text()).values()
     assert package["Operators"][0]["scalar_params"][0]["data_type"] == "FLOAT_32"
 
@@ -98,6 +98,6 @@ def test_what_would_be_refused_is_not_written(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(json_write, "write", lambda packages, problems: json_text)
     found = verdict(collection(), "config.xml", tmp_path)
     assert (found.check, found.converted) == (0, 2)
-    assert "this cannot be converted; the result would be refused" in found.said
-    assert "converted.json:" in found.said and '"FLOAT_33" is not a data type' in found.said
+    assert "this cannot be converted; the result would be refused" in found.printed
+    assert "converted.json:" in found.printed and '"FLOAT_33" is not a data type' in found.printed
     assert not (tmp_path / "converted.json").exists()

@@ -76,7 +76,7 @@ def test_numbers_have_the_precision_of_their_type(package: OpPackage, tmp_path: 
     assert rules.infer("Pool", X)["y"].shape == (1, 1, 1, 100000001), "0.1 as FLOAT_32 is a little more"
 
 
-def test_repeated_tensors_and_the_config_where_a_rule_says_nothing(package: OpPackage, tmp_path: Path) -> None:
+def test_repeated_tensors_and_the_config_where_there_is_no_rule(package: OpPackage, tmp_path: Path) -> None:
     rules = rules_of(
         "def Split(op):\n"
         "    return {'many': [[op.x.shape[0] // op.outputs['many'], 7]] * op.outputs['many']}\n"
@@ -92,7 +92,7 @@ def test_repeated_tensors_and_the_config_where_a_rule_says_nothing(package: OpPa
     parts = [Given((2,)), Given((5,))]
     assert rules.infer("Join", {"parts": parts}) == {"joined": Inferred((7,), "FLOAT_32")}
     found = rules.infer("Join", {"parts": parts}, outputs={"count": 1})
-    assert found["count"] == Inferred((), "INT_32"), "rank 0 and its only type are said by the config"
+    assert found["count"] == Inferred((), "INT_32"), "rank 0 and its only type are given by the config"
     found = rules.infer("Reshape", {"x": Given((6,)), "in[1]": Given((2,), "INT_32", [2, 3])})
     assert found["y"].shape == (2, 3)
 

@@ -114,7 +114,7 @@ def test_a_string_reads_back(text: str) -> None:
 
 
 @given(NUMBER_VALUES)
-def test_json_says_the_same(value: Value) -> None:
+def test_json_has_the_same_values(value: Value) -> None:
     def plain(part: Value) -> object:
         return [plain(each) for each in part] if isinstance(part, tuple) else part
 

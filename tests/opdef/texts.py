@@ -78,7 +78,7 @@ def only_op(tmp_path: Path, text: str) -> Op:
     return packages(tmp_path, text)[0].ops[0]
 
 
-def told(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
+def problems_of(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
     """Everything that loading says."""
     try:
         return list(load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[1].all())
@@ -88,12 +88,12 @@ def told(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
 
 def errors(tmp_path: Path, *texts: str | bytes) -> list[str]:
     """The messages of what must be mended."""
-    return [problem.message for problem in told(tmp_path, *texts) if not problem.doubtful]
+    return [problem.message for problem in problems_of(tmp_path, *texts) if not problem.doubtful]
 
 
 def warnings(tmp_path: Path, *texts: str | bytes) -> list[str]:
     """The messages of what is doubtful."""
-    return [problem.message for problem in told(tmp_path, *texts) if problem.doubtful]
+    return [problem.message for problem in problems_of(tmp_path, *texts) if problem.doubtful]
 
 
 def _write(tmp_path: Path, number: int, text: str | bytes) -> Path:

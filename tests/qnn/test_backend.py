@@ -45,7 +45,7 @@ def execute(graph: GraphHandle, x: QnnTensor, y: QnnTensor, profile: ProfileHand
     return struct.unpack("4f", room)
 
 
-def test_the_library_says_who_it_is(interface: Interface) -> None:
+def test_the_name_and_version_of_the_library(interface: Interface) -> None:
     assert interface.name == "CPU_QTI_AISW"
     assert interface.api_version.startswith("2.")
     assert interface.build_id().startswith("v2.")

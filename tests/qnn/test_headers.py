@@ -144,7 +144,7 @@ def test_every_name_of_udo_exists_with_and_without_snpe() -> None:
 
 
 def agreed(folder: Path, headers: abi.Headers) -> dict[str, int]:
-    """What cffi believes about some headers, after a C++ compiler has said the same."""
+    """What cffi believes about some headers, after a C++ compiler has confirmed it."""
     expected = dict(facts(headers))
     lines = [
         "#include <cstddef>",

@@ -74,18 +74,18 @@ def test_a_number_of_a_newer_release_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "count", "said"),
+    ("field", "count", "printed"),
     [
         ("axisScaleOffsetEncoding.numScaleOffsets", 1 << 30, "has 1073741824 entries"),
         ("axisScaleOffsetEncoding.numScaleOffsets", 3, "has 3 entries, but the array is NULL"),
     ],
 )
-def test_counts_that_cannot_be(field: str, count: int, said: str) -> None:
+def test_counts_that_cannot_be(field: str, count: int, printed: str) -> None:
     params: Any = FFI.new("Qnn_QuantizeParams_t *")
     params.encodingDefinition, params.quantizationEncoding = 1, 1
     place, name = field.split(".")
     setattr(getattr(params, place), name, count)
-    with pytest.raises(RunFailed, match=said):
+    with pytest.raises(RunFailed, match=printed):
         quantization.read(params, SHAPE)
 
 

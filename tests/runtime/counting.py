@@ -44,14 +44,14 @@ def two_packages() -> object:
     with Runtime("cpu") as runtime:
         runtime.register(CPU)
         runtime.register(OTHER)
-        told = [runtime.executions()]
+        reported = [runtime.executions()]
         with runtime.new_context() as one, runtime.new_context() as two:
             first, second = leaky(one, "LeakyReluPackage"), leaky(two, "OtherPackage", nodes=2)
             for _ in range(3):
                 first[0].execute(*first[1:])
             second[0].execute(*second[1:])
-            told.append(runtime.executions())
-    return told
+            reported.append(runtime.executions())
+    return reported
 
 
 def two_backends() -> object:
@@ -103,7 +103,7 @@ def initialized_twice() -> object:
     return [codes, [count(b"LeakyRelu"), count(None), count(b"Softmax")], dict(executions(CPU))]
 
 
-def told_at_the_end() -> object:
+def counted_at_the_end() -> object:
     """Two runtimes, the library stays loaded; the process changes its folder, and forks."""
     kept = ctypes.CDLL(str(CPU))
     for number in (1, 2):
@@ -115,7 +115,7 @@ def told_at_the_end() -> object:
                 for _ in range(number):
                     graph.execute(inputs, outputs)
             if number == 2 and os.fork() == 0:
-                sys.exit(0)  # it has an execution that nobody was told of, and tells nobody
+                sys.exit(0)  # it has an execution that nobody has heard of, and informs nobody
     os.wait()
     return str(kept)
 

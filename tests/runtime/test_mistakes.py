@@ -275,7 +275,7 @@ def test_no_file_descriptor_is_left_open(probe: Path) -> None:
     assert count() == before
 
 
-def test_a_sanitizer_says_where(build: Build) -> None:
+def test_a_sanitizer_reports_the_line(build: Build) -> None:
     asan = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     if not Path(asan.stdout.strip()).is_absolute():
         pytest.skip("libasan is not installed")

@@ -22,7 +22,7 @@ def test_what_an_op_does_not_write_shows_it(session: OpSession, poison: int) -> 
 
 
 @pytest.mark.parametrize("poison", BYTES)
-def test_it_is_there_at_every_execution(session: OpSession, poison: int) -> None:
+def test_it_is_written_before_every_execution(session: OpSession, poison: int) -> None:
     answer = session.run(replace(call("Dump", loops=3), poison=poison)).outputs["y"]
     assert answer.tobytes() == bytes([poison]) * answer.nbytes
 
@@ -43,7 +43,7 @@ def test_outputs_of_one_byte_and_of_rank_0(session: OpSession) -> None:
         assert answer.outputs["y"].tobytes() == b"\xc3" * array.nbytes
 
 
-def test_what_the_op_answers_comes_through(session: OpSession) -> None:
+def test_the_code_that_an_op_returns_comes_through(session: OpSession) -> None:
     with pytest.raises(OpFailed, match=r"^op `Fails` answered 7 "):
         session.run(replace(call("Fails", params=(ParamArg("code", 7, "INT_32"),)), poison=0x5A))
     with pytest.raises(OpCrashed, match=r"(?m)^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):

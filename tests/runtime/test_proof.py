@@ -92,7 +92,7 @@ def test_a_session_counts_from_call_to_call(cpu: Built) -> None:
     assert [each and each.of_op for each in proofs] == [Rise(0, 0, 2), Rise(2, 2, 5)]
 
 
-def test_an_op_of_qnn_itself_is_no_execution_of_ours(cpu: Built) -> None:
+def test_an_op_of_qnn_itself_does_not_count(cpu: Built) -> None:
     """What a runtime does that takes its own op: here because the call says so."""
     relu = replace(call("Relu", (tensor("input"),), (result("output"),)), package="qti.aisw", loops=2)
     with OpSession(cpu.library, cpu.provider, timeout=20) as session:
@@ -139,7 +139,7 @@ def test_a_package_without_counters(probe: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         f"error: the op package {probe} does not count its executions: it was built by an older udogen, or is not "
-        "ours\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
+        "udogen's\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
     )
     with OpSession(probe, PROVIDER, timeout=20) as session:
         assert session.run(call("AddOne")).proof is None
@@ -185,11 +185,11 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "\nLeakyRelu: 4 executions in LeakyReluPackage\n" in done.stdout
     done = udogen(*run, "--op-package", other.library, "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["ok"], told["error"]["kind"]) == (6, False, "not-executed")
-    assert told["error"]["message"] == "nothing of package OtherPackage was executed, though the graphs ran"
-    assert [row["ok"] for row in told["contexts"]] == [True, True]
-    assert told["contexts"][1]["graphs"][0]["proof"] == [
+    reported = json.loads(done.stdout)
+    assert (done.returncode, reported["ok"], reported["error"]["kind"]) == (6, False, "not-executed")
+    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, though the graphs ran"
+    assert [row["ok"] for row in reported["contexts"]] == [True, True]
+    assert reported["contexts"][1]["graphs"][0]["proof"] == [
         {"package": "LeakyReluPackage", "op": "LeakyRelu", "counted": "executions", "count": 2},
         {"package": "OtherPackage", "op": "LeakyRelu", "counted": "executions", "count": 0},
     ]
@@ -199,7 +199,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     assert "error: nothing of package OtherPackage was executed, though the graphs ran\n" in done.stderr
 
 
-def test_contexts_with_a_package_that_cannot_tell(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
+def test_contexts_with_a_package_that_does_not_count(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
     binary = tmp_path / "c.bin"
     assert udogen("run", "op", cpu.library, "LeakyRelu", "--input", x, "--save-context", binary).returncode == 0
     done = udogen("run", "context", binary, "--backend", "cpu", "--prove", "--op-package", probe)
@@ -254,9 +254,9 @@ def test_threads_lose_no_count(cpu: Built) -> None:
 
 
 def test_a_package_may_be_initialized_several_times(cpu: Built) -> None:
-    codes, told, by_op = counted("initialized_twice", cpu.library)
+    codes, reported, by_op = counted("initialized_twice", cpu.library)
     assert codes == [3001, 0, 0, 0, 0, 3001, 0, 0]
-    assert (told, by_op) == ([0, 0, 2**64 - 1], {"LeakyRelu": 0})
+    assert (reported, by_op) == ([0, 0, 2**64 - 1], {"LeakyRelu": 0})
 
 
 # --- to a file -----------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_only_a_package_built_with_prove_knows_the_variable(backend: str, tmp_pa
 
 
 def test_a_product_writes_nothing_and_a_script_that_proves_refuses_it(cpu: Built, tmp_path: Path) -> None:
-    assert run_case("told_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
+    assert run_case("counted_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
     assert not list(tmp_path.iterdir())
     assert cpu.folder is not None
     (tmp_path / "model.bin").write_bytes(b"model")
@@ -295,7 +295,7 @@ def test_a_product_writes_nothing_and_a_script_that_proves_refuses_it(cpu: Built
 
 def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Built, tmp_path: Path) -> None:
     """Two backends one after the other; the file is named relative to a folder that the process leaves."""
-    assert run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
+    assert run_case("counted_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
     assert (tmp_path / "proof.txt").read_text() == (
         "LeakyReluPackage LeakyRelu 1 executions\nLeakyReluPackage LeakyRelu 2 executions\n"
     )
@@ -317,10 +317,10 @@ def test_a_process_that_ends_without_terminating_the_package(writer: Built, tmp_
     assert (tmp_path / "proof.txt").read_text() == "LeakyReluPackage LeakyRelu 4 executions\n"
 
 
-def test_a_file_that_cannot_be_written_is_told_and_changes_nothing(writer: Built, tmp_path: Path) -> None:
-    told = run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="no/where")
-    assert told.stderr == "UDOGEN_PROVE=no/where cannot be written: No such file or directory\n"
+def test_a_file_that_cannot_be_written_is_reported_and_changes_nothing(writer: Built, tmp_path: Path) -> None:
+    reported = run_case("counted_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="no/where")
+    assert reported.stderr == "UDOGEN_PROVE=no/where cannot be written: No such file or directory\n"
     assert not list(tmp_path.iterdir())
-    told = run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="")
-    assert told.stderr == ""
+    reported = run_case("counted_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="")
+    assert reported.stderr == ""
     assert not list(tmp_path.iterdir())

@@ -29,10 +29,10 @@ def test_the_output_has_the_shape_of_the_rule(folder: Path) -> None:
     found = np.load(folder / "y.npy")
     assert found.shape == (1, 4, 5, 1) and found[0, -1, -1, 0] == 62
     done = udogen(*run, "--rules", POOL / "rules.py", "--shape", "pooled=1x2x2x1")
-    assert "pooled: float32 1x2x2x1" in done.stdout, "what is told wins"
+    assert "pooled: float32 1x2x2x1" in done.stdout, "what is given wins"
 
 
-def test_what_is_wrong_with_rules_is_told(folder: Path, tmp_path: Path) -> None:
+def test_faults_of_rules_are_reported(folder: Path, tmp_path: Path) -> None:
     run = ["run", "op", folder, "MaxPool", "--input", f"image={folder / 'x.npy'}", "--rules"]
     done = udogen(*run, POOL / "rules.py", "--param", "stride=0")
     assert done.returncode == 5

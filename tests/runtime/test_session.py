@@ -14,7 +14,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpSession, ParamArg, TensorArg
 
 
-def said(session: OpSession, op_call: object) -> list[str]:
+def printed(session: OpSession, op_call: object) -> list[str]:
     """The package's own log lines of a call."""
     return [line.text for line in session.run(op_call).logs if line.source == "package"]  # type: ignore[arg-type]
 
@@ -36,7 +36,7 @@ def test_one_worker_serves_many_calls(session: OpSession) -> None:
     assert session.pid == pid
 
 
-def test_the_package_says_what_it_has(session: OpSession) -> None:
+def test_the_name_and_ops_of_the_package(session: OpSession) -> None:
     assert session.package.name == "Probe"
     assert "AddOne" in session.package.operations
 
@@ -82,7 +82,7 @@ def test_params_of_every_kind_arrive(session: OpSession) -> None:
     params = tuple(ParamArg(dtype, value, dtype) for dtype, value in scalars.items())
     text = ParamArg("mode", "héllo", "STRING")
     table = ParamArg("table", np.array([7, 8, 9], np.uint32), "UINT_32")
-    lines = said(session, call("Dump", params=(*params, text, table)))
+    lines = printed(session, call("Dump", params=(*params, text, table)))
     for phase in ("create", "execute"):
         for dtype, value in scalars.items():
             assert f"{phase} param {dtype} scalar={float(value):.17g}" in lines
@@ -91,7 +91,7 @@ def test_params_of_every_kind_arrive(session: OpSession) -> None:
 
 
 def test_static_inputs_have_their_data_at_create_and_others_at_execute(session: OpSession) -> None:
-    lines = said(session, call("Dump", (tensor("x"), tensor("w", static=True))))
+    lines = printed(session, call("Dump", (tensor("x"), tensor("w", static=True))))
     created, executed = (
         [line for line in lines if line.startswith(f"{phase} input")] for phase in ("create", "execute")
     )
@@ -101,14 +101,14 @@ def test_static_inputs_have_their_data_at_create_and_others_at_execute(session: 
 
 def test_an_omitted_input_keeps_its_place_and_has_no_data(session: OpSession) -> None:
     omitted = TensorArg("bias", "FLOAT_32", (3,), omitted=True)
-    lines = said(session, call("Dump", (tensor("x"), omitted, tensor("z"))))
+    lines = printed(session, call("Dump", (tensor("x"), omitted, tensor("z"))))
     assert any(line.startswith("validate input 1 kind=5") for line in lines)
     executed = [line for line in lines if line.startswith("execute input")]
     assert ["data=yes" in line for line in executed] == [True, False, True]
 
 
 def test_validate_runs_once_and_names_may_repeat(session: OpSession) -> None:
-    lines = said(session, call("Dump", (tensor("x"), tensor("x"))))
+    lines = printed(session, call("Dump", (tensor("x"), tensor("x"))))
     assert sum(line.startswith("validate node") for line in lines) == 1
 
 

@@ -49,8 +49,8 @@ def neighbour(tmp_path: Path) -> Iterator[int]:
 @pytest.mark.parametrize(("end", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -11), ("kill -KILL 0", -9)])
 def test_a_daemon_ends_with_its_program(tmp_path: Path, neighbour: int, end: str, code: int) -> None:
     file = tmp_path / "daemon"
-    done = process.run(["sh", "-c", DAEMON.format(file=file) + "echo said; " + end], supervised=True)
-    assert (done.returncode, done.stdout) == (code, "said\n")
+    done = process.run(["sh", "-c", DAEMON.format(file=file) + "echo printed; " + end], supervised=True)
+    assert (done.returncode, done.stdout) == (code, "printed\n")
     assert not alive(int(file.read_text()))
 
 
@@ -82,8 +82,8 @@ def test_the_daemon_of_an_op_that_crashes(probe: Path) -> None:
     with OpSession(probe, PROVIDER, timeout=20) as session:
         with pytest.raises(OpCrashed) as caught:
             session.run(call("Daemon", params=(ParamArg("crash", 1.0, "FLOAT_32"),)))
-        [said] = [line for line in caught.value.details if "daemon " in line]
-        assert not alive(int(said.rpartition("daemon ")[2].split()[0]))
+        [printed] = [line for line in caught.value.details if "daemon " in line]
+        assert not alive(int(printed.rpartition("daemon ")[2].split()[0]))
 
 
 def test_the_daemon_of_an_op_ends_when_we_are_killed(probe: Path) -> None:

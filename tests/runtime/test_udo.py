@@ -242,14 +242,17 @@ def test_a_library_that_is_no_op_package(registration: Path, place: Path) -> Non
         add_op_package(registration)
 
 
+def changed(folder: Path, before: str, after: str) -> Path:
+    """The registration library of another config of the same package."""
+    (folder / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
+    sources = registering.write(folder / "other.json", folder / "reg")
+    return registering.build(sources, folder / "libUdoSoftmaxUdoPackageReg.so")
+
+
 def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> None:
-    text = SOFTMAX.read_text().replace('"type": "Softmax"', '"type": "Softmin"')
-    (tmp_path / "other.json").write_text(text)
-    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
-    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
     shutil.copy(cpu, place / CPU)
     with pytest.raises(OtherOps) as caught:
-        add_op_package(made)
+        add_op_package(changed(tmp_path, '"type": "Softmax"', '"type": "Softmin"'))
     assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
         5,
         f"{place / CPU} has other ops than its registration: it has not Softmin; "
@@ -258,56 +261,41 @@ def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> Non
     )
 
 
+MORE = '"inputs":[{"name":"more","data_type":"FLOAT_32"},'
+BETA = '"scalar_params":[{"name":"beta","data_type":"FLOAT_32"}],"core_types"'
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "fault"),
+    ("core", "before", "after", "fault"),
     [
-        ('"DSP":"UINT_8"', '"DSP":"FLOAT_32"', "its kernel has QUInt8 for `Placeholder`, registered is FLOAT_32"),
         (
-            '"inputs":[',
-            '"inputs":[{"name":"more","data_type":"FLOAT_32"},',
-            "its kernel takes 1 inputs, registered are 2",
+            "DSP",
+            '"DSP":"UINT_8"',
+            '"DSP":"FLOAT_32"',
+            ": its kernel has QUInt8 for `Placeholder`, registered is FLOAT_32",
         ),
+        ("DSP", '"inputs":[', MORE, ": its kernel takes 1 inputs, registered are 2"),
+        (
+            "CPU",
+            '"CPU":"FLOAT_32"',
+            '"CPU":"INT_32"',
+            "; as registered, input 0 `Placeholder` is INT_32 (0x0032); it must be FLOAT_32 or UFIXED_POINT_8",
+        ),
+        ("CPU", '"inputs":[', MORE, "; as registered, has 2 inputs; it must have 1"),
+        ("CPU", '"core_types"', BETA, "; as registered, has no parameter `beta`"),
     ],
 )
 def test_a_library_with_the_same_op_otherwise(
-    htp: Path, place: Path, tmp_path: Path, before: str, after: str, fault: str
+    request: pytest.FixtureRequest, place: Path, tmp_path: Path, core: str, before: str, after: str, fault: str
 ) -> None:
-    (tmp_path / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
-    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
-    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
-    shutil.copy(htp, place / DSP)
+    """By its kernel records, or by its own validation."""
+    built, library = request.getfixturevalue("htp" if core == "DSP" else "cpu"), DSP if core == "DSP" else CPU
+    made = changed(tmp_path, before, after)
+    shutil.copy(built, place / library)
     with pytest.raises(OtherOps) as caught:
-        add_op_package(made, cores=["DSP"])
-    assert caught.value.message == f"op Softmax of {place / DSP} is another than its registration says: {fault}"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "fault"),
-    [
-        (
-            '"CPU":"FLOAT_32"',
-            '"CPU":"INT_32"',
-            "input 0 `Placeholder` is INT_32 (0x0032); it must be FLOAT_32 or UFIXED_POINT_8",
-        ),
-        ('"inputs":[', '"inputs":[{"name":"more","data_type":"FLOAT_32"},', "has 2 inputs; it must have 1"),
-        (
-            '"core_types"',
-            '"scalar_params":[{"name":"beta","data_type":"FLOAT_32"}],"core_types"',
-            "has no parameter `beta`",
-        ),
-    ],
-)
-def test_the_validation_of_a_cpu_library_is_asked(
-    cpu: Path, place: Path, tmp_path: Path, before: str, after: str, fault: str
-) -> None:
-    (tmp_path / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
-    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
-    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
-    shutil.copy(cpu, place / CPU)
-    with pytest.raises(OtherOps) as caught:
-        add_op_package(made, cores=["CPU"])
-    told = f"op Softmax of {place / CPU} is another than its registration says; as registered, {fault}"
-    assert caught.value.message == told
+        add_op_package(made, cores=[core])
+    described = f"op Softmax of {place / library} is not as its registration describes it"
+    assert caught.value.message == described + fault
 
 
 def test_validation_is_asked_with_every_kind_of_parameter(place: Path, tmp_path: Path) -> None:
@@ -347,7 +335,7 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "kind", "said"),
+    ("flag", "kind", "printed"),
     [
         ("-DINCOMPLETE", RegistrationUnreadable, "exports no SnpeUdo_validateOperation"),
         (
@@ -362,18 +350,18 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
         ("-DHANGS", OpTimedOut, "did not come back within 2 s in phase `SnpeUdo_initRegLibrary`"),
     ],
 )
-def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], said: str) -> None:
+def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], printed: str) -> None:
     with pytest.raises(kind) as caught:
         read_registration(broken(tmp_path, flag), timeout=2 if flag == "-DHANGS" else 30)
-    assert said in caught.value.message
+    assert printed in caught.value.message
     assert "the op package" not in caught.value.message
 
 
-def test_a_registration_of_an_older_release_tells_names_of_tensors(tmp_path: Path) -> None:
+def test_a_registration_of_an_older_release_has_names_of_tensors(tmp_path: Path) -> None:
     found = read_registration(broken(tmp_path, "-DMINOR=3"))
     assert found.api_version == (1, 3, 0)
-    told = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]
-    assert told == [("First", ["a", "b"], ["a"]), ("Second", ["a"], ["a", "b"])]
+    reported = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]
+    assert reported == [("First", ["a", "b"], ["a"]), ("Second", ["a"], ["a", "b"])]
 
 
 def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from tests.making import ROOT, udogen
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import Device, called, command_lines, environment, interrupt
 
-KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
-
 
 def script(out: Path, *arguments: object) -> Path:
     done = udogen("script", *arguments, "-o", out)
@@ -317,7 +315,7 @@ def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[0] == "error: adb finds no device DEF"
 
 
-def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+def test_a_device_without_free_space(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     device.say("full")
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import stand_ins
-from tests.build.command_lines import GOLDEN, udo_android, udo_dsp
-from tests.build.command_lines import told as recorded
+from tests.build.command_lines import GOLDEN, recorded_commands, udo_android, udo_dsp
 from tests.build.devices import EMPTY, Elf, build
 from tests.making import make, make_packages, udogen
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
@@ -55,7 +54,7 @@ def test_what_a_target_makes(folder: Path, targets: list[str], made: set[str]) -
     assert libraries(folder) == made
 
 
-def test_a_room_of_its_own_and_again_nothing_to_do(folder: Path) -> None:
+def test_a_folder_of_its_own_and_again_nothing_to_do(folder: Path) -> None:
     """`make -C jni/src/CPU`, and a second time: nothing is compiled."""
     first = make(folder / "jni/src/CPU", "cpu_x86")
     assert first.returncode == 0 and "CXX jni/src/CPU/src/ops/Softmax.cpp" in first.stdout
@@ -93,7 +92,7 @@ def test_targets_of_cores_that_are_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["reg_android", "cpu_android", "gpu_android", "all_android", "all", "cpu"])
-def test_android_without_the_ndk_says_what_is_missing(folder: Path, target: str) -> None:
+def test_android_without_the_ndk_reports_what_is_missing(folder: Path, target: str) -> None:
     done = build(folder, target)
     assert done.returncode == 3
     assert "ANDROID_NDK_ROOT is not set" in done.stderr and "install the Android NDK" in done.stderr
@@ -107,7 +106,7 @@ def test_the_command_lines_of_the_sdks(record: object, request: pytest.FixtureRe
     made = udo_android(tmp_path) if record is udo_android else udo_dsp(tmp_path)
     assert made.done.returncode == 0, made.done.stderr
     name = f"{request.node.callspec.id}.txt"
-    assert recorded(made.log, tmp_path) == (GOLDEN / name).read_text()
+    assert recorded_commands(made.log, tmp_path) == (GOLDEN / name).read_text()
 
 
 def test_what_android_leaves_behind(tmp_path: Path) -> None:

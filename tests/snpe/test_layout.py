@@ -41,7 +41,7 @@ def test_the_package_of_the_documentation_file_for_file(tmp_path: Path) -> None:
     assert given == printed(DOCUMENTED.read_text()) | {"jni/src/GPU/src/ops/Softmax.cl"}
 
 
-def test_each_core_has_its_room(tmp_path: Path) -> None:
+def test_each_core_has_its_folder(tmp_path: Path) -> None:
     path = config(
         tmp_path,
         package("Cpu", op("A", "CPU"), op("B", "CPU")),
@@ -83,7 +83,7 @@ def test_old_architectures_share_a_folder_and_the_oldest_is_built(tmp_path: Path
     assert dsp.artifacts(dsp.rows[0]) == [folders["Old"] / "libs/dsp_v60/libUdoOldImplDsp.so"]
 
 
-def test_json_becomes_a_udo_package_and_xml_not_unless_said(tmp_path: Path) -> None:
+def test_json_becomes_a_udo_package_and_xml_only_on_demand(tmp_path: Path) -> None:
     [json_, xml] = [SOFTMAX, CONFIGS / "both.xml"]
     usual = [made.plan.layout for made in make_packages([json_, xml], tmp_path / "usual")]
     assert usual == ["snpe", "qnn", "qnn"]
@@ -101,8 +101,8 @@ def test_where_the_package_goes(tmp_path: Path) -> None:
     here.mkdir()
     assert udogen("generate", path, cwd=here).returncode == 0
     assert (there / "Named/Makefile").is_file() and (here / "Free/Makefile").is_file()
-    assert udogen("generate", path, "-o", tmp_path / "said", cwd=here).returncode == 0
-    assert (tmp_path / "said/Named/Makefile").is_file() and (tmp_path / "said/Free/Makefile").is_file()
+    assert udogen("generate", path, "-o", tmp_path / "reported", cwd=here).returncode == 0
+    assert (tmp_path / "reported/Named/Makefile").is_file() and (tmp_path / "reported/Free/Makefile").is_file()
 
 
 def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: P
     output = json.loads(udogen("generate", file, "--json", cwd=here).stdout)
     [warning] = [each for each in output["warnings"] if leads in each["message"]]
     assert str(tmp_path / "there") in warning["message"] and "-o" in warning["hint"]
-    assert leads not in udogen("generate", file, "-o", tmp_path / "said", cwd=here).stderr
+    assert leads not in udogen("generate", file, "-o", tmp_path / "reported", cwd=here).stderr
 
 
 def test_the_announcement_comes_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ KERNELS = {
     const auto part = args.parts[k];
     for (std::size_t i = 0; i < part.size(); ++i) args.y[i] += part[i];
   }""",
-    # A config of bytes: the kernel is told the type at each execution.
+    # A config of bytes: the kernel gets the type at each execution.
     "Negate": """
   for (std::size_t i = 0; i < args.x.size(); ++i) args.y.setReal(i, -args.x.real(i));""",
 }

@@ -52,7 +52,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def told(host: Path, folder: Path) -> tuple[list[str], list[str]]:
+def reported(host: Path, folder: Path) -> tuple[list[str], list[str]]:
     """(libraries, ops), as the host prints them."""
     [library] = (folder / X86).glob("libUdo*Reg.so")
     lines = subprocess.run([host, library], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -66,7 +66,7 @@ def test_each_library_is_named_once(host: Path, tmp_path: Path, name: str) -> No
     [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
     done = make(made.folder, "reg_x86", **NOTHING)
     assert done.returncode == 0, done.stderr
-    found, registered = told(host, made.folder)
+    found, registered = reported(host, made.folder)
     assert sorted(found) == sorted(wanted)
     assert sorted(registered) == [f"{each['type']} {' '.join(each['core_types'])}" for each in ops]
     built = {part.library for part in open_packages(made.folder) if part.backend != "reg"}
@@ -105,7 +105,7 @@ def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) 
     given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
     done = make(made.folder, "dsp", "cpu_x86", "gpu_x86", flags="", **given)
     assert done.returncode == 0, done.stderr
-    found, _ = told(host, made.folder)
+    found, _ = reported(host, made.folder)
     there = {path for path in libraries(made.folder) if not path.endswith("Reg.so")}
     assert there == {
         "dsp_v60/libUdoPAImplDsp.so",

@@ -50,7 +50,7 @@ def test_whose_headers_the_registration_library_has(variable: str, below: str, n
     assert done.returncode == 4, "the open toolchain takes our own headers, whatever is set"
 
 
-def test_a_folder_without_headers_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+def test_a_folder_without_headers_is_reported_before_anything_is_compiled(tmp_path: Path) -> None:
     done = build(softmax(tmp_path), "reg_x86", SNPE_UDO_ROOT=str(tmp_path))
     assert done.returncode == 3
     assert f"SNPE_UDO_ROOT is {tmp_path}, but there is no SnpeUdo/UdoReg.h in it" in done.stderr
@@ -68,7 +68,7 @@ def test_the_config_names_the_headers_where_the_environment_does_not(tmp_path: P
 
 
 def hexagon(folder: Path, target: str, log: Path, **env: str) -> str:
-    """The compiler that plain make calls for a target of the DSP, and whether it is told that the SDK is set up."""
+    """The compiler that plain make calls for a target of the DSP, and whether it knows that the SDK is set up."""
     log.unlink(missing_ok=True)
     done = make(folder, target, flags="", jobs=1, **env)
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_sdk_setup_env_reaches_the_tools(sdks: tuple[Path, Path, Path], tmp_path
     assert "setup=Mine" in output
 
 
-def test_an_sdk_that_does_not_know_the_version_is_told_before_anything_is_compiled(
+def test_an_sdk_that_does_not_know_the_version_is_reported_before_anything_is_compiled(
     sdks: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     folder, old, new = sdks

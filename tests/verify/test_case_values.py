@@ -55,7 +55,7 @@ def test_a_ramp_in_fixed_point_is_every_number_that_can_be_stored() -> None:
     ("text", "low", "high"),
     [("uniform(2, 3)", 2, 3), ("integers(-3, 4)", -3, 4), ("constant(5)", 5, 5), ("ramp(1, 2)", 1, 2)],
 )
-def test_arguments_are_minded(text: str, low: float, high: float) -> None:
+def test_arguments_are_checked(text: str, low: float, high: float) -> None:
     found = drawn(text, "FLOAT_32")
     assert found.min() >= low and found.max() <= high
     assert str(parse(text)) == text

@@ -85,8 +85,3 @@ def of_backend(backend: str) -> dict[str, Architecture]:
 def version(text: str) -> tuple[int, ...]:
     """The numbers of a version, to compare: 8.7.06 is (8, 7, 6); empty where it is none."""
     return tuple(int(number) for number in text.split(".")) if re.fullmatch(r"\d+(\.\d+)*", text) else ()
-
-
-def by_flags(flags: int) -> Architecture | None:
-    """The version that a Hexagon ELF file was built for, by its e_flags."""
-    return next((row for row in ALL.values() if row.flags == flags & 0xFFFF), None)

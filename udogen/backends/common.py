@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -59,11 +59,11 @@ class BackendFolder:
     library: str
     targets: tuple[str, ...]
     headers: tuple[str, ...]  # of QNN
-    templates: Mapping[str, str]  # file -> template below templates/qnn/<room>
-    copies: tuple[str, ...]  # files below templates/qnn/<room>
+    templates: Mapping[str, str]  # file -> template in the backend's folder of templates/qnn
+    copies: tuple[str, ...]  # files there
     shared: tuple[str, ...]  # files below templates/qnn/shared
     api: str = ""  # where a backend has several interfaces: which one
-    room: str = ""  # where its templates are, where that is not the backend's name
+    template_folder: str = ""  # where that is not the backend's name
     # File -> template, for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = field(
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
@@ -101,6 +101,20 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
     ]
 
 
+def _shared_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile]:
+    """The files of a folder that are the same for every backend; `in_python`: there are kernels in Python."""
+    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()))
+    files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
+    return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
+
+
+def _placed(own: Sequence[PlannedFile], shared: Sequence[PlannedFile], place: Placement) -> list[PlannedFile]:
+    """The files where the layout puts them, sorted; without those that it drops."""
+    files = [replace(file, path=place.own(file.path)) for file in own]
+    files += [replace(file, path=place.shared(file.path)) for file in shared]
+    return sorted((file for file in files if file.path), key=lambda file: file.path)
+
+
 def contents(
     package: OpPackage, source: Source, folder: BackendFolder, dialect: op_tables.Dialect, place: Placement = QNN
 ) -> Contents:
@@ -122,27 +136,19 @@ def contents(
         "defaults": [default for op in ops for default in op.defaults],
         "count": len(ops),
     }
-    own = f"qnn/{folder.room or folder.backend}"
+    own = f"qnn/{folder.template_folder or folder.backend}"
     files = [
-        *(
-            PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
-            for path, template in folder.templates.items()
-        ),
-        *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
+        PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
+        for path, template in folder.templates.items()
     ]
+    files += [PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies]
     finished = source.kernels.get(folder.backend, {})
-    for_python = _FOR_PYTHON if any(f"{op.name}.py" in finished for op in ops) else ()
-    shared_files = [
-        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *for_python)),
-        *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
-    ]
+    shared_files = _shared_files(folder, in_python=any(f"{op.name}.py" in finished for op in ops))
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
         files += _op_files(op.name, folder, own, finished, data)
-    placed = [replace(file, path=place.own(file.path)) for file in files]
-    placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
-    placed = sorted((file for file in placed if file.path), key=lambda file: file.path)
+    placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,
         library=folder.library.format(package=package.name),

@@ -105,6 +105,7 @@ _FOLDER = common.BackendFolder(
         *(f"src/utils/{name}" for name in _UTILS),
     ),
     shared=(
+        "src/utils/PackageTables.hpp",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
         "makefiles/Makefile.linux-x86_64",

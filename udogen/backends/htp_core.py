@@ -56,7 +56,7 @@ def contents(
     own = replace(
         qhpi,
         api="core",
-        room="htp_core",
+        template_folder="htp_core",
         headers=(),  # the SDK's alone
         templates={"Makefile": "../htp/Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
         copies=(

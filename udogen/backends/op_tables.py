@@ -258,22 +258,23 @@ def _required(tensor: Tensor, dialect: Dialect) -> bool:
     return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
 
 
+def _whole(numbers: Sequence[bool | int | float]) -> list[int]:
+    """The numbers as bits of an int64_t, those of UINT_64 too; none where not all are whole."""
+    if not all(number == number and float(number).is_integer() for number in numbers):
+        return []
+    return [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
+
+
 def _only(name: str, tensor: Tensor) -> Expression:
     """The last member of a row: the default, where no other value is supported."""
     if not tensor.only_default or (tensor.default is None and not tensor.default_text):
         return _NOTHING
     leaves = values.flatten(tensor.default) if tensor.default is not None else []
     numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
-    whole = [int(number) for number in numbers if number == number and float(number).is_integer()]
     halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
-    bits = [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in whole]  # of UINT_64 too
     name = f"{name}_only"
     columns = (
-        _named(
-            "std::int64_t",
-            f"{name}_whole",
-            [_number(each, "std::int64_t") for each in bits] if whole == numbers else [],
-        ),
+        _named("std::int64_t", f"{name}_whole", [_number(each, "std::int64_t") for each in _whole(numbers)]),
         _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
         _named("std::uint16_t", f"{name}_halves", [f"0x{_half(each):04x}u" for each in halves]),
     )

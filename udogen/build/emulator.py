@@ -27,31 +27,31 @@ def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
     launcher = tools.launcher(tools.environment()) if "-c" in argv and "ziglang" not in argv else ()
     done = process.run([*launcher, *argv], cwd=folder, tied=True)
     if done.returncode != 0:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
+        printed = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise BuildFailed(f"{what} did not build", details=printed[:20], hint=f"it was: {shlex.join(argv)}")
 
 
-def make_once(room: Path, make: Callable[[Path], None]) -> None:
+def make_once(folder: Path, make: Callable[[Path], None]) -> None:
     """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
-    if room.is_dir():
+    if folder.is_dir():
         return
     try:
-        room.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(room.parent, os.W_OK):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as fault:
         raise UsageError(
-            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+            f"{folder.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
         ) from fault
-    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
-        made = Path(scratch) / room.name
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
+        made = Path(scratch) / folder.name
         made.mkdir()
         make(made)
         try:
-            made.rename(room)
+            made.rename(folder)
         except OSError:  # somebody else was quicker
-            if not room.is_dir():
-                shutil.copytree(made, room)
+            if not folder.is_dir():
+                shutil.copytree(made, folder)
 
 
 def announce(title: str, seconds: int) -> None:
@@ -118,7 +118,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
     argv = [*cxx, *_FLAGS, "-I.", f"-I{headers}", *(f"-I{folder}" for folder in folders), "-c"]
     texts = (*argv, *_LINK, *tables.values())
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in texts))
-    room = resources.cache_dir("emulator") / f"{backend}-{key}"
+    folder = resources.cache_dir("emulator") / f"{backend}-{key}"
     what = f"the {backend} emulator"
 
     def compile_one(source: Path, into: Path) -> str:
@@ -137,7 +137,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
         for each in (*objects, *tables):
             (into / each).unlink()
 
-    return KeptBuild(room, what, _SECONDS, make)
+    return KeptBuild(folder, what, _SECONDS, make)
 
 
 def steps(backend: str) -> int:
@@ -199,8 +199,10 @@ def c_build(name: str, *sources: str) -> KeptBuild:
     argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
     read = [folder / "watch.h", *(folder / source for source in sources)]
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
-    room = resources.cache_dir("watch") / key
-    return KeptBuild(room, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
+    folder = resources.cache_dir("watch") / key
+    return KeptBuild(
+        folder, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,")
+    )
 
 
 def _c_compiler() -> Sequence[str]:

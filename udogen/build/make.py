@@ -202,11 +202,11 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     faults = [(index, match) for index, line in enumerate(lines) if (match := _FAULT.match(line))]
     faults.sort(key=lambda fault: (fault[1]["file"] not in package.user_owned, fault[0]))
     details: list[str] = []
-    told: set[str] = set()
+    shown: set[str] = set()
     for index, match in faults:
-        if match[0] in told or len(told) == _SHOWN:
+        if match[0] in shown or len(shown) == _SHOWN:
             continue
-        told.add(match[0])
+        shown.add(match[0])
         details.append(f"{package.path / match['file']}:{match['line']}: {match['text']}")
         excerpt = lines[index + 1 : index + 3]  # the source line, and where in it
         details += [f"    {line}" for line in excerpt if "^" in excerpt[-1]]
@@ -214,7 +214,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         symbols = sorted({match["symbol"] for line in lines if (match := _LINKER.search(line))})
         details = [f"undefined symbol: {symbol}" for symbol in symbols[:_SHOWN]]
         details += [] if details else [line for line in lines if line.strip()][-_SHOWN:]
-    more = len({match[0] for _, match in faults}) - len(told)
+    more = len({match[0] for _, match in faults}) - len(shown)
     if more > 0:
         details.append(f"… and {more} more")
     return BuildFailed(

@@ -164,7 +164,7 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ..
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:
     """The libraries of a manifest; one of an older version has one, and no list of them."""
     listed = manifest.get("parts")
-    told = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
+    rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
     return [
         Part(
             backend=str(each.get("backend", "")),
@@ -178,7 +178,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
             makefile=str(each.get("makefile", "Makefile")),
             sources=_texts(each.get("sources")),
         )
-        for each in told
+        for each in rows
     ]
 
 

@@ -49,10 +49,10 @@ def find_qemu() -> Qemu:
     path = tools.need(
         "qemu-hexagon", why="to run kernels on the Hexagon instruction set", how="apt-get install qemu-user"
     )
-    said = process.run([path, "--version"], timeout=30).stdout
-    match = _VERSION.search(said)
+    printed = process.run([path, "--version"], timeout=30).stdout
+    match = _VERSION.search(printed)
     if match is None:
-        raise ToolMissing(f"{path} prints no version", details=said.splitlines()[:3], hint="reinstall qemu-user")
+        raise ToolMissing(f"{path} prints no version", details=printed.splitlines()[:3], hint="reinstall qemu-user")
     return Qemu(path, match[0].removeprefix("version "))
 
 
@@ -159,14 +159,14 @@ def _harness(host: Harness, provider: str) -> list[Path]:
     key = resources.content_key(
         *(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *host.sources))
     )
-    room = resources.cache_dir("hexagon") / f"harness-{key}"
+    kept = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
         for name in host.sources:  # one by one: zig writes one object only
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 
-    KeptBuild(room, "the harness for qemu-hexagon", 4, make).ready()
-    return [room / f"{name}.o" for name in host.sources]
+    KeptBuild(kept, "the harness for qemu-hexagon", 4, make).ready()
+    return [kept / f"{name}.o" for name in host.sources]
 
 
 def build_plugin(qemu: Qemu) -> Path:
@@ -186,5 +186,5 @@ def plugin_build(qemu: Qemu) -> KeptBuild:
     argv = [*host, "-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-DAPI={qemu.plugin_api}"]
     argv += [str(source), "-o", "count.so"]
     key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
-    room = resources.cache_dir("hexagon") / f"count-{key}"
-    return KeptBuild(room, "the plug-in of QEMU", 1, lambda into: _compile(argv, into, "the plug-in of QEMU"))
+    kept = resources.cache_dir("hexagon") / f"count-{key}"
+    return KeptBuild(kept, "the plug-in of QEMU", 1, lambda into: _compile(argv, into, "the plug-in of QEMU"))

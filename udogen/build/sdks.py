@@ -71,8 +71,8 @@ def _qairt(root: Path) -> str:
 
 
 def _qnn(root: Path) -> str:
-    told = _search(rf'QNN_SDK_BUILD_ID +"v?({_NUMBERS})', root / "include" / "QNN" / "QnnSdkBuildId.h")
-    return told or _qairt(root) or _from_folder(root)
+    version = _search(rf'QNN_SDK_BUILD_ID +"v?({_NUMBERS})', root / "include" / "QNN" / "QnnSdkBuildId.h")
+    return version or _qairt(root) or _from_folder(root)
 
 
 def _snpe(root: Path) -> str:
@@ -81,10 +81,10 @@ def _snpe(root: Path) -> str:
 
 def _hexagon(root: Path) -> str:
     try:
-        told = json.loads(_text(root / "hexagon_sdk.json"))["root"].get("version", "")
+        version = json.loads(_text(root / "hexagon_sdk.json"))["root"].get("version", "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        told = ""
-    return told if isinstance(told, str) and re.fullmatch(_NUMBERS, told) else _from_folder(root)
+        version = ""
+    return version if isinstance(version, str) and re.fullmatch(_NUMBERS, version) else _from_folder(root)
 
 
 def _ndk(root: Path) -> str:
@@ -99,8 +99,7 @@ SNPE = Sdk("Qualcomm Neural Processing SDK (SNPE)", _SNPE_MARKS, _snpe)
 HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/common"), _hexagon)
 NDK = Sdk("Android NDK", ("ndk-build",), _ndk)
 
-
-SOURCE = "Qualcomm 80-N3040-23, topic tools-releases"
+# --- releases of the Hexagon tools, from Qualcomm 80-N3040-23, topic tools-releases -----------------------------------
 
 
 class Tools(NamedTuple):

@@ -184,10 +184,10 @@ def _capable(command: str, variant: Variant) -> Compiler | str:
         if clang and name == "undefined" and len(variant.sanitizers) > 1:
             continue  # the runtimes of the others have it in them
         file = row.clang if clang else row.gcc
-        said = process.run([*argv, f"-print-file-name={file}"], timeout=60).stdout.strip()
-        if not Path(said).is_absolute() or not Path(said).is_file():
+        printed = process.run([*argv, f"-print-file-name={file}"], timeout=60).stdout.strip()
+        if not Path(printed).is_absolute() or not Path(printed).is_file():
             return f"there is no {file}, the runtime of `{name}`"
-        runtimes.append(Path(said).resolve())
+        runtimes.append(Path(printed).resolve())
     started = process.run([sys.executable, "-c", ""], env=tools.preloading(runtimes), timeout=60)
     if started.returncode != 0:  # that of thread in clang 14, for one
         return f"the runtime of `{','.join(variant.sanitizers)}` does not start in Python ({runtimes[-1]})"

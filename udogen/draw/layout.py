@@ -252,6 +252,11 @@ _BETWEEN = 90.0
 _GAP = 10.0
 
 
+def _straight(source: Box, begin: tuple[float, float], target: Box, end: tuple[float, float]) -> Connector:
+    points = tuple((round(x, 1), round(y, 1)) for x, y in (begin, end))
+    return Connector(source.id, target.id, points, sideways=True)
+
+
 def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
     """The op in the middle, its inputs and outputs in columns beside it, in their order."""
     [middle] = [each for each in boxes if each.kind in ("op", "custom")]
@@ -271,11 +276,11 @@ def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLay
             x = x_middle - _BETWEEN - box.width if is_left else x_right
             placed.append(PlacedBox(box, round(x, 1), round(y, 1)))
             spread = (number + 1) / (len(side) + 1) - 0.5
-            inner = (x_middle if is_left else x_middle + middle.width, y_middle + spread * (middle.height - 8))
-            outer = (x + box.width if is_left else x, y + box.height / 2)
-            points = tuple((round(a, 1), round(b, 1)) for a, b in ((outer, inner) if is_left else (inner, outer)))
-            ends = (box.id, middle.id) if is_left else (middle.id, box.id)
-            wires.append(Connector(*ends, points, sideways=True))
+            at_middle = y_middle + spread * (middle.height - 8)
+            if is_left:
+                wires.append(_straight(box, (x + box.width, y + box.height / 2), middle, (x_middle, at_middle)))
+            else:
+                wires.append(_straight(middle, (x_middle + middle.width, at_middle), box, (x, y + box.height / 2)))
             y += box.height + _GAP
     width = x_right + max(each.width for each in right) if right else x_middle + middle.width
     return DiagramLayout(tuple(placed), tuple(wires), round(width, 1), round(height, 1))

@@ -39,7 +39,7 @@ def add(plan: Plan, label: str) -> Plan:
         "parts": parts,
         "cpu": next((part.name for part in parts if not part.registers), ""),
         "reg": next((part.name for part in parts if part.registers), ""),
-        "linux": _folder(plan),
+        "linux": targets.of_layout(plan.layout)["cpu_x86"].folder,
         "headers": _parent(_HEADERS, paths),
     }
     files = (
@@ -76,11 +76,6 @@ def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     roots = dict.fromkeys([f".sdk/{part.backend}/", *(path.rpartition("src/")[0] for path in part.sources)])
     own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]
     return [each for each in own if any(path.startswith(f"{each}/") for path in paths)]
-
-
-def _folder(plan: Plan) -> str:
-    """The folder of libraries for x86-64 Linux, where make has it."""
-    return targets.of_layout(plan.layout)["cpu_x86"].folder
 
 
 def _parent(names: tuple[str, ...], paths: list[str]) -> str:

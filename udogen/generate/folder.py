@@ -28,6 +28,7 @@ class PackageFolder:
         self.path = path
         self._log = log
         self._descriptor: int | None = None
+        self._below: dict[str, int] = {}  # descriptors of folders in it; see `close_below`
         self._made: list[Path] = []  # folders that were created only for the lock
 
     def open(self, *, shared: bool = False) -> None:
@@ -52,8 +53,15 @@ class PackageFolder:
                 for each in self._made:
                     each.rmdir()
         finally:
+            self.close_below()
             os.close(self._descriptor)
             self._descriptor = None
+
+    def close_below(self) -> None:
+        """Close the folders in it, which are kept open to be walked once; one that was removed or moved is not used."""
+        for descriptor in self._below.values():
+            os.close(descriptor)
+        self._below.clear()
 
     def same_as(self, other: Path) -> bool:
         """Whether another path leads to this folder."""
@@ -69,6 +77,7 @@ class PackageFolder:
     def move_to_backup(self, to: Path) -> None:
         """Move it there with all that is in it, and begin with an empty folder."""
         empty = self.path.with_name(f".{self.path.name}{_WAITING}")
+        self.close_below()
         with self.writing():
             self._made = [self.path]
             empty.mkdir(exist_ok=True)
@@ -89,11 +98,11 @@ class PackageFolder:
     def read(self, path: str) -> bytes | None:
         """A plain file, None where there is none.  A file of the user's may be a link, one of our memory may not."""
         try:
-            with self._parent(path) as (parent, name):
-                if path.startswith(f"{MEMORY}/"):
-                    self._refuse_link(parent, name, path)
-                with open_plain(name, at=parent) as file:
-                    return file.read()
+            parent, name = self._parent(path)
+            if path.startswith(f"{MEMORY}/"):
+                self._refuse_link(parent, name, path)
+            with open_plain(name, at=parent) as file:
+                return file.read()
         except FileNotFoundError:
             return None
         except OSError as fault:
@@ -102,48 +111,50 @@ class PackageFolder:
     def exists(self, path: str) -> bool:
         """Whether there is something of this name, be it a link that leads nowhere."""
         try:
-            with self._parent(path) as (parent, name):
-                return _has(parent, name)
+            return _has(*self._parent(path))
         except FileNotFoundError:
             return False
 
     def refuse_link(self, path: str) -> None:
         """Raise where a link has this name: what is written here would replace it."""
-        with suppress(FileNotFoundError), self._parent(path) as (parent, name):
-            self._refuse_link(parent, name, path)
+        with suppress(FileNotFoundError):
+            self._refuse_link(*self._parent(path), path)
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file whole or not at all, and only where it differs."""
         self.refuse_link(path)
         if self.read(path) == content:
             return
-        with self._parent(path, make=True) as (parent, name):
+        parent, name = self._parent(path, make=True)
+        with suppress(FileNotFoundError):
+            os.unlink(_WAITING, dir_fd=parent)  # of a call that was killed
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with open(os.open(_WAITING, flags, 0o666, dir_fd=parent), "wb") as file:
+                file.write(content)
+            os.replace(_WAITING, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
             with suppress(FileNotFoundError):
-                os.unlink(_WAITING, dir_fd=parent)  # of a call that was killed
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with open(os.open(_WAITING, flags, 0o666, dir_fd=parent), "wb") as file:
-                    file.write(content)
-                os.replace(_WAITING, name, src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(_WAITING, dir_fd=parent)
-                raise
+                os.unlink(_WAITING, dir_fd=parent)
+            raise
 
     def move(self, path: str, to: str) -> None:
         """Rename a file, replacing an existing one."""
-        with self._parent(path) as (parent, name), self._parent(to, make=True) as (parent_to, name_to):
-            os.replace(name, name_to, src_dir_fd=parent, dst_dir_fd=parent_to)
+        parent, name = self._parent(path)
+        parent_to, name_to = self._parent(to, make=True)
+        os.replace(name, name_to, src_dir_fd=parent, dst_dir_fd=parent_to)
 
     def remove(self, path: str) -> None:
         """Remove a file or a link, and the folders that are empty then."""
-        with suppress(FileNotFoundError), self._parent(path) as (parent, name):
+        with suppress(FileNotFoundError):
+            parent, name = self._parent(path)
             os.unlink(name, dir_fd=parent)
         self._prune(path)
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder of our memory with all that is in it; links are removed, not followed."""
-        with suppress(FileNotFoundError), self._parent(f"{path}/.") as (top, _):
+        with suppress(FileNotFoundError):
+            top, _ = self._parent(f"{path}/.")
             for _, folders, files, parent in os.fwalk(".", topdown=False, dir_fd=top):
                 for name in files:
                     os.unlink(name, dir_fd=parent)
@@ -152,39 +163,36 @@ class PackageFolder:
                         os.rmdir(name, dir_fd=parent)
                     except NotADirectoryError:  # a link to a folder
                         os.unlink(name, dir_fd=parent)
-            with self._parent(path) as (parent, name):
-                os.rmdir(name, dir_fd=parent)
+            self.close_below()
+            parent, name = self._parent(path)
+            os.rmdir(name, dir_fd=parent)
 
     def sweep(self, path: str) -> None:
         """Remove what a call that was killed has left where it was writing this file."""
-        with suppress(FileNotFoundError), self._parent(path) as (parent, _):
+        with suppress(FileNotFoundError):
+            parent, _ = self._parent(path)
             os.unlink(_WAITING, dir_fd=parent)
 
-    @contextmanager
-    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    def _parent(self, path: str, *, make: bool = False) -> tuple[int, str]:
         """A descriptor of the folder that a file is in, and the file's name."""
-        *folders, name = path.split("/")
+        above, _, name = path.rpartition("/")
         if self._descriptor is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        at = os.dup(self._descriptor)
-        try:
-            for depth, folder in enumerate(folders, 1):
-                try:
-                    if make and not _has(at, folder):
-                        os.mkdir(folder, dir_fd=at)
-                    below = os.open(folder, _DIRECTORY, dir_fd=at)
-                except NotADirectoryError as fault:
-                    where = "/".join(folders[:depth])
-                    self._refuse_link(at, folder, where)
-                    raise UsageError(
-                        f"{self.path / where} is no folder, but {path} has to be in one",
-                        hint="move it away, and generate again",
-                    ) from fault
-                os.close(at)
-                at = below
-            yield at, name
-        finally:
-            os.close(at)
+        if not above:
+            return self._descriptor, name
+        if above not in self._below:
+            parent, folder = self._parent(above, make=make)
+            try:
+                if make and not _has(parent, folder):
+                    os.mkdir(folder, dir_fd=parent)
+                self._below[above] = os.open(folder, _DIRECTORY, dir_fd=parent)
+            except NotADirectoryError as fault:
+                self._refuse_link(parent, folder, above)
+                raise UsageError(
+                    f"{self.path / above} is no folder, but {path} has to be in one",
+                    hint="move it away, and generate again",
+                ) from fault
+        return self._below[above], name
 
     def _refuse_link(self, parent: int, name: str, path: str) -> None:
         try:
@@ -203,8 +211,9 @@ class PackageFolder:
         with suppress(OSError):  # where something is still in it
             while "/" in path:
                 path = path.rpartition("/")[0]
-                with self._parent(path) as (parent, name):
-                    os.rmdir(name, dir_fd=parent)
+                parent, name = self._parent(path)
+                os.rmdir(name, dir_fd=parent)
+                self.close_below()
 
     def _make(self) -> None:
         missing = []
@@ -234,6 +243,7 @@ class PackageFolder:
         """Around what is written into it: what the system refuses is the user's to mend."""
         with self._usable("write into"):
             yield
+        self.close_below()
 
 
 def _has(parent: int, name: str) -> bool:

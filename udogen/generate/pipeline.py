@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, htp, of_op
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
@@ -120,8 +120,6 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
     if options.converter:
-        from udogen.backends import converter
-
         for package in packages:
             converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=options.strict)
@@ -130,17 +128,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     for package, by_backend in resolved:
         kernels = _kernels(package, by_backend, options, searched)
         source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
-        layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
-        out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
-        plans = [*layout.plan(by_backend, source)]
-        if not options.force:
-            in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
-            if in_python != source.kernels:
-                source = replace(source, kernels=in_python)
-                plans = [*layout.plan(by_backend, source)]
-        plans += [converter.plan(package, source)] if options.converter else []
-        for plan in plans:
-            planned.append(_Planned(_folder(out, plan, alone=alone), plan, source.label))
+        planned += _plan_package(package, by_backend, options, source)
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),
@@ -149,6 +137,23 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         )
     problems.stop_if_any(strict=options.strict)
     return planned
+
+
+def _plan_package(
+    package: OpPackage, by_backend: Mapping[str, OpPackage], options: GenerateOptions, source: Source
+) -> list[_Planned]:
+    """The folders of one package."""
+    layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
+    out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
+    plans = [*layout.plan(by_backend, source)]
+    if not options.force:
+        in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
+        if in_python != source.kernels:
+            source = replace(source, kernels=in_python)
+            plans = [*layout.plan(by_backend, source)]
+    if options.converter:
+        plans.append(converter.plan(package, source))
+    return [_Planned(_folder(out, plan, alone=alone), plan, source.label) for plan in plans]
 
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
@@ -353,17 +358,15 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
     folders = kernel_places(folder, backend, options.api)
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         folders.append(folder)
-    # What is not C++ is known by its file name.
-    files = [pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels]
-    names = {name.removesuffix(".cpp"): name for name in files}
-    found = {
-        key: next((p for each in folders if os.path.lexists(p := each / name)), None) for key, name in names.items()
-    }
-    chosen = {key: path for key, path in found.items() if path is not None}
-    for op in package.ops:  # of a kernel in C++ and one in Python the more special one counts, then C++
-        one, other = chosen.get(op.name), chosen.get(f"{op.name}.py")
-        if one is not None and other is not None:
-            del chosen[f"{op.name}.py" if folders.index(one.parent) <= folders.index(other.parent) else op.name]
+    chosen: dict[str, Path] = {}
+    for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
+        path = next((p for each in folders if os.path.lexists(p := each / name)), None)
+        if path is not None:
+            chosen[name.removesuffix(".cpp")] = path  # what is not C++ has the name of its file
+    for name in [op.name for op in package.ops if op.name in chosen and f"{op.name}.py" in chosen]:
+        # Of a kernel in C++ and one in Python the more special one counts, then C++.
+        first, second = (folders.index(chosen[each].parent) for each in (name, f"{name}.py"))
+        del chosen[f"{name}.py" if first <= second else name]
     return {key: _kernel(path) for key, path in chosen.items()}
 
 

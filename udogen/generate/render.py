@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from mako import exceptions
-from mako.lookup import TemplateLookup
-
 from udogen import __version__, resources
 from udogen.backends.plan import Plan, PlannedFile
 from udogen.errors import UsageError
+
+# Mako imports Pygments to colour its HTML error pages, of which udogen shows none: a fifth of the start of `generate`.
+# None makes that import an ImportError, for which Mako is prepared.
+_without_pygments = sys.modules.setdefault("mako.ext.pygmentplugin", None) is None  # type: ignore[arg-type]
+
+from mako import exceptions  # noqa: E402
+from mako.lookup import TemplateLookup  # noqa: E402
+
+if _without_pygments:
+    del sys.modules["mako.ext.pygmentplugin"]
 
 
 def render(plan: Plan) -> dict[str, bytes]:

@@ -114,7 +114,7 @@ class Memory:
                 self._folder.put(f"{_NEXT}/{change.path}", new)
                 files.setdefault(change.path, [change.path, content_key(new)])
         if files or any(change.writes for change in changes):
-            self._folder.put(UNFINISHED, _as_json({"manifest": manifest, "files": files}))
+            self._folder.put(UNFINISHED, json.dumps({"manifest": manifest, "files": files}).encode())
             self._is_unfinished = True
         self.manifest, self._begun, self._written = dict(manifest), set(files), set(files)
         self._left = self.mergeable - mergeable
@@ -147,7 +147,7 @@ class Memory:
             self._folder.remove_tree(_NEXT)
 
     def _put_manifest(self, manifest: Mapping[str, object]) -> None:
-        content = _as_json(manifest)
+        content = (json.dumps(manifest, indent=2) + "\n").encode()
         if content != self._stored:
             self._folder.put(MANIFEST, content)
             self._stored = content
@@ -178,6 +178,7 @@ def compare(folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping
         if file.merges:  # where its copy will be
             folder.refuse_link(f"{_LAST}/{file.path}")
     folder.refuse_link(_NEXT)
+    folder.close_below()
     return changes
 
 
@@ -320,10 +321,6 @@ def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
         "user_owned": sorted(file.path for file in plan.files if file.user_owned),
         "skeletons": sorted(_skeletons(plan)),
     }
-
-
-def _as_json(content: Mapping[str, object]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 # --- three-way merge ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode
 
 
 class BadTensorText(ValueError):
-    """A text that describes no tensor or parameter; the message says why."""
+    """A text that describes no tensor or parameter; the message has the reason."""
 
 
 def draft(

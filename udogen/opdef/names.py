@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 LONGEST = 128  # file names stay portable, and so do mangled symbols
 
@@ -74,6 +75,7 @@ def suggestion(name: str, otherwise: str = "MyOp") -> str:
     return f"My_{made}"[:LONGEST].rstrip("_") if fault_of_symbol(made) else made
 
 
+@cache
 def identifier(name: str) -> str:
     """A C++ identifier made of a name: `in[0]` becomes `in_0`, `default` becomes `default_`."""
     made = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")

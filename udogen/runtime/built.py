@@ -72,26 +72,30 @@ def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
 
 
 def backend_of(path: Path) -> str:
-    """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
+    """The backend that a path is for, where it is for one alone; otherwise, or where that is not known, cpu."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
     found = {each.backend for each in packages} & backends.RUNTIMES.keys()
     return next(iter(found)) if len(found) == 1 else _USUAL
 
 
+def _built_in(folder: PackageLibrary, backend: str, provider: str) -> Built:
+    """The library for this machine in a package folder."""
+    native = _native_targets(folder, backend)
+    library = next((found for row in native for found in folder.artifacts(row) if found.is_file()), None)
+    if library is None:
+        targets = " ".join(row.id for row in native)
+        raise RunFailed(
+            f"package {folder.name} is not built for the {backend} backend of this machine",
+            hint=f"udogen build {targets} -C {shlex.quote(str(folder.path))}",
+        )
+    return Built(library, provider or folder.provider, folder.name, folder)
+
+
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
     """The library behind a path: a library itself, or the package folder it was built in."""
     if path.is_dir():
-        folder = _of_backend(path, backend)
-        native = _native_targets(folder, backend)
-        library = next((found for row in native for found in folder.artifacts(row) if found.is_file()), None)
-        if library is None:
-            wanted = " ".join(row.id for row in native)
-            raise RunFailed(
-                f"package {folder.name} is not built for the {backend} backend of this machine",
-                hint=f"udogen build {wanted} -C {shlex.quote(str(folder.path))}",
-            )
-        return Built(library, provider or folder.provider, folder.name, folder)
+        return _built_in(_of_backend(path, backend), backend, provider)
     if not path.exists():
         raise RunFailed(
             f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"

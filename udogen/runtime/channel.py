@@ -47,6 +47,7 @@ _LONGEST = 1 << 28  # bytes of JSON
 _LONGEST_WAIT = 2_000_000.0  # seconds, which poll counts in milliseconds of 31 bits
 _MOST_MEMORIES = 64  # that one message refers to
 _SEQUENCES = (tuple, collections.abc.Sequence)
+_NO_MATCH = object()
 _CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
 
 GUARD = 2048  # bytes before and behind each block that belong to nobody
@@ -113,9 +114,6 @@ class Failed:
     details: tuple[str, ...] = ()
     function: str = ""
     code: int = 0
-
-
-_REPORTS = (Phase, LogLine, Failed)
 
 
 # --- shared memory ----------------------------------------------------------------------------------------------------
@@ -294,7 +292,7 @@ class _Encoder:
     def _refer_to(self, place: _Place) -> bool:
         """Whether the message can refer to this memory; what it cannot refer to is copied.
 
-        A block belongs to one tensor, as its guards do, and a message has room for so many descriptors.
+        A block belongs to one tensor, as its guards do, and a message refers to so many descriptors at most.
         """
         if place in self._places:
             return False
@@ -340,6 +338,12 @@ class _Decoder:
             return value
         if origin in (Union, types.UnionType):
             return self.decode(_choice(arguments, value), value)
+        found = self._plain(expected, value) if origin is None else self._container(origin, arguments, value)
+        if found is _NO_MATCH:
+            raise UnknownMessage(f"{_shown(value)} is not {getattr(expected, '__name__', expected)}")
+        return found
+
+    def _container(self, origin: Any, arguments: tuple[Any, ...], value: Any) -> Any:
         if origin in _SEQUENCES and isinstance(value, list):
             if arguments[-1:] == (...,) or origin is not tuple:
                 arguments = (arguments[0],) * len(value)
@@ -347,17 +351,16 @@ class _Decoder:
                 return tuple(self.decode(kind, each) for kind, each in zip(arguments, value, strict=True))
         elif origin in (dict, collections.abc.Mapping) and isinstance(value, dict):
             return {key: self.decode(arguments[1], each) for key, each in value.items()}
-        elif expected is Path and isinstance(value, str):
+        return _NO_MATCH
+
+    def _plain(self, expected: Any, value: Any) -> Any:
+        if expected is Path and isinstance(value, str):
             return Path(value)
-        elif expected is float and type(value) in (int, float):
+        if expected is float and type(value) in (int, float):
             return float(value)
-        elif isinstance(value, dict) and isinstance(expected, type) and value.get(_CLASS) == expected.__name__:
+        if isinstance(value, dict) and isinstance(expected, type) and value.get(_CLASS) == expected.__name__:
             return self._object(expected, value)
-        elif origin is None and type(value) is expected:
-            return value
-        elif value is None and expected in (None, type(None)):
-            return None
-        raise UnknownMessage(f"{_shown(value)} is not {getattr(expected, '__name__', expected)}")
+        return value if type(value) is expected or (value is None and expected is None) else _NO_MATCH
 
     def _object(self, kind: type, value: dict[str, Any]) -> Any:
         hints = _types(kind)

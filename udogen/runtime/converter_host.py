@@ -60,6 +60,17 @@ class Converter:
         self._library = ctypes.CDLL(str(library))
         self._c: Any = ffi()
 
+    def _fill_param(self, param: Any, name: str, value: ScalarParam | Given, version: int) -> list[Any]:
+        """Fill in a parameter; returns the memory that it refers to."""
+        label = self._c.new("char[]", name.encode())
+        param.name, param.paramType = label, isinstance(value, Given)
+        if isinstance(value, Given):
+            return [label, self._fill(param.tensorParam, value, version, None)]
+        text = self._c.new("char[]", value.value.encode()) if isinstance(value.value, str) else None
+        param.scalarParam.dataType = BY_NAME[value.dtype].code
+        setattr(param.scalarParam, _FIELDS[value.dtype], value.value if text is None else text)
+        return [label, text]
+
     def ask(
         self,
         function: str,
@@ -80,24 +91,15 @@ class Converter:
         for index in range(outputs):
             keep.append(self._fill(wanted[index], Given((), "INT_8"), version, [False] * _MOST_AXES))
             wanted[index].v1.dataType = _UNKNOWN
-        made = c.new("Qnn_Param_t[]", max(len(params or {}), 1))
-        for place, (name, value) in zip(made, (params or {}).items(), strict=False):
-            place.name = label = c.new("char[]", name.encode())
-            keep.append(label)
-            if isinstance(value, Given):
-                place.paramType = 1
-                keep.append(self._fill(place.tensorParam, value, version, None))
-            else:
-                place.paramType = 0
-                place.scalarParam.dataType = BY_NAME[value.dtype].code
-                text = c.new("char[]", value.value.encode()) if isinstance(value.value, str) else None
-                keep.append(text)
-                setattr(place.scalarParam, _FIELDS[value.dtype], value.value if text is None else text)
+        params = params or {}
+        made = c.new("Qnn_Param_t[]", max(len(params), 1))
+        for param, (name, value) in zip(made, params.items(), strict=False):
+            keep += self._fill_param(param, name, value, version)
         config = c.new("Qnn_OpConfig_t*")
         config.version = 1
         config.v1.numOfInputs, config.v1.inputTensors = len(inputs), given
         config.v1.numOfOutputs, config.v1.outputTensors = outputs, wanted
-        config.v1.numOfParams, config.v1.params = len(params or {}), made
+        config.v1.numOfParams, config.v1.params = len(params), made
         address = ctypes.cast(getattr(self._library, function), ctypes.c_void_p).value
         status = int(c.cast("Qnn_ErrorHandle_t(*)(Qnn_OpConfig_t*)", address)(config))
         found = [wanted[index] for index in range(outputs)]

@@ -174,7 +174,7 @@ def demanded(library: Path | str, provider: str) -> Counters:
 def no_counter(library: Path | str) -> NoCounter:
     """The error for a package without counters."""
     return NoCounter(
-        f"the op package {library} does not count its executions: it was built by an older udogen, or is not ours",
+        f"the op package {library} does not count its executions: it was built by an older udogen, or is not udogen's",
         hint="`udogen generate` it again over its folder, where yours is kept, and `udogen build` it",
     )
 

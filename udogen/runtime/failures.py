@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from udogen.error_tables import describe
+from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
@@ -156,12 +156,21 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
         else:
             text = f"{situation.subject} cannot be registered: {function} failed with {number}{reason}"
         return RegistrationFailed(text, hint=row.remedy, details=details)
+    return _op_error(situation, situation.call, function, number, reasons, row)
+
+
+def _op_error(
+    situation: Situation, call: OpCall, function: str, number: str, reasons: Sequence[str], row: ErrorCode
+) -> RunFailed:
+    """A call that makes, finalizes or executes a graph of the op failed."""
+    reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
+    details = situation.details(without=reasons[0] if reasons else "")
     if function in ("graphAddNode", "backendValidateOpConfig"):
         if reasons:
             text, hint = f"{situation.subject} was refused{reason}", "pass what the op's config allows"
         else:
             text = f"{situation.subject} was refused with {number}, and its package gave no reason: "
-            text += _shape_of(situation.call)
+            text += _shape_of(call)
             hint = row.remedy
         return OpRefused(text, hint=hint, details=details)
     if function == "graphExecute":
@@ -234,7 +243,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"
-        hint = "`udogen test --guard` or `--sanitize address` tells where, as a debugger does"
+        hint = "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{situation.subject} {how} in phase `{situation.phase}`"

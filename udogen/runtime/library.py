@@ -88,13 +88,22 @@ def find_runtime(
             hint="udogen's emulator does: `udogen run op … --runtime emulator`",
         )
     if explicit is not None:
-        path = explicit / row.library if explicit.is_dir() else explicit
-        if not path.is_file():
-            raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        return RuntimeLibrary(
-            backend, row, path.resolve(), "given", emulator=path.name != row.library and _is_emulator(path)
-        )
-    places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
+        return _given(backend, row, explicit)
+    return _installed(backend, row, environment or tools.environment())
+
+
+def _given(backend: str, row: HostRuntime, path: Path) -> RuntimeLibrary:
+    """The library at a path, or in the folder there."""
+    path = path / row.library if path.is_dir() else path
+    if not path.is_file():
+        raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
+    emulator = path.name != row.library and _is_emulator(path)
+    return RuntimeLibrary(backend, row, path.resolve(), "given", emulator=emulator)
+
+
+def _installed(backend: str, row: HostRuntime, environment: tools.Environment) -> RuntimeLibrary:
+    """The library of the SDK, else that of the wheel."""
+    places = [*_sdk_places(environment), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
             return RuntimeLibrary(backend, row, (folder / row.library).resolve(), origin)

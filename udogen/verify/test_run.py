@@ -58,6 +58,30 @@ class TestPlan:
         return sum(len(batch.cases) for batch in self.batches)
 
 
+def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendState:
+    """A place without a case."""
+    if not is_chosen:
+        return BackendState(place.id, place.title, "skipped", hint=f"enable with --backend {place.id}")
+    reason = "no such case is for it" if options.pattern else "no case is for it"
+    return BackendState(place.id, place.title, "skipped", reason)
+
+
+def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]]:
+    """The batches that need no libraries for Hexagon, where there are some, and the places that are left out."""
+    others = [each for each in batches if not each.place.instructions]
+    if not others:
+        return batches, []
+    return others, [_cold(place) for place in dict.fromkeys(each.place for each in batches) if place.instructions]
+
+
+def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
+    """No place has a case."""
+    why = f"matches {options.pattern}" if options.pattern else "is for this"
+    narrowed = options.pattern or options.backends
+    hint = "`udogen test DIR` runs all of them" if narrowed else "see the test file"
+    return UsageError(f"no case of {files.folder} {why}", hint=hint)
+
+
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     """Make the cases; raises with everything that is wrong in the test files."""
     files, sources = configs.sources(files)
@@ -68,26 +92,18 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     batches: list[Batch] = []
     skipped: list[BackendState] = []
     for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
-        if place in chosen or place.device:
-            found = planner.batches(place)
-            batches += found
-            if not found:
-                reason = "no such case is for it" if options.pattern else "no case is for it"
-                skipped.append(BackendState(place.id, place.title, "skipped", reason))
-        elif not options.backends:
-            hint = f"enable with --backend {place.id}"
-            skipped.append(BackendState(place.id, place.title, "skipped", hint=hint))
+        is_chosen = place in chosen or bool(place.device)
+        found = planner.batches(place) if is_chosen else []
+        batches += found
+        if not found and (is_chosen or not options.backends):
+            skipped.append(_skipped(place, options, is_chosen=is_chosen))
     if (here and not options.backends) or SHAPES in chosen:
         batches += planner.shape_batches()
     if not batches:
-        raise UsageError(
-            f"no case of {files.folder} {f'matches {options.pattern}' if options.pattern else 'is for this'}",
-            hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
-        )
-    slow = [] if options.backends else [each for each in batches if each.place.instructions]
-    if 0 < len(slow) < len(batches) and not HEXAGON.is_warm:
-        skipped += [_cold(place) for place in dict.fromkeys(batch.place for batch in slow)]
-        batches = [each for each in batches if not each.place.instructions]
+        raise _no_case(files, options)
+    if not options.backends and not HEXAGON.is_warm:
+        batches, cold = _without_cold(batches)
+        skipped += cold
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from udogen.backends import architectures
@@ -83,15 +83,18 @@ def _tools(arch: Architecture, env: Environment, root: Path) -> Path | str:
     known = {release.tools for release in arch.releases}
     fitting = [folder for folder in there if folder.name in known]
     fitting += [folder for folder in there if _age(folder)[:2] >= arch.oldest_tools and not _is_too_new(folder, arch)]
-    if fitting:
-        return fitting[0]
+    return fitting[0] if fitting else _why_none(arch, root, there)
+
+
+def _why_none(arch: Architecture, root: Path, there: Sequence[Path]) -> str:
+    """Why none of the installed tools is for a version of Hexagon."""
     if not there:
         return f"there is no {_COMPILER.name} in {root / _TOOLS}"
     have = ", ".join(folder.name for folder in there)
     least = ".".join(str(number) for number in arch.oldest_tools)
     if any(_is_too_new(folder, arch) for folder in there):
         return (
-            f"Hexagon tools {have} in {root} are of Hexagon SDK 4 or later: {arch.name} wants {least} of SDK 3.5, "
+            f"Hexagon tools {have} in {root} are of Hexagon SDK 4 or later: {arch.name} needs {least} of SDK 3.5, "
             "and HEXAGON_SDK4_ROOT for the later one"
         )
     if not arch.tools_before and all(_age(folder) < (8, 4) for folder in there):

@@ -43,7 +43,6 @@ def compatible_releases() -> tuple[CompatibleReleases, ...]:
 
 
 _INSTALL = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
-_LAST_WITH_CPU = (2, 4)  # the first without libQnnCpu.so
 DOMAINS_SINCE = (2, 7)  # the first that reads ORT_QNN_CUSTOM_OP_DOMAINS
 
 

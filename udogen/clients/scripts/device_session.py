@@ -306,10 +306,11 @@ class DeviceSession:
             return failures.OpCrashed(
                 f"{op} crashed with {names.get(code - 128, f'signal {code - 128}')} on {where}", details=details
             )
-        told = next((line.removeprefix("udogen-client: ") for line in reversed(lines) if "udogen-client: " in line), "")
-        number = re.search(r"(\w+)(?: of .*)? failed with (\d+)$", told)
+        last = next((line for line in reversed(lines) if "udogen-client: " in line), "")
+        reported = last.removeprefix("udogen-client: ")
+        number = re.search(r"(\w+)(?: of .*)? failed with (\d+)$", reported)
         if number is None:
-            return RunFailed(f"{where}: {told or f'the client ended with {code}'}", details=details)
+            return RunFailed(f"{where}: {reported or f'the client ended with {code}'}", details=details)
         row = describe(int(number[2]))
         kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
         text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"

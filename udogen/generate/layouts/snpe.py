@@ -125,7 +125,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     }
     parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
     libraries = dict.fromkeys((_core(name).core, part.library) for name in parts for part in parts[name])
-    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
+    seen = [(_core(name), by_backend[name]) for name in sorted(by_backend, key=[*backends.ALL].index)]
     registration = Contents((), reg.files(package, seen, source, list(libraries)))
     made[reg.KIND.id] = registration
     parts[reg.KIND.id] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
@@ -139,16 +139,15 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     }
     files = {file.path: file for contents in made.values() for file in contents.files}
     files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]}
-    files |= {
-        f"config/{name}": PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()
-    }
+    configs = {f"config/{name}": content for name, content in source.configs.items()}
+    files |= {path: PlannedFile(path, content=content) for path, content in configs.items()}
     return [
         Plan(
             package=package.name,
             backend="udo",
             layout="snpe",
             libraries="libs",
-            configs=tuple(f"config/{name}" for name in source.configs),
+            configs=tuple(configs),
             files=tuple(files[path] for path in sorted(files)),
             parts=tuple(chain(*parts.values())),
         )
@@ -278,6 +277,17 @@ def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
     return _Goal(name, rules=rules, variables=tuple(variables))
 
 
+def _groups(offered: Mapping[str, _CoreView]) -> list[_Group]:
+    """The documented groups of targets, as far as there are cores for them."""
+    listed = []
+    for name, targets_of in targets.GROUPS["snpe"].items():
+        members = [_DEVICE.get(each, each) for each in targets_of if each in offered or each in _DEVICE]
+        own = [each for each in members if not each.startswith(("reg_", "$"))]
+        if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
+            listed.append(_Group(name, " ".join(members)))
+    return listed
+
+
 def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
     """What the package's own Makefile offers: the documented targets, as far as there are cores for them."""
     offered = {goal.name: core for core in cores for goal in core.goals if goal.name in targets.UDO}
@@ -290,12 +300,7 @@ def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
         made = [f"libs/{each}/{core.library.removesuffix('.so')}{row.ending}.so" for each in row.folders]
         gap = " " * (wide - len(name))
         lines.append(_RootTarget(name, gap, " or ".join(made), f"{core.folder}/Makefile", " ".join(first)))
-    listed = []
-    for name, meant in groups.items():
-        members = [_DEVICE.get(each, each) for each in meant if each in offered or each in _DEVICE]
-        own = [each for each in members if not each.startswith(("reg_", "$"))]
-        if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
-            listed.append(_Group(name, " ".join(members)))
+    listed = _groups(offered)
     return {"targets": lines, "groups": listed, "names": " ".join([*offered, *(group.name for group in listed)])}
 
 

@@ -109,14 +109,21 @@ def _held(
             for (node, scopes), made in zip(uses, types, strict=True)
             if made is not None and made.complete and (one := _type(node.inputs, place, scopes)) and one.complete
         ]
-        if pairs and all(one.shape == made.shape for one, made in pairs):
-            kinds = {made.dtype for _, made in pairs}
-            same = all(one.dtype == made.dtype for one, made in pairs)
-            if same or len(kinds) == 1:
-                count = f"{len(pairs)} other use{'s' if len(pairs) > 1 else ''}"
-                why = f"it is like input {place}, as in {count} of {op.type}"
-                return Rule(op, output, place, "" if same else kinds.pop(), why)
+        alike = pairs and all(one.shape == made.shape for one, made in pairs)
+        if alike and (rule := _like(op, output, place, pairs)):
+            return rule
     return None
+
+
+def _like(op: OpName, output: int, place: int, pairs: Sequence[tuple[ValueType, ValueType]]) -> Rule | None:
+    """The output is like an input, and of the same type or always of one."""
+    kinds = {made.dtype for _, made in pairs}
+    same = all(one.dtype == made.dtype for one, made in pairs)
+    if not same and len(kinds) > 1:
+        return None
+    count = f"{len(pairs)} other use{'s' if len(pairs) > 1 else ''}"
+    why = f"it is like input {place}, as in {count} of {op.type}"
+    return Rule(op, output, place, "" if same else kinds.pop(), why)
 
 
 def _type(names: Sequence[str], place: int, scopes: tuple[OnnxGraph, ...]) -> ValueType | None:

@@ -226,25 +226,31 @@ def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | Non
     calls = {tuple(sorted(each.SerializeToString() for each in node.attribute)) for node in nodes}
     if len(calls) != 1:
         return None
+    model = _model_of_one(proto, body, nodes[0], uses)
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use]) -> Any:
+    """A model of one node, the call of a function, with all functions of the model that it is from."""
     helper, unknown = onnx_module("helper"), onnx_module().TensorProto.UNDEFINED
     kinds = [_type(uses, place) for place in range(len(body.input))]
     # A test hands over numbers of other types: of 64 bits, or 32 where the model has 64.
     typed = [(name, kind) for name, kind in zip(body.input, kinds, strict=True) if kind]
     casts = [helper.make_node("Cast", [f"{name}_as_it_is"], [name], to=kind) for name, kind in typed]
     given = [f"{name}_as_it_is" if kind else name for name, kind in zip(body.input, kinds, strict=True)]
-    node = helper.make_node(op.type, list(body.input), list(body.output), domain=op.domain)
-    node.attribute.extend(nodes[0].attribute)
+    node = helper.make_node(call.op_type, list(body.input), list(body.output), domain=call.domain)
+    node.attribute.extend(call.attribute)
     graph = helper.make_graph(
         [*casts, node],
-        op.type,
+        call.op_type,
         [helper.make_tensor_value_info(name, kind or unknown, None) for name, kind in zip(given, kinds, strict=True)],
         [helper.make_tensor_value_info(name, unknown, None) for name in body.output],
     )
     needed = [each for each in proto.functions if _whole(each)]
     made = helper.make_model(graph, functions=needed, opset_imports=list(proto.opset_import))
     made.ir_version, made.producer_name = max(proto.ir_version, 8), "udogen"
-    data: bytes = made.SerializeToString(deterministic=True)
-    return data
+    return made
 
 
 def _type(uses: Sequence[Use], place: int) -> int | None:

@@ -184,6 +184,19 @@ def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
     if faults:
         raise _refused(faults, next(iter(hints), "a role is a tensor of a graph and its usage: INPUT or OUTPUT"))
     infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
+    model = infos[0][1]
+    faults = _differences(desc, infos)
+    if faults:
+        raise _refused(faults)
+    axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
+    if faults:
+        raise _refused(faults)
+    return ResolvedType(model.dtype, tuple(known for known, _ in axes), tuple(largest for _, largest in axes))
+
+
+def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> list[str]:
+    """In what the tensors of the roles and the description cannot have one type and one number of dimensions."""
+    faults: list[str] = []
     first, model = infos[0]
     for name, info in infos[1:]:
         if info.dtype != model.dtype:
@@ -196,12 +209,7 @@ def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
         faults.append(f"the description has {desc.dtype}, {first} is {model.dtype}")
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
-    if faults:
-        raise _refused(faults)
-    axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
-    if faults:
-        raise _refused(faults)
-    return ResolvedType(model.dtype, tuple(known for known, _ in axes), tuple(largest for _, largest in axes))
+    return faults
 
 
 def shape_of(info: TensorInfo) -> Dims:

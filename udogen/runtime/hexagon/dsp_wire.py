@@ -1,6 +1,6 @@
 """A call as the request of the program that plays DSP V65/V66; udogen/emulator/hexagon/dsp.h describes the file.
 
-Tensors go as the documentation says the DSP hands them to an op: bytes with the range that they stand for, or floats.
+Tensors go as, by the documentation, the DSP hands them to an op: bytes with the range that they represent, or floats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
-from udogen.runtime.hexagon.wire import fill, text
+from udogen.runtime.hexagon.wire import fill, scalar_bytes, text
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MOST_AXES = 8
 _LEFT_OUT = 0
 VTCM = 256 << 10  # bytes that the harness has; what an op gets on a device depends on the device
 
-# UDO's data types, by ours: code, bytes, and how a scalar is stored.
+# UDO's data types, by those of udogen: code, bytes, and how a scalar is stored.
 _TYPES = {
     "FLOAT_16": (0x01, 2, ""),
     "FLOAT_32": (0x02, 4, "<f"),
@@ -78,11 +78,11 @@ def encode(call: OpCall, guard: int) -> bytes:
 
 def outputs_of(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -> dict[str, Array]:
     """The outputs, in the shapes that the op gave them; the DSP's ones in front are taken away again."""
-    said = []
+    outputs = []
     for arg, shape in zip(call.outputs, shapes, strict=True):
         surplus = len(shape) - len(arg.shape)
-        said.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
-    return arrays_of(replace(call, outputs=tuple(said)), [bytearray(room) for room in raw])
+        outputs.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
+    return arrays_of(replace(call, outputs=tuple(outputs)), [bytearray(each) for each in raw])
 
 
 def _type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
@@ -114,10 +114,4 @@ def _param(call: OpCall, param: ParamArg) -> bytes:
     if isinstance(param.value, str):
         return struct.pack("<I", _TEXT) + text(param.name) + text(param.value)
     code, _, form = _type(call, param.name, param.dtype)
-    try:
-        bits = struct.pack(form, param.value) if form else b""
-    except struct.error:
-        bits = b""
-    if not bits:
-        raise RunFailed(f"param `{param.name}`: {param.value} cannot be passed as {param.dtype}", hint="see its type")
-    return struct.pack("<I", _SCALAR) + text(param.name) + struct.pack("<I", code) + bits
+    return struct.pack("<I", _SCALAR) + text(param.name) + struct.pack("<I", code) + scalar_bytes(param, form)

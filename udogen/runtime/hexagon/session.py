@@ -1,6 +1,7 @@
 """Kernels of an HTP or DSP package on the Hexagon instruction set: compiled for it, and run by qemu-hexagon.
 
-No hardware, and no Qualcomm runtime: a harness of ours gives the kernels what HTP, or Hexagon NN on V65 and V66, gives.
+No hardware, and no Qualcomm runtime: a harness of udogen's gives the kernels what HTP gives,
+or Hexagon NN on V65 and V66.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
 
 @dataclass
 class _Answer:
-    """What the program told, up to its end."""
+    """What the program reported, up to its end."""
 
     phase: str = failures.START
     failed: str = ""
@@ -74,14 +75,14 @@ def _workers(threads: int, function: str) -> str:
 _PROTOCOLS = {
     "qhpi": _Protocol(
         encode=wire.encode,
-        outputs=lambda call, told: wire.outputs_of(call, told.outputs),
+        outputs=lambda call, answer: wire.outputs_of(call, answer.outputs),
         status=_STATUS,
         interface="QHPI",
         kernel=_units,
     ),
     "udo": _Protocol(
         encode=lambda call, _wanted, guard: dsp_wire.encode(call, guard),
-        outputs=lambda call, told: dsp_wire.outputs_of(call, told.outputs, told.shapes),
+        outputs=lambda call, answer: dsp_wire.outputs_of(call, answer.outputs, answer.shapes),
         status=dsp_wire.STATUS,
         interface="UDO",
         kernel=_workers,
@@ -166,22 +167,24 @@ class HexagonSession:
         symbols = packets.Symbols(program) if self._plugin is not None else None
         argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
-        told = _read(scratch / "answer", self._protocol)
-        printed = [*told.details, *(done.stdout + done.stderr).splitlines()]
-        situation = failures.Situation(str(self._folder.path), call, phase=told.phase, logs=told.logs, output=printed)
+        answer = _read(scratch / "answer", self._protocol)
+        printed = [*answer.details, *(done.stdout + done.stderr).splitlines()]
+        situation = failures.Situation(
+            str(self._folder.path), call, phase=answer.phase, logs=answer.logs, output=printed
+        )
         if done.timed_out:
             raise failures.timeout_error(situation, self._timeout or 0.0)
-        strays = [wire.stray_of(call, each) for each in told.strays]
+        strays = [wire.stray_of(call, each) for each in answer.strays]
         if strays:
             raise failures.stray_error(situation, strays)
-        if not told.done or done.returncode != 0:
-            raise self._explain(situation, told, done.returncode)
+        if not answer.done or done.returncode != 0:
+            raise self._explain(situation, answer, done.returncode)
         return OpResult(
-            outputs=dict(self._protocol.outputs(call, told)),
-            times=Times(0.0, 0.0, statistics.median(told.seconds), tuple(told.seconds)),
+            outputs=dict(self._protocol.outputs(call, answer)),
+            times=Times(0.0, 0.0, statistics.median(answer.seconds), tuple(answer.seconds)),
             runtime=self.runtime,
-            logs=tuple(told.logs),
-            kernel=told.kernel,
+            logs=tuple(answer.logs),
+            kernel=answer.kernel,
             packets=packets.read(scratch / "packets", symbols) if symbols else None,
         )
 
@@ -192,33 +195,32 @@ class HexagonSession:
         plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
-    def _explain(self, situation: failures.Situation, told: _Answer, returncode: int) -> RunFailed:
+    def _explain(self, situation: failures.Situation, answer: _Answer, returncode: int) -> RunFailed:
         """Why there is no result."""
         op = situation.subject
-        if told.failed and told.phase == _CHOOSE:
+        if answer.failed and answer.phase == _CHOOSE:
             return failures.OpRefused(
-                f"{op} {told.failed}",
+                f"{op} {answer.failed}",
                 hint="HTP takes the first record whose types, flat layout and numbers of tensors and parameters fit",
                 details=situation.details(),
             )
-        if told.failed:
-            return failures.OpFailed(f"{op}: {told.failed}", details=situation.details())
-        if told.status:
+        if answer.failed:
+            return failures.OpFailed(f"{op}: {answer.failed}", details=situation.details())
+        if answer.status:
             reasons = situation.complaints()
-            number = (
-                f"{told.status} ({self._protocol.status.get(told.status, f'no code of {self._protocol.interface}')})"
-            )
+            name = self._protocol.status.get(answer.status, f"no code of {self._protocol.interface}")
+            number = f"{answer.status} ({name})"
             because = f": {reasons[0]}" if reasons else ""
-            kind = failures.OpRefused if told.phase == _VALIDATE else failures.OpFailed
+            kind = failures.OpRefused if answer.phase == _VALIDATE else failures.OpFailed
             return kind(
-                f"{op} answered {number} in phase `{told.phase}`{because}",
+                f"{op} answered {number} in phase `{answer.phase}`{because}",
                 hint="see the kernel: its return value is passed on as it is",
                 details=situation.details(without=reasons[0] if reasons else ""),
             )
-        if told.thrown is not None:
-            thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
+        if answer.thrown is not None:
+            thrown = demangled("_ZTS" + answer.thrown).removeprefix("typeinfo name for ")
             return failures.OpCrashed(
-                f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
+                f"{op} threw a C++ exception ({thrown}) in phase `{answer.phase}`",
                 hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
                 details=situation.details(),
             )
@@ -229,7 +231,7 @@ class HexagonSession:
                 hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
                 details=situation.details(),
             )
-        if told.phase == failures.START:
+        if answer.phase == failures.START:
             return RunFailed(
                 f"{self._qemu.path} could not start the program",
                 details=situation.details(),
@@ -240,35 +242,35 @@ class HexagonSession:
 
 
 def _read(file: Path, protocol: _Protocol) -> _Answer:
-    told = _Answer()
+    answer = _Answer()
     for kind, content in wire.records(file.read_bytes() if file.is_file() else b""):
         match kind:
             case wire.PHASE:
-                told.phase = _words(content)
+                answer.phase = _words(content)
             case wire.LOG:
                 text = _words(content[4:])
-                told.logs.append(LogLine(min(_number(content), INFO), text, "package"))
+                answer.logs.append(LogLine(min(_number(content), INFO), text, "package"))
             case wire.FAILED:
-                told.failed = _words(content)
+                answer.failed = _words(content)
             case wire.DETAIL:
-                told.details.append(_words(content))
+                answer.details.append(_words(content))
             case wire.KERNEL:
-                told.kernel = protocol.kernel(_number(content), _words(content[4:]))
+                answer.kernel = protocol.kernel(_number(content), _words(content[4:]))
             case wire.STATUS:
-                told.status = _number(content)
+                answer.status = _number(content)
             case wire.TIME:
-                told.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
+                answer.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
             case wire.STRAY:
-                told.strays.append(content)
+                answer.strays.append(content)
             case wire.OUTPUT:
-                told.outputs.append(content)
+                answer.outputs.append(content)
             case wire.SHAPE:
-                told.shapes.append(struct.unpack(f"<{len(content) // 4}I", content))
+                answer.shapes.append(struct.unpack(f"<{len(content) // 4}I", content))
             case wire.DONE:
-                told.done = True
+                answer.done = True
             case wire.THROWN:
-                told.thrown = _words(content)
-    return told
+                answer.thrown = _words(content)
+    return answer
 
 
 def _number(content: bytes) -> int:

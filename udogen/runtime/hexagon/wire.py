@@ -122,7 +122,7 @@ def stray_of(call: OpCall, content: bytes) -> Stray:
 
 def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
     """The outputs, as the types of the call have them."""
-    turned = [bytearray(_turn(ELEMENTS[arg.dtype], room)) for arg, room in zip(call.outputs, raw, strict=True)]
+    turned = [bytearray(_turn(ELEMENTS[arg.dtype], data)) for arg, data in zip(call.outputs, raw, strict=True)]
     return arrays_of(call, turned)
 
 
@@ -148,16 +148,22 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
     return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + fill(data)
 
 
-def _param(call: OpCall, param: ParamArg) -> bytes:
-    if param.shape is not None:
-        return _tensor(call, tensor_of(param))
-    form, dtype = _SCALARS.get(param.dtype, ("", ""))
+def scalar_bytes(param: ParamArg, form: str) -> bytes:
+    """A scalar as a format of `struct` packs it; an empty one is for a type that cannot be passed."""
     try:
         data = struct.pack(form, param.value) if form else b""
     except struct.error:
         data = b""
     if not data:
         raise RunFailed(f"param `{param.name}`: {param.value} cannot be passed as {param.dtype}", hint="see its type")
+    return data
+
+
+def _param(call: OpCall, param: ParamArg) -> bytes:
+    if param.shape is not None:
+        return _tensor(call, tensor_of(param))
+    form, dtype = _SCALARS.get(param.dtype, ("", ""))
+    data = scalar_bytes(param, form)
     element = _element(call, param.name, dtype)
     return _head(element, element.bias, 1.0, True, (), len(data)) + fill(_turn(element, data))
 

@@ -85,7 +85,7 @@ class RepeatOp:
 
 @dataclass(frozen=True)
 class HeapShot:
-    """What is there after some turns."""
+    """What is in use after some turns."""
 
     heap: HeapUse
     files: int  # that are open

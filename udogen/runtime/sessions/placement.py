@@ -375,7 +375,8 @@ def _growing(layers: Sequence[Layer], shared_spill_fill: bool) -> list[int]:
 # --- errors --------------------------------------------------------------------------------------------
 
 
-def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], exactly: int) -> None:
+def _layer_faults(layers: Sequence[Layer]) -> list[str]:
+    """Names that are given twice, and sizes that cannot be."""
     names = [layer.name for layer in layers]
     faults = [f"layer `{name}` is given twice" for name in sorted({name for name in names if names.count(name) > 1})]
     sizes: dict[str, tuple[str, int]] = {}
@@ -389,6 +390,12 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
                 faults.append(
                     f"activation `{each.name}` has {size} bytes in layer `{first}`, {each.size} in `{layer.name}`"
                 )
+    return faults
+
+
+def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], exactly: int) -> None:
+    names = [layer.name for layer in layers]
+    faults = _layer_faults(layers)
     faults += [f"session {session.name} may map {session.limit} bytes" for session in sessions if session.limit < 1]
     known = {session.name for session in sessions}
     faults += [f"`{name}` is pinned but is not a layer" for name in sorted(set(pins) - set(names))]

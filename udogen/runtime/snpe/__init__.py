@@ -1,1 +1,1 @@
-"""What SNPE's registration libraries tell, and what SNPE does with them."""
+"""What SNPE's registration libraries have, and what SNPE does with them."""

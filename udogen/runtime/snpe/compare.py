@@ -1,4 +1,4 @@
-"""Whether an implementation library of SNPE is the one that its registration speaks of, as far as the library tells."""
+"""Whether an implementation library of SNPE is the one that its registration speaks of, as far as can be found out."""
 
 from __future__ import annotations
 
@@ -97,15 +97,15 @@ def _other_package(registration: Registration, core: str, path: Path, name: str)
 
 
 def compare_names(registration: Registration, core: str, path: Path, package: OpPackageInfo) -> tuple[str, ...]:
-    """Hold the names that a library tells against the registration; answers with what was compared."""
+    """Compare the names in a library with the registration; returns what was compared."""
     if package.name and package.name != registration.package:
         raise _other_package(registration, core, path, package.name)
-    told = [op.type for op in registration.ops_of(core)]
+    registered = [op.type for op in registration.ops_of(core)]
     if not package.operations:
         return ("package",) if package.name else ()
     alone = len(registration.libraries_of(core)) == 1  # several libraries share the ops of a core
-    absent = [name for name in told if alone and name not in package.operations]
-    further = [name for name in package.operations if name not in told]
+    absent = [name for name in registered if alone and name not in package.operations]
+    further = [name for name in package.operations if name not in registered]
     if absent or further:
         parts = [f"it has not {', '.join(absent)}"] if absent else []
         parts += [f"it has {', '.join(further)}, which {registration.path.name} does not know"] if further else []
@@ -117,7 +117,7 @@ def compare_names(registration: Registration, core: str, path: Path, package: Op
 
 
 def compare_records(registration: Registration, path: Path, found: elf.Elf) -> bool:
-    """Hold what the kernels of HTP say against the registration; False where they say nothing."""
+    """Compare the kernels of HTP with the registration; False where there are none."""
     if "qhpi_init" not in found.exports:
         return False
     undefined = [symbol.name for symbol in found.imports if symbol.name.startswith("qhpi_")]
@@ -127,16 +127,16 @@ def compare_records(registration: Registration, path: Path, found: elf.Elf) -> b
         faults = [_fault(op, kernel) for kernel in kernels]
         if kernels and all(faults):
             raise OtherOps(
-                f"op {op.type} of {path} is another than its registration says: {faults[0]}",
+                f"op {op.type} of {path} is not as its registration describes it: {faults[0]}",
                 hint="generate and build both from the same config",
             )
     return bool(records)
 
 
 def compare_validation(registration: Registration, path: Path) -> bool:
-    """Whether the library's own validation accepts every op as it is registered; False where that cannot be told.
+    """Whether the library's own validation accepts every op as it is registered; False where that cannot be found out.
 
-    The interface of a CPU package tells names only; what its ops take, only its validation knows.
+    The interface of a CPU package has names only; what its ops take, only its validation knows.
     """
     ops = registration.ops_of("CPU")
     if any(tensor.types.get("CPU") not in _MEANS for op in ops for tensor in (*op.inputs, *op.outputs)):
@@ -149,7 +149,7 @@ def compare_validation(registration: Registration, path: Path) -> bool:
         if row.other:
             reason = row.reason.removeprefix(f"op {op.type}: ")
             raise OtherOps(
-                f"op {op.type} of {path} is another than its registration says; as registered, {reason}",
+                f"op {op.type} of {path} is not as its registration describes it; as registered, {reason}",
                 hint="generate and build both from the same config",
             )
     return bool(judged) and all(row.accepted for row in judged)

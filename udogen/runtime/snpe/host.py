@@ -1,7 +1,7 @@
 """What Snpe_Util_AddOpPackage does, as far as this machine can: the package of a registration library, core by core.
 
-Each implementation library is looked for by the rules of the loader, held against the registration, and registered in
-the real QNN runtime of its core.  A core that has no runtime on this machine is said to be not tried.
+Each implementation library is looked for by the rules of the loader, compared with the registration, and registered in
+the real QNN runtime of its core.  A core that has no runtime on this machine is reported as not tried.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class WrongMachine(RunFailed):
     kind = "udo-wrong-machine"
 
 
-# By core; of several backends that are one core, the one that a runtime of this machine runs or that says why not.
+# By core; of several backends that are one core, the one that a runtime of this machine runs, or that has a reason
+# why not.
 _CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
 BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
 
@@ -65,13 +66,13 @@ class CoreState:
     """What became of one library of a core."""
 
     core: str
-    library: str  # its file name, as the registration says
+    library: str  # its file name, as the registration has it
     state: str  # registered, not tried, or missing
     why: str = ""  # it was not tried
     path: Path | None = None  # where the loader found it
     package: OpPackageInfo | None = None
     runtime: RuntimeInfo | None = None
-    compared: tuple[str, ...] = ()  # what the library told of itself and agrees with the registration
+    compared: tuple[str, ...] = ()  # what the library has and agrees with the registration
 
 
 @dataclass(frozen=True)

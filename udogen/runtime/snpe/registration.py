@@ -1,4 +1,4 @@
-"""A registration library of SNPE (libUdo<Package>Reg.so): what it says of its package, read in a child process."""
+"""A registration library of SNPE (libUdo<Package>Reg.so): what it has of its package, read in a child process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class RegisteredTensor:
-    """An input or an output, as SNPE is told."""
+    """An input or an output, as SNPE gets it."""
 
     name: str
-    layout: str  # NHWC, NCHW …; LAST where nothing is said
+    layout: str  # NHWC, NCHW …; LAST where none is given
     types: Mapping[str, str]  # core -> FLOAT_32, UINT_8 …
     repeated: bool
     static: bool
@@ -55,7 +55,7 @@ class RegisteredOp:
 
 @dataclass(frozen=True)
 class Registration:
-    """Everything that a registration library tells."""
+    """Everything that a registration library has."""
 
     path: Path
     package: str
@@ -89,7 +89,7 @@ def is_registration(path: Path) -> bool:
 
 
 def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registration:
-    """What a registration library tells; every way in which it may fail to is a `RunFailed`."""
+    """What a registration library has; every way in which it may fail to is a `RunFailed`."""
     path = arguments.path(path, "the registration library")
     check_loadable(path, "registration library")
     exports = elf.read(path).exports
@@ -106,12 +106,12 @@ def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registrat
     return _registration(path, ask(ReadRegistration(path.resolve()), RegistrationRead, situation, timeout).content)
 
 
-def _registration(path: Path, told: Mapping[str, Any]) -> Registration:
+def _registration(path: Path, content: Mapping[str, Any]) -> Registration:
     return Registration(
         path=path,
-        package=told["package"],
-        cores=tuple(told["cores"]),
-        libraries=tuple((row["core"], row["name"]) for row in told["libraries"]),
+        package=content["package"],
+        cores=tuple(content["cores"]),
+        libraries=tuple((row["core"], row["name"]) for row in content["libraries"]),
         ops=tuple(
             RegisteredOp(
                 type=op["type"],
@@ -121,8 +121,8 @@ def _registration(path: Path, told: Mapping[str, Any]) -> Registration:
                 outputs=tuple(RegisteredTensor(**each) for each in op["outputs"]),
                 calculates={core: tuple(types) for core, types in op["calculates"].items()},
             )
-            for op in told["ops"]
+            for op in content["ops"]
         ),
-        version=tuple(told["version"]["library"]),
-        api_version=tuple(told["version"]["api"]),
+        version=tuple(content["version"]["library"]),
+        api_version=tuple(content["version"]["api"]),
     )

@@ -2,7 +2,7 @@
 
 Memory from the heap is filled by the C library itself.  The CPU backend needs more: libQnnCpu clears outputs at every
 execution, after the client has had its last chance to fill them, and hands ops copies of inputs and parameters.  So a
-library of udogen stands between the two, whose table is the package's, but for how ops are made, executed and freed.
+library of udogen is between the two, whose table is the package's, but for how ops are made, executed and freed.
 While an op executes, its tensors lie in memory of udogen.
 """
 

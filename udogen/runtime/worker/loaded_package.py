@@ -64,6 +64,13 @@ class LoadedPackage:
         """Its table of functions, as its provider gives it."""
         into[0] = self._interface[0]
 
+    def exported(self, name: str, result: Any) -> Any:
+        """A function without parameters that the library exports; None where it has none of this name."""
+        function = getattr(self._library, name, None)
+        if function is not None:
+            function.restype = result
+        return function
+
     def v1_4(self, name: str) -> Any:
         """A function of its table; None where it has another table."""
         # Version 2.0 has another table; the runtimes refuse it, and with a better message.

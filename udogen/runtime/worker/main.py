@@ -14,6 +14,7 @@ from udogen.qnn.interface import WARN, QnnError
 from udogen.qnn.system import binary_info
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
+from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Context, Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
@@ -112,6 +113,15 @@ class OpWorker:
         finally:
             poison_heap(0)
 
+    def _graph(self, context: Context, call: OpCall) -> tuple[Graph, float]:
+        """The graph of a call, ready for execution, and when it was made: before it was finalized."""
+        if call.context is not None:
+            return stored_graph(context, call), time.perf_counter()
+        built = new_graph(context, call, self._rules)
+        created = time.perf_counter()
+        self._parent.phase("finalize")
+        return context.finalize_graph(built), created
+
     def _run(self, call: OpCall, watch: Watch) -> OpRan:
         clock, op, phase = time.perf_counter, call.op_type, self._parent.phase
         started = clock()
@@ -119,14 +129,7 @@ class OpWorker:
         fence = self._fence(call, watch) if watch.guard else None
         counts = [self._counts(op)]
         with self._context(guarded.runtime if guarded else self._runtime, call) as context:
-            if call.context is None:
-                built = new_graph(context, call, self._rules)
-                created = clock()
-                phase("finalize")
-                graph = context.finalize_graph(built)
-            else:
-                graph = stored_graph(context, call)
-                created = clock()
+            graph, created = self._graph(context, call)
             finalized = clock()
             buffers = GuardedBuffers(guard=watch.guard, exact=watch.exact, poison=call.poison)
             results = buffers.bind(graph, call)

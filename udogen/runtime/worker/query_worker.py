@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import RunFailed
+from udogen.opdef import datatypes
 from udogen.qnn import abi, qhpi, udo
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
@@ -165,12 +165,26 @@ def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> L
 # --- validation -------------------------------------------------------------------------------------------------------
 
 _RANKS = (4, 1, 2, 3, 5)  # for packages that report nothing
-_TYPE = re.compile(r"`(?P<name>[^`]+)` is \w+ \(0x[0-9a-f]+\); it must be (?P<wanted>.+)$")
-_RANK = re.compile(r"`(?P<name>[^`]+)` has rank \d+; it must be (?P<wanted>\d+)")
-# What cannot be mended: the description is of another op.
-_OTHER = re.compile(
-    r"has \d+ (in|out)puts; it must have|has no parameter `|lacks the mandatory parameter `|must be a (scalar|tensor)"
-)
+
+
+class _Refusal(ctypes.Structure):
+    """Why a generated package refused an op (`udo::Refusal` of Validation.hpp)."""
+
+    VALUE, TYPE, RANK, OTHER_OP = range(4)
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("tensor", ctypes.c_char_p),  # or the parameter
+        ("accepted", ctypes.POINTER(ctypes.c_uint32)),  # data types or ranks
+        ("count", ctypes.c_size_t),
+    )
+    kind: int
+    tensor: bytes | None
+    accepted: Any
+    count: int
+
+
+_NOTHING = _Refusal()
+_Accepts = Callable[[OpConfig], tuple[bool, str, _Refusal]]
 
 
 def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
@@ -189,43 +203,47 @@ def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
     call = ffi.cast("udogen_TakesOpConfigAlone", validate)
     on_phase("validateOpConfig")
 
-    def accepts(op: OpConfig) -> tuple[bool, str]:
+    refusal = package.exported(f"{command.package}Refusal", ctypes.POINTER(_Refusal))
+
+    def accepts(op: OpConfig) -> tuple[bool, str, _Refusal]:
         lines.clear()
-        return call(op.by_value()) == 0, lines[0] if lines else ""
+        accepted = call(op.by_value()) == 0
+        return accepted, lines[0] if lines else "", refusal()[0] if refusal else _NOTHING
 
     return OpsJudged(tuple(_judge(op, command.package, accepts) for op in command.ops))
 
 
-def _judge(op: DescribedOp, package: str, accepts: Callable[[OpConfig], tuple[bool, str]]) -> Judgement:
+def _judge(op: DescribedOp, package: str, accepts: _Accepts) -> Judgement:
     reason = ""
     for rank in _RANKS:
         types: dict[str, str] = {}
         ranks: dict[str, int] = {}
+        refusal = _NOTHING
         for _ in range(2 * len(_all(op)) + 1):
-            accepted, reason = accepts(_config(op, package, rank, types, ranks))
+            accepted, reason, refusal = accepts(_config(op, package, rank, types, ranks))
             if accepted:
                 return Judgement(accepted=True)
-            if not _mend(op, reason, types, ranks):
+            if not _mend(op, refusal, types, ranks):
                 break
-        if _OTHER.search(reason) or _TYPE.search(reason):
+        if refusal.kind in (_Refusal.OTHER_OP, _Refusal.TYPE):
             return Judgement(accepted=False, reason=reason, other=True)
     return Judgement(accepted=False, reason=reason)
 
 
-def _mend(op: DescribedOp, reason: str, types: dict[str, str], ranks: dict[str, int]) -> bool:
-    """Take what the package asked for, where the description may mean that."""
-    if (match := _RANK.search(reason)) and match["name"] not in ranks:
-        ranks[match["name"]] = int(match["wanted"])
+def _mend(op: DescribedOp, refusal: _Refusal, types: dict[str, str], ranks: dict[str, int]) -> bool:
+    """Take what the package accepts, where the description may mean that."""
+    name = (refusal.tensor or b"").decode("utf-8", "replace")
+    if refusal.kind == _Refusal.RANK and name not in ranks:
+        ranks[name] = refusal.accepted[0]
         return True
-    match = _TYPE.search(reason)
-    if match is None or match["name"] in types:
+    if refusal.kind != _Refusal.TYPE or name in types:
         return False
-    allowed: Sequence[str] = next((each.types for each in _all(op) if each.name == match["name"]), ())
-    wanted = set(re.findall(r"\w+", match["wanted"]))
-    fitting = next((each for each in allowed if each in wanted), None)
+    described: Sequence[str] = next((each.types for each in _all(op) if each.name == name), ())
+    names = {row.name for code in refusal.accepted[: refusal.count] if (row := datatypes.by_code(code))}
+    fitting = next((each for each in described if each in names), None)
     if fitting is None:
         return False
-    types[match["name"]] = fitting
+    types[name] = fitting
     return True
 
 

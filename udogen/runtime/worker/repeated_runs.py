@@ -118,7 +118,7 @@ class RepeatedRuns:
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
-    """What is there after some turns, after half of the others, and at the end."""
+    """What is in use after some turns, after half of the others, and at the end."""
     shots = []
     for turns in (warm, times // 2, times - times // 2):
         for _ in range(turns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -199,26 +199,35 @@ def read(path: Path) -> dict[str, Any]:
     return answer
 
 
-def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answers of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
-    cases = [case for answer in answers for case in answer["cases"]]
-    counts = {name: sum(answer["counts"][name] for answer in answers) for name in answers[0]["counts"]}
-    states: dict[str, dict[str, Any]] = {}
-    for state in (state for answer in answers for state in answer["backends"]):
+def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One state of each backend: the worst, with the cases of all."""
+    states: dict[str, Mapping[str, Any]] = {}
+    for state in found:
         before = states.setdefault(state["backend"], {**state, "cases": 0})
         worse = max(before, state, key=lambda each: _WORST.index(each["state"]))
         runtime, real = before["runtime"] or state["runtime"], before["real"] or state["real"]
         total = before["cases"] + state["cases"]
         states[state["backend"]] = {**worse, "cases": total, "runtime": runtime, "real": real}
-    names = dict.fromkeys(name for answer in answers for name in answer["environment"])
-    values = {name: dict.fromkeys(answer["environment"].get(name, "unknown") for answer in answers) for name in names}
+    return list(states.values())
+
+
+def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Each version, or all of them where the machines differ."""
+    names = dict.fromkeys(name for each in found for name in each)
+    return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
+
+
+def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answers of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
+    cases = [case for answer in answers for case in answer["cases"]]
+    counts = {name: sum(answer["counts"][name] for answer in answers) for name in answers[0]["counts"]}
     return {
         "ok": bool(counts["passed"] + counts["ran"]) and not counts["failed"] + counts["error"],
         "folder": " ".join(dict.fromkeys(answer["folder"] for answer in answers)),
         "seconds": max(answer["seconds"] for answer in answers),
         "counts": counts,
-        "environment": {name: " | ".join(found) for name, found in values.items()},
-        "backends": list(states.values()),
+        "environment": _merged_environment([answer["environment"] for answer in answers]),
+        "backends": _merged_states(state for answer in answers for state in answer["backends"]),
         "cases": cases,
         "warnings": list(dict.fromkeys(text for answer in answers for text in answer["warnings"])),
     }

@@ -319,16 +319,15 @@ QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* no
 
 }  // namespace
 
-Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config) {
-  if (!isFor(package, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+// HTP itself never calls it; some clients do.  It remembers the order of the parameters.
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
+  if (!isFor(tables.name, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& node = config.v1;
   const OpSpec* spec = nullptr;
-  std::string known;
-  for (const OpEntry& each : ops) {
+  for (const OpEntry& each : tables.ops) {
     if (node.typeName != nullptr && std::strcmp(each.spec->name, node.typeName) == 0) spec = each.spec;
-    known += (known.empty() ? "" : ", ") + std::string(each.spec->name);
   }
-  if (spec == nullptr) return noSuchOp(package, node.typeName, known.c_str());
+  if (spec == nullptr) return noSuchOp(tables.info, node.typeName);
   const Status status = validateConfig(*spec, node, rulesOfHtp());
   if (status != ok || !hasOrder(*spec)) return status;
   std::vector<Arrived> params;
@@ -389,7 +388,7 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node) {
 
 #else
 
-Qnn_ErrorHandle_t validateNode(const char*, List<OpEntry>, const Qnn_OpConfig_t&) { return QNN_SUCCESS; }
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
 
 void beginSession() {}
 

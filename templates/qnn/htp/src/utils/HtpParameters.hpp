@@ -7,6 +7,7 @@
 #pragma once
 
 #include "HtpBackendUtils.hpp"
+#include "PackageTables.hpp"
 
 namespace udo {
 
@@ -35,9 +36,6 @@ const OpEntry* findOp(const char* qualifiedName);
 
 /// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
-
-/// `validateOpConfig`: refuses a node that does not fit the config; remembers the order of its parameters.
-Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config);
 
 /// A client registers the package: what this thread validated for an earlier one, and used, gives way to what comes.
 void beginSession();

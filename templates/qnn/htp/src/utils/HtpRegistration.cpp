@@ -284,8 +284,6 @@ QHPI_StatusCode registerOps() {
 
 // --- the op package interface ----------------------------------------------------------------------------------------
 
-namespace {
-
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
   showErrors();
   executions.begin();
@@ -298,27 +296,10 @@ Qnn_ErrorHandle_t terminate() {
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
-  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  *info = &tables.info;
-  return QNN_SUCCESS;
-}
-
-// HTP itself never calls it; some clients do.
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(tables.name, tables.ops, config); }
-
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
 }
 
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t) { return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE; }
-
-}  // namespace
-
-void fillInterface(QnnOpPackage_Interface_t& interface) {
-  interface.interfaceVersion = {1, 4, 0};
-  interface.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
-                    freeOpImpl, logInitialize, logSetLevel, logTerminate};
-}
 
 }  // namespace udo

@@ -8,22 +8,9 @@
 
 namespace udo {
 
-/// The package, as the generated tables describe it.
-struct PackageTables {
-  const char* name;
-  List<OpEntry> ops;
-  QnnOpPackage_Info_t info;
-};
-extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
-
 /// Registers all ops with their kernel records: for each kernel one for each combination of data types, of flat layouts,
 /// and of parameters that may be left out at the end.  Before an early rewrite of the op's own, parameters are put in
 /// the order of the config.
 QHPI_StatusCode registerOps();
-
-/// Fills in the functions of the QNN op package interface.
-void fillInterface(QnnOpPackage_Interface_t& interface);
 
 }  // namespace udo

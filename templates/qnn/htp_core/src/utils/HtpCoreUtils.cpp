@@ -106,20 +106,18 @@ Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data,
   return param;
 }
 
-Qnn_ErrorHandle_t validate([[maybe_unused]] const char* package, [[maybe_unused]] List<OpSpec> ops,
+Qnn_ErrorHandle_t validate([[maybe_unused]] const QnnOpPackage_Info_t& package, [[maybe_unused]] List<OpSpec> ops,
                            [[maybe_unused]] const Qnn_OpConfig_t& config) {
 #if defined(__hexagon__)  // graphs are prepared on the host
   return QNN_SUCCESS;
 #else
-  if (!isFor(package, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  std::string known;
+  if (!isFor(package.packageName, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   for (const OpSpec& op : ops) {
     if (config.v1.typeName != nullptr && std::strcmp(op.name, config.v1.typeName) == 0) {
       return validateConfig(op, config.v1, rulesOfHtp());
     }
-    known += (known.empty() ? "" : ", ") + std::string(op.name);
   }
-  return noSuchOp(package, config.v1.typeName, known.c_str());
+  return noSuchOp(package, config.v1.typeName);
 #endif
 }
 

@@ -75,6 +75,8 @@ bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t type, const Qnn_Param_t&
   return false;
 }
 
+thread_local Refusal last;
+
 // v1 and v2 of a tensor agree in everything up to the client's buffer.
 const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
 
@@ -90,6 +92,14 @@ Status invalid(const char* format, ...) {
   error("%s", text);
   return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
 }
+
+template <class T>
+void refuse(Refusal::Kind kind, const char* name, List<T> accepted) {
+  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  last = {kind, name, accepted.items, accepted.count};
+}
+
+void refuseOp() { last.kind = Refusal::other; }
 
 std::size_t countOf(const Qnn_TensorV1_t& tensor) {
   std::size_t count = 1;
@@ -125,10 +135,12 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
   }
   const Qnn_TensorV1_t& given = common(tensor);
   if (!accepts(spec.types, given.dataType, rules)) {
+    refuse(Refusal::type, spec.name, spec.types);
     return invalid("%s %zu `%s` is %s (0x%04x); it must be %s", role, number, spec.name, nameOf(given.dataType),
                    static_cast<unsigned>(given.dataType), listOf(spec.types).c_str());
   }
   if (spec.ranks.count != 0 && !contains(spec.ranks, given.rank)) {
+    refuse(Refusal::rank, spec.name, spec.ranks);
     return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
                    listOf(spec.ranks).c_str());
   }
@@ -150,6 +162,7 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   if (count < mandatory || (count > specs.count && !repeats)) {
     const bool fixed = mandatory == specs.count && !repeats;
     const bool lacks = count < mandatory;
+    refuseOp();
     return invalid("has %zu %ss; it must have %s%zu%s%s%s", count, role,
                    fixed ? "" : (lacks ? "at least " : "at most "), lacks ? mandatory : specs.count,
                    lacks ? ": `" : "", lacks ? specs.items[count].name : "", lacks ? "` is missing" : "");
@@ -183,14 +196,17 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
   if (!accepts(spec.types, type, param, rules)) {
+    refuse(Refusal::type, spec.name, spec.types);
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
   if (static_cast<std::uint32_t>(type) == 0x0608) return ok;  // a text is passed as a scalar whatever its rank
   if (scalar != spec.scalar) {
+    refuseOp();
     return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
   }
   if (!scalar && spec.ranks.count != 0 && !contains(spec.ranks, common(param.tensorParam).rank)) {
+    refuse(Refusal::rank, spec.name, spec.ranks);
     return invalid("parameter `%s` has rank %u; it must be %s", spec.name, common(param.tensorParam).rank,
                    listOf(spec.ranks).c_str());
   }
@@ -215,7 +231,10 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
     for (const ParamSpec& each : specs) {
       if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
     }
-    if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
+    if (spec == nullptr) {
+      refuseOp();
+      return invalid("has no parameter `%s`", params[i].name);
+    }
     const Status status = validateParam(*spec, params[i], rules);
     if (status != ok) return status;
     if (spec->only != nullptr && !isDefault(*spec->only, params[i])) {
@@ -225,7 +244,10 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
   for (const ParamSpec& each : specs) {
     bool given = !each.mandatory;
     for (std::size_t i = 0; i < count && !given; ++i) given = std::strcmp(each.name, params[i].name) == 0;
-    if (!given) return invalid("lacks the mandatory parameter `%s`", each.name);
+    if (!given) {
+      refuseOp();
+      return invalid("lacks the mandatory parameter `%s`", each.name);
+    }
   }
   return ok;
 }
@@ -287,6 +309,7 @@ bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_T
 
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
+  last = {};
   Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs, rules);
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
   if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
@@ -302,9 +325,14 @@ bool isFor(const char* package, const Qnn_OpConfig_t& config) {
   return false;
 }
 
-Status noSuchOp(const char* package, const char* op, const char* known) {
-  return invalid("package %s has no op `%s`; it has %s", package, op == nullptr ? "" : op, known);
+Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op) {
+  last = {};
+  std::string known;
+  for (std::uint32_t i = 0; i < package.numOperations; ++i) known += (i == 0 ? "" : ", ") + std::string(package.operationNames[i]);
+  return invalid("package %s has no op `%s`; it has %s", package.packageName, op == nullptr ? "" : op, known.c_str());
 }
+
+const Refusal& refusal() { return last; }
 
 }  // namespace udo
 #endif

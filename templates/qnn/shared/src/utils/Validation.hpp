@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// Holds the config of a node against what its op looks like.
+// Compares the config of a node with what its op looks like.
 #pragma once
 
 #include "BackendUtils.hpp"
@@ -22,8 +22,23 @@ ValidationRules rulesOfHtp();
 /// `ok`, or the error of validation; the log has the reason.
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
 
-/// The error where a package has no op of this name; `known` are those it has.
-Status noSuchOp(const char* package, const char* op, const char* known);
+/// The error where a package has no op of this name.
+Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op);
+
+/// Why this thread's last config was refused, as data; the log has the sentence.
+struct Refusal {
+  enum Kind : std::uint32_t {
+    value,  // or nothing was refused, or the node is for no op of the package
+    type,   // of a tensor or parameter: `accepted` are the data types that it may have
+    rank,   // `accepted` are the ranks
+    other   // the op has other inputs, outputs or parameters
+  };
+  Kind kind = value;
+  const char* name = nullptr;  // of the tensor or parameter
+  const void* accepted = nullptr;  // numbers of 32 bits
+  std::size_t count = 0;
+};
+const Refusal& refusal();
 
 /// Whether a node is for this package; the log has the reason where it is not.
 bool isFor(const char* package, const Qnn_OpConfig_t& config);

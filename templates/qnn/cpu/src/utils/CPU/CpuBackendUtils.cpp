@@ -292,6 +292,8 @@ void forgetValidated() {
   countWaiting = 0;
 }
 
+}  // namespace
+
 // --- the op package interface ----------------------------------------------------------------------------------------
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
@@ -305,21 +307,11 @@ Qnn_ErrorHandle_t terminate() {
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
-  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  *info = &tables.info;
-  return QNN_SUCCESS;
-}
-
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* entry = find(tables.ops, config.typeName);
-  if (entry == nullptr) {
-    std::string known;
-    for (const OpEntry& each : tables.ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
-    return noSuchOp(tables.name, config.typeName, known.c_str());
-  }
+  if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
   const Status status = validateConfig(entry->spec, config);
   if (status == ok) remember(config);
   return status;
@@ -359,14 +351,6 @@ Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);
   return ok;
-}
-
-}  // namespace
-
-void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
-  table.interfaceVersion = {1, 4, 0};
-  table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
-                freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 
 RawTensor* FloatCopies::add(const RawTensor& stored, bool isOutput) {

@@ -13,6 +13,7 @@
 #include "BackendUtils.hpp"
 #include "CustomOpUtils.hpp"
 #include "Executions.hpp"
+#include "PackageTables.hpp"
 
 namespace udo {
 
@@ -143,8 +144,6 @@ class Binding {
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
-struct OpEntry;
-
 /// What the tables know of a kernel: how an instance of its op is made.
 struct OpFacts {
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
@@ -163,19 +162,6 @@ struct Instance {
   const OpEntry* entry = nullptr;
   void (*release)(Instance* self) = nullptr;
 };
-
-/// The package, as the generated tables describe it.
-struct PackageTables {
-  const char* name;
-  List<OpEntry> ops;
-  QnnOpPackage_Info_t info;
-};
-extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
-
-/// Fills in the functions of the QNN op package interface.
-void fillInterface(QnnOpPackage_Interface_t& table);
 
 // --- the glue around a kernel, made where the kernel is; nothing is thrown into the runtime --------------------------
 

@@ -306,11 +306,7 @@ Qnn_ErrorHandle_t Package::validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* const entry = find(tables.ops, config.typeName);
-  if (entry == nullptr) {
-    std::string known;
-    for (const OpEntry& each : tables.ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
-    return noSuchOp(tables.name, config.typeName, known.c_str());
-  }
+  if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
   if (config.numOfInputs + config.numOfOutputs + config.numOfParams > Operation::mostTensors) {
     const Running running(entry->spec.name);
     error("has more than %zu tensors and parameters", Operation::mostTensors);

@@ -73,20 +73,23 @@ Qnn_ErrorHandle_t terminate() {
   return QNN_SUCCESS;
 }
 
+const QnnOpPackage_Info_t& packageFacts() {
+  static const Qnn_ApiVersion_t apiVersion = QNN_HTP_API_VERSION_INIT;
+  static const QnnOpPackage_Info_t facts = [] {
+    QnnOpPackage_Info_t made = packageInfo("QuietPackage", operationNames, apiVersion);
+    made.sdkBuildId = QNN_SDK_BUILD_ID;
+    return made;
+  }();
+  return facts;
+}
+
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  static Qnn_ApiVersion_t apiVersion = QNN_HTP_API_VERSION_INIT;
-  static QnnOpPackage_Info_t packageInfo = {};
-  packageInfo.packageName = "QuietPackage";
-  packageInfo.operationNames = operationNames;
-  packageInfo.numOperations = 1;
-  packageInfo.sdkBuildId = QNN_SDK_BUILD_ID;
-  packageInfo.sdkApiVersion = &apiVersion;
-  *info = &packageInfo;
+  *info = &packageFacts();
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validate("QuietPackage", specs, config); }
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validate(packageFacts(), specs, config); }
 
 }  // namespace
 

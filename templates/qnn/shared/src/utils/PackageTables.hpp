@@ -1,0 +1,44 @@
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
+//
+// A package as the generated tables describe it, and the QNN op package interface on top of them.
+#pragma once
+
+#include "BackendUtils.hpp"
+
+namespace udo {
+
+/// What the tables of a backend have for an op.
+struct OpEntry;
+
+/// The package, as the generated tables describe it.
+struct PackageTables {
+  const char* name;
+  List<OpEntry> ops;
+  QnnOpPackage_Info_t info;
+};
+extern const PackageTables tables;
+inline constexpr Qnn_ApiVersion_t apiVersion = {
+    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
+
+// Functions of the QNN op package interface, which each backend defines.
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure);
+Qnn_ErrorHandle_t terminate();
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config);
+Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t node,
+                               QnnOpPackage_OpImpl_t* impl);
+Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl);
+
+inline Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
+  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
+  *info = &tables.info;
+  return QNN_SUCCESS;
+}
+
+/// Fills in the functions of the interface.
+inline void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
+  table.interfaceVersion = {1, 4, 0};
+  table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
+                freeOpImpl, logInitialize, logSetLevel, logTerminate};
+}
+
+}  // namespace udo
