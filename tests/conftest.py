@@ -11,6 +11,7 @@ import json
 import os
 import re
 import resource
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -48,6 +49,10 @@ SLOWEST = (
     "snpe/test_variables.py",
     "generate/test_regenerate.py",
 )
+
+# Some images set it against litter; then each of some thousand children would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 UNKNOWN_ROWS = pytest.StashKey[list[str]]()  # rows of slow.toml for which no test was collected
 
