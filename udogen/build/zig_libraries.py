@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os.path
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen import resources
 from udogen.build import tools
 from udogen.build.emulator import announce, compile_or_fail
 from udogen.errors import ToolMissing
@@ -26,12 +29,23 @@ class ZigLibraries:
 
     @property
     def is_warm(self) -> bool:
-        """They are in zig's cache."""
-        missing = set(self.archives)
-        for path in tools.zig_cache().glob("o/*/lib*.a"):
-            if path.name in missing and self._are_in(path):
-                missing.remove(path.name)
-                if not missing:
+        """They are in zig's cache: those that were found last time, or others, for which all of it is searched."""
+        cache = tools.zig_cache()
+        found_before = resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(bytes(cache))}"
+        try:
+            known = found_before.read_text("utf-8").splitlines()
+        except (OSError, ValueError):
+            known = []
+        if {Path(each).name for each in known} == self.archives and all(map(os.path.isfile, known)):
+            return True
+        found: dict[str, str] = {}
+        for path in cache.glob("o/*/lib*.a"):
+            if path.name in self.archives and path.name not in found and self._are_in(path):
+                found[path.name] = str(path)
+                if len(found) == len(self.archives):
+                    with contextlib.suppress(OSError):  # where it cannot be written, the search is made each time
+                        found_before.parent.mkdir(exist_ok=True)
+                        found_before.write_text("\n".join(found.values()), "utf-8")
                     return True
         return False
 
