@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled, script
-from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
 from udogen import process
 from udogen.build.package import open_package
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from udogen.build import zig_libraries
 from udogen.verify import test_run
 from udogen.verify.options import TestOptions

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from unsafe import KERNELS
 
-from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime
 from udogen.backends import PLACES
 from udogen.build import variants
 from udogen.build.emulator import build_watch

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.making import ROOT, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
