@@ -219,7 +219,7 @@ def _lives(pid: int) -> bool:
 def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool) -> None:
     pids = tmp_path / "pids"
     argv = ["sh", "-c", f"sleep 60 >/dev/null 2>&1 & echo $! > {pids}; wait"]
-    assert process.run(argv, timeout=1.0, tied=tied).timed_out
+    assert process.run(argv, timeout=2.0, tied=tied).timed_out
     for _ in range(100):
         if not _lives(int(pids.read_text())):
             return
