@@ -27,7 +27,7 @@ def test_what_is_named_is_compiled_once(tmp_path: Path) -> None:
 def test_a_name_that_is_not_there() -> None:
     done = udogen("doctor", "--warm", "vulkan")
     assert done.returncode == 2
-    assert "choose among hexagon, aarch64, cpu-emulator" in done.stderr
+    assert "choose among hexagon, aarch64, x86_64, cpu-emulator" in done.stderr
 
 
 def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
