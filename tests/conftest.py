@@ -11,6 +11,7 @@ import json
 import os
 import re
 import resource
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -70,6 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set up what all tests share."""
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("quick")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # pytest runs in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt would ignore it, too
     if CCACHE.is_dir():
         _compile_through_ccache()
     if not hasattr(config, "workerinput"):  # the process that collects the reports of all workers
