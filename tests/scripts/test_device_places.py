@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.command_line import udogen
-from tests.making import LONG, ROOT, need_runtime
+from tests.making import LONG, ROOT, need_runtime, udogen
 from tests.scripts.standing import Device, command_lines
 from tests.ssh_server import SshServer, ssh_server
 
