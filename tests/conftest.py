@@ -11,6 +11,8 @@ import json
 import os
 import re
 import resource
+import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,23 +33,37 @@ SLOWEST = (
     "docs/test_documents.py",
     "generate/test_releases.py",
     "build/test_devices.py",
+    "scripts/test_device_places.py",
+    "verify/test_safety.py",
     "build/test_building.py",
+    "hexagon/test_hexagon_kernels.py",
+    "opdef/test_broken.py",
+    "generate/test_regenerate.py",
     "snpe/test_builds.py",
     "generate/test_golden_trees.py",
     "build/test_contents.py",
     "verify/test_stray_writes.py",
-    "verify/test_safety.py",
     "verify/test_test_runs.py",
-    "cli/test_command_line.py",
-    "opdef/test_broken.py",
+    "contexts/test_run_context.py",
     "scripts/test_scripts_devices.py",
     "scripts/test_scripts_here.py",
-    "hostile/test_programs.py",
     "runtime/test_proof.py",
+    "contexts/test_endings.py",
+    "hexagon/test_hexagon_tensors.py",
+    "hexagon/test_hexagon_mistakes.py",
+    "dsp/test_dsp_runs.py",
+    "dsp/test_dsp_mistakes.py",
+    "build/test_dsp.py",
+    "runtime/test_udo.py",
+    "emulator/test_htp_packages.py",
+    "hostile/test_programs.py",
     "emulator/test_gpu_mistakes.py",
-    "snpe/test_variables.py",
-    "generate/test_regenerate.py",
+    "generate/test_htp.py",
 )
+
+# Some images set it against litter; then each of some thousand children would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 UNKNOWN_ROWS = pytest.StashKey[list[str]]()  # rows of slow.toml for which no test was collected
 
@@ -65,6 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set up what all tests share."""
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("quick")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # pytest runs in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt would ignore it, too
     if CCACHE.is_dir():
         _compile_through_ccache()
     if not hasattr(config, "workerinput"):  # the process that collects the reports of all workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
@@ -11,11 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from udogen import resources
 from udogen.build import tools
 from udogen.configs.load import load
 from udogen.errors import ToolMissing
@@ -131,6 +135,28 @@ def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
     done = make(made.folder, "gpu_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="gpu")
+
+
+@contextmanager
+def same_folder(name: str) -> Iterator[Path]:
+    """An empty folder with the same path in each run: what is compiled with -g comes from ccache only there.
+
+    Runs at the same time get one each.
+    """
+    base = resources.cache_path().parent / "udogen-tests" / "packages"
+    base.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        with (base / f"{name}-{number}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            folder = base / f"{name}-{number}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            yield folder
+            shutil.rmtree(folder)
+            return
 
 
 def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:

@@ -1,19 +1,21 @@
 """How generate, build and test grow with the number of ops: `python -m tests.bench.scale 10 100 1000 [--svg FILE]`.
 
-One CPU package of N ops, one case of each.  Without --launcher no build has a cache.  It prints a table in
-Markdown: seconds, and seconds for an op.  Nothing here fails because of a time.
+One CPU package of N ops, one case of each.  It prints a table in Markdown: seconds of processor time of a command with
+all its children, that time for an op, and seconds on the clock, which say little on a busy machine.  With --launcher
+ccache the package is built a second time, with a warm cache, and what ccache counted is printed.  Nothing here fails
+because of a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.generate.fifty import config, kernel
@@ -23,21 +25,32 @@ STEPS = ("generate", "build", "build, warm cache", "test")
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
-def udogen(*arguments: object, **env: str) -> float:
-    """Seconds of one command."""
-    began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "udogen", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-        check=True,
-        capture_output=True,
-    )
-    return time.perf_counter() - began
+@dataclass(frozen=True)
+class Took:
+    """Seconds of a command."""
+
+    processor: float
+    clock: float
 
 
-def measure(count: int, folder: Path, launcher: str) -> list[float | None]:
-    """Seconds of each of STEPS."""
-    xml, kernels, out = folder / "Many.xml", folder / "kernels", folder / "out"
+def udogen(*arguments: object, **env: str) -> Took:
+    """Run a command to its end."""
+    begun = time.perf_counter()
+    argv = [sys.executable, "-m", "udogen", *map(str, arguments)]
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            argv, env={**os.environ, "PYTHONPATH": str(ROOT), **env}, stdout=output, stderr=subprocess.STDOUT
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        if status:
+            output.seek(0)
+            raise SystemExit(f"{argv} failed\n{output.read().decode(errors='replace')}")
+    return Took(used.ru_utime + used.ru_stime, time.perf_counter() - begun)
+
+
+def measure(count: int, folder: Path, launcher: str) -> list[Took | None]:
+    """What each of STEPS took."""
+    xml, kernels, out, again = folder / "Many.xml", folder / "kernels", folder / "out", folder / "again"
     kernels.mkdir(parents=True)
     xml.write_text(config(count), "utf-8")
     for number in range(count):
@@ -47,34 +60,52 @@ def measure(count: int, folder: Path, launcher: str) -> list[float | None]:
         tests += ["[[op]]", f'name = "Op{number:02d}"', 'reference = "reference.py:add"', "[[op.case]]", 'shape = "8"']
     (folder / "op_tests.toml").write_text("\n".join(tests) + "\n", "utf-8")
     (folder / "reference.py").write_text("def add(x, step):\n    return x + step\n", "utf-8")
-    env = {"XDG_CACHE_HOME": str(folder / "cache"), "CCACHE_DIR": str(folder / "ccache")}
+    env = {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "CCACHE_DIR": str(folder / "ccache"),
+        "UDOGEN_LAUNCHER": launcher,
+    }
     generated = udogen("generate", xml, "-o", out, "--kernels", kernels, **env)
     built = udogen("build", "cpu_x86", "-C", out, **env)
     cached = None
     if launcher:
-        for name in ("cold", "warm"):
-            # At the same path, for absolute paths would make other objects.
-            shutil.move(out, folder / name)
-            udogen("generate", xml, "-o", out, "--kernels", kernels, **env)
-            cached = udogen("build", "cpu_x86", "-C", out, UDOGEN_LAUNCHER=launcher, **env)
+        udogen("generate", xml, "-o", again, "--kernels", kernels, **env)
+        if launcher == "ccache":
+            ccache("--zero-stats", **env)
+        cached = udogen("build", "cpu_x86", "-C", again, **env)
+        if launcher == "ccache":
+            wanted = ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss")
+            lines = [line.split() for line in ccache("--print-stats", **env).splitlines()]
+            print(f"{count} ops again:", {line[0]: int(line[1]) for line in lines if line[0] in wanted})
     # The package of `udogen test` lies in the cache; its first run builds it.
     udogen("test", folder, "--backend", "cpu", **env)
     return [generated, built, cached, udogen("test", folder, "--backend", "cpu", **env)]
 
 
-def table(counts: Sequence[int], rows: Sequence[Sequence[float | None]]) -> str:
+def ccache(option: str, **env: str) -> str:
+    """The output of ccache."""
+    done = subprocess.run(["ccache", option], env={**os.environ, **env}, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def table(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
     """Markdown."""
     lines = [f"| ops | {' | '.join(STEPS)} |", "|---" * (1 + len(STEPS)) + "|"]
     for count, row in zip(counts, rows, strict=True):
-        cells = ["-" if each is None else f"{each:.1f} s ({1e3 * each / count:.0f} ms an op)" for each in row]
+        cells = [
+            f"{each.processor:.1f} s ({1e3 * each.processor / count:.0f} ms an op), {each.clock:.1f} s on the clock"
+            if each
+            else "-"
+            for each in row
+        ]
         lines.append(f"| {count:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def svg(counts: Sequence[int], rows: Sequence[Sequence[float | None]]) -> str:
-    """Seconds over the number of ops, both linear."""
+def svg(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
+    """Processor seconds over the number of ops, both linear."""
     width, height, margin = 640, 360, 50
-    most = max(each for row in rows for each in row if each is not None)
+    most = max(each.processor for row in rows for each in row if each)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
         'font-size="12">',
@@ -86,9 +117,9 @@ def svg(counts: Sequence[int], rows: Sequence[Sequence[float | None]]) -> str:
     for number, (name, colour) in enumerate(zip(STEPS, _COLOURS, strict=True)):
         points = [
             f"{margin + (width - 2 * margin) * count / counts[-1]:.1f},"
-            f"{height - margin - (height - 1.5 * margin) * row[number] / most:.1f}"  # type: ignore[operator]
+            f"{height - margin - (height - 1.5 * margin) * took.processor / most:.1f}"
             for count, row in zip(counts, rows, strict=True)
-            if row[number] is not None
+            if (took := row[number])
         ]
         if points:
             lines.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.making import ROOT, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, make_packages
 from udogen import resources
 from udogen.backends import architectures
 from udogen.build import tools

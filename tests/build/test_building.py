@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
 from udogen import resources
 from udogen.backends.targets import ALL
 from udogen.build import make as driver

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled, script
-from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
 from udogen import process
 from udogen.build.package import open_package
 
@@ -218,7 +219,7 @@ def _lives(pid: int) -> bool:
 def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool) -> None:
     pids = tmp_path / "pids"
     argv = ["sh", "-c", f"sleep 60 >/dev/null 2>&1 & echo $! > {pids}; wait"]
-    assert process.run(argv, timeout=1.0, tied=tied).timed_out
+    assert process.run(argv, timeout=2.0, tied=tied).timed_out
     for _ in range(100):
         if not _lives(int(pids.read_text())):
             return

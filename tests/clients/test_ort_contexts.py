@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from tests.clients.laying import lay
+from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
-from tests.making import LONG, ROOT, htp_package, udogen
+from tests.making import LONG, ROOT, htp_package
 from udogen.build import elf
 from udogen.clients.ort import context_model, contexts, placement_reasons, session
 from udogen.clients.package import Package, PackageOptions, find_packages

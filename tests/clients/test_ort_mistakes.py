@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.making import LONG, ROOT, cpu_package, htp_package, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import LONG, ROOT, cpu_package, htp_package, make, make_packages, need_runtime
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")

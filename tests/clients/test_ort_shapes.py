@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from udogen.clients.ort import schema, versions
 from udogen.clients.ort.placement_reasons import of_model
 from udogen.clients.package import LINUX, Package, Platform

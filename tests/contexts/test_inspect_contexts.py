@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from storing import describe, store, tensor_of, vouch
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen.runtime.contexts import context_json
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from storing import describe, store, tensor_of
 
-from tests.making import ROOT, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
 from udogen import resources
 from udogen.errors import RunFailed, UdogenError
 from udogen.opdef.problems import ConfigError

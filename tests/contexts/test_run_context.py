@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.contexts.stepping import SHAPE, array, binary
-from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime, udogen
+from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import UdogenError
 from udogen.runtime.contexts.commands import OpLibrary
 from udogen.runtime.contexts.runs import ContextSession, RunOptions

@@ -17,7 +17,8 @@ import pytest
 from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of, vouch
 
 from tests import onnx_bytes
-from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
 from udogen.qnn.handles import BackendHandle

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
+from udogen.build import zig_libraries
 from udogen.verify import test_run
 from udogen.verify.options import TestOptions
 from udogen.verify.test_files.read import load_test_files
@@ -25,7 +27,7 @@ def test_what_is_named_is_compiled_once(tmp_path: Path) -> None:
 def test_a_name_that_is_not_there() -> None:
     done = udogen("doctor", "--warm", "vulkan")
     assert done.returncode == 2
-    assert "choose among hexagon, aarch64, cpu-emulator" in done.stderr
+    assert "choose among hexagon, aarch64, x86_64, cpu-emulator" in done.stderr
 
 
 def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +41,19 @@ def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypa
     assert all(batch.place.id != "hexagon" for batch in plan.batches)
     asked = test_run.plan(files, TestOptions(backends=("hexagon",)))
     assert {batch.place.id for batch in asked.batches} == {"hexagon"}
+
+
+def test_libraries_are_warm_as_long_as_all_of_them_are_in_zigs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    header = b"\x7fELF\2\1" + bytes(12) + (183).to_bytes(2, "little") + bytes(32)
+    archives = [tmp_path / "zig" / "o" / name / name for name in sorted(zig_libraries.AARCH64.archives)]
+    for archive in archives:
+        assert not zig_libraries.AARCH64.is_warm
+        archive.parent.mkdir(parents=True)
+        archive.write_bytes(b"!<arch>\n" + header)
+    assert zig_libraries.AARCH64.is_warm and zig_libraries.AARCH64.is_warm
+    assert not zig_libraries.HEXAGON.is_warm
+    archives[0].unlink()
+    assert not zig_libraries.AARCH64.is_warm

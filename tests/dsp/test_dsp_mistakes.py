@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
-from tests.making import make_packages, udogen
+from tests.making import make_packages
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UdogenError

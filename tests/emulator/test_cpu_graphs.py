@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 
-from tests.making import udogen
+from tests.command_line import udogen
 from udogen.errors import ToolMissing
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, ProfileHandle

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import gpu_package, make, udogen
+from tests.command_line import udogen
+from tests.making import gpu_package, make
 from udogen.build.package import PackageLibrary
 from udogen.runtime.built import Built
 

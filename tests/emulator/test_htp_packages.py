@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.generate.test_twelve_ops import CASES
-from tests.making import KERNELS, ROOT, htp_package, udogen
+from tests.making import KERNELS, ROOT, htp_package
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make, need_runtime
 from udogen.build import tools
 from udogen.runtime.built import find_built
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make, udogen
+from tests.command_line import udogen
+from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make
 from tests.opdef.texts import collection, op, param, tensor
 from udogen.backends.converter import LIBRARY, SUFFIX
 from udogen.configs.load import load

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import Generated

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, STRICT, make, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, STRICT, make, make_packages
 from udogen import resources
 from udogen.build import tools
 from udogen.configs.load import load

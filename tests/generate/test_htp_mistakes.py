@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ONE_KERNEL, ONE_OP, ROOT, htp_package, make, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import KERNELS, ONE_KERNEL, ONE_OP, ROOT, htp_package, make, make_packages
 
 SMALL = np.ones((1, 2, 2, 4), np.float32)
 

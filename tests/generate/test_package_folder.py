@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import udogen
 from tests.generate.test_regenerate import HEADER, KERNEL, Work
 from tests.hostile import kill_generate
-from tests.making import ONE_OP, ROOT, make_packages, udogen
+from tests.making import ONE_OP, ROOT, make_packages
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.generate import op_tests

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
 from udogen.resources import content_key
 
 FIRST = ONE_OP

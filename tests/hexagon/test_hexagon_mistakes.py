@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.hexagon.running import called, on_hexagon
-from tests.making import CONFIGS, ROOT, make_packages, udogen
+from tests.making import CONFIGS, ROOT, make_packages
 from udogen.build import tools
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut

@@ -49,9 +49,9 @@ def test_an_exported_text(make: Make, make_for: Make) -> None:
 
 
 def test_a_whole_runtime_is_read_in_a_moment(htp: Path) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = elf.read(htp)
-    took = time.perf_counter() - started
+    took = time.process_time() - started
     assert len(found.exports) > 5000 and "qhpi_register_ops_v1" in found.exports
     assert took < 0.5  # 0.02 s; pyelftools alone needs 0.8
     [release] = elf.sdk_releases(htp)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime
 from udogen.build.make import build_package
 from udogen.build.package import open_package
 from udogen.errors import ToolMissing, UdogenError

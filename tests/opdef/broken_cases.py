@@ -70,7 +70,7 @@ def run(*args: str, cwd: Path) -> Ran:
         [sys.executable, "-S", "-c", _MEASURE, str(given), *args],
         cwd=cwd,
         pass_fds=(given,),
-        env={**environment, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"},
+        env={**environment, "PYTHONPATH": path, "NO_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as child:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from probe import PROVIDER, X, call, result, tensor
 
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.execution_counts import Rise, counts_in, proved, sentences, unproved

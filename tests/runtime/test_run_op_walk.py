@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import udogen
+from tests.command_line import udogen
 
 COUNTED = """
 import atexit, collections, runpy, sys

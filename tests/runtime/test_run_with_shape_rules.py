@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ROOT, cpu_package, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, cpu_package, need_runtime
 
 POOL = ROOT / "examples" / "max_pool"
 

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from tests.clients.laying import PLAIN, lay
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import Device, called, command_lines, environment, interrupt
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import udogen
+from tests.command_line import udogen
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import called, environment, interrupt, run
 

@@ -12,7 +12,8 @@ import pytest
 from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, recorded_commands, udo_android, udo_dsp
 from tests.build.devices import EMPTY, Elf, build
-from tests.making import make, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import make, make_packages
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
 from udogen.backends.architectures import ALL
 from udogen.build import tools

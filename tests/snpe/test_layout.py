@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import CONFIGS, ROOT, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import CONFIGS, ROOT, make_packages
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
 from udogen.configs.load import load

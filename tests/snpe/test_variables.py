@@ -9,7 +9,8 @@ import pytest
 
 from tests.build import stand_ins
 from tests.build.devices import build
-from tests.making import make, make_packages, udogen
+from tests.command_line import udogen
+from tests.making import make, make_packages
 from tests.snpe.packages import X86, config, op, package, softmax, two_families
 from udogen import resources
 

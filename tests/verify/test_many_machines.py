@@ -13,7 +13,8 @@ import pytest
 import yaml
 from lxml import etree
 
-from tests.making import LONG, ROOT, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import LONG, ROOT, need_runtime
 from tests.scripts.test_device_places import project
 from tests.ssh_server import ssh_server
 

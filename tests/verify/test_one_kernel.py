@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, compiler, make, make_packages, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, compiler, make, make_packages, need_runtime
 
 FOLDER = ROOT / "tests" / "verify" / "one_kernel"
 STATE = "struct State { float a; };\n"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from lxml import html
 
-from tests.making import ROOT, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
 
 _RIGHT = "const std::size_t size = args.input.size();"
 _WRONG = "const std::size_t size = args.input.size() / 32 * 32;"  # whole vectors only

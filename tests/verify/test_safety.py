@@ -7,14 +7,15 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from unsafe import KERNELS
 
-from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, same_folder
 from udogen.backends import PLACES
 from udogen.build import variants
 from udogen.build.emulator import build_watch
@@ -39,18 +40,19 @@ Unsafe = Callable[[str], Built]
 
 
 @pytest.fixture(scope="module")
-def unsafe(tmp_path_factory: pytest.TempPathFactory) -> Unsafe:
+def unsafe() -> Iterator[Unsafe]:
     """One package of which the kernel is exchanged; only that is compiled again."""
     need_runtime("cpu")
-    built = cpu_package(CONFIG, tmp_path_factory.mktemp("unsafe"))
-    assert built.folder is not None
-    kernel = built.folder.path / KERNEL
+    with same_folder("unsafe") as out:
+        built = cpu_package(CONFIG, out)
+        assert built.folder is not None
+        kernel = built.folder.path / KERNEL
 
-    def put(name: str) -> Built:
-        kernel.write_text(KERNELS[name].source)
-        return built
+        def put(name: str) -> Built:
+            kernel.write_text(KERNELS[name].source)
+            return built
 
-    return put
+        yield put
 
 
 def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.making import ROOT, need_runtime, udogen
+from tests.bench.clock import processor_seconds
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
@@ -136,14 +137,6 @@ def test_a_kernel_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     assert not found.passed and found.outcomes == ()
 
 
-def processor_time() -> float:
-    """Of this process and of those that it has waited for: on a busy machine a clock shows nothing."""
-    return sum(
-        each.ru_utime + each.ru_stime
-        for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
-
-
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
     text = (
         toy.HEAD
@@ -154,9 +147,9 @@ seed = [1, 2, 3, 4, 5]
 """
     )
     run(toy.HEAD)  # what is compiled is another matter
-    before = processor_time()
+    before = processor_seconds()
     found = run(text)
-    took = processor_time() - before
+    took = processor_seconds() - before
     assert found.count("passed") == 200
     assert took < 10, took
 

@@ -132,7 +132,7 @@ def plain(text: str) -> str:
 
 def write_golden() -> None:
     """What the terminal shows of a run that passes and of one that does not; needs the CPU runtime."""
-    from tests.making import udogen
+    from tests.command_line import udogen
 
     with tempfile.TemporaryDirectory() as scratch:
         for name, text in (("right", RIGHT), ("wrong", WRONG)):

@@ -119,8 +119,11 @@ def _build_all(
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
-    if any("-target aarch64" in value for step in steps for _, value in step.choice.variables):
+    commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
+    if any("-target aarch64" in each for each in commands):
         zig_libraries.AARCH64.announce()
+    if any("ziglang c++" in each and "-target" not in each for each in commands):
+        zig_libraries.X86_64.announce()
 
     def build_step(step: Step) -> Artifact:
         label = f"{step.target.id}: " if several else ""

@@ -15,7 +15,7 @@ from udogen.cli import output
 @click.option(
     "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
     help="Compile what is compiled once (zig's libraries for Hexagon, emulators, what watches kernels), or only these: "
-    "hexagon, aarch64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
+    "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
 )  # fmt: skip
 @output.json_option
 @click.pass_context

@@ -33,7 +33,7 @@ from udogen.opdef.problems import Location, Problems, decode, nearest
 
 _ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
 # The largest real config known has 6,000 tags.  libxml2 needs quadratic time to locate errors.
-_MOST = {"tags": (b"<", 40_000), "attributes": (b"=", 20_000)}
+_MOST = {"tags": (b"<", 100_000), "attributes": (b"=", 20_000)}
 _LONG_TAG = re.compile(rb"<([A-Za-z]\w*)[^<>\n]*\n[^<>]*>")  # a start tag of several lines
 _QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvariant")
 
