@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, htp, of_op
+from udogen.backends import USUAL_LAYOUT, htp, of_op, vendor
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
@@ -34,6 +34,10 @@ class GenerateOptions(NamedTuple):
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
     htp_api: str = ""
+    # The style of kernels, of `vendor.APIS`; empty: their text says it.
+    cpu_api: str = ""
+    gpu_api: str = ""
+    dsp_api: str = ""
     strict: bool = False
     dry_run: bool = False
     force: bool = False  # move a folder that exists aside first, with all that is in it
@@ -47,12 +51,18 @@ class GenerateOptions(NamedTuple):
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
             ("interface of HTP", [self.htp_api] if self.htp_api else [], HTP_APIS),
+            *(("style of kernels", [api] if api else [], vendor.APIS) for api in self.styles.values()),
         ):
             for name in given:
                 if name not in known:
                     raise UsageError(
                         f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known)
                     )
+
+    @property
+    def styles(self) -> dict[str, str]:
+        """The style of kernels that is asked for, of each backend that has several."""
+        return {"cpu": self.cpu_api, "gpu": self.gpu_api, "dsp": self.dsp_api}
 
     @property
     def api(self) -> str:
@@ -68,6 +78,7 @@ class Generated(NamedTuple):
     rendered: dict[str, bytes]
     changes: list[Change]
     backup: Path | None = None  # where the folder that was there is moved to
+    vendor: Mapping[str, tuple[str, ...]] = {}  # backend -> ops whose kernels are in Qualcomm's style
 
     @property
     def conflicts(self) -> list[Change]:
@@ -81,6 +92,7 @@ class _Planned(NamedTuple):
     path: Path
     plan: Plan
     label: str  # how generated files name their config
+    vendor: Mapping[str, tuple[str, ...]]  # backend -> ops whose kernels are in Qualcomm's style
 
 
 def generate(
@@ -133,14 +145,16 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
         out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
         plans = [*layout.plan(by_backend, source)]
-        if not options.force:
-            in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
-            if in_python != source.kernels:
-                source = replace(source, kernels=in_python)
-                plans = [*layout.plan(by_backend, source)]
+        folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
+        kernels = _kernels_in_python(source, folders)
+        in_vendor_style = _vendor_style(by_backend, kernels, folders, options)
+        if kernels != source.kernels or in_vendor_style:
+            source = replace(source, kernels=kernels, vendor=in_vendor_style)
+            plans = [*layout.plan(by_backend, source)]
         plans += [converter.plan(package, source)] if options.converter else []
         for plan in plans:
-            planned.append(_Planned(_folder(out, plan, alone=alone), plan, source.label))
+            here = {part.backend: source.vendor[part.backend] for part in plan.parts if source.vendor.get(part.backend)}
+            planned.append(_Planned(_folder(out, plan, alone=alone), plan, source.label, here))
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),
@@ -162,7 +176,7 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
     rendered = render(plan)
     changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
-    return Generated(planned.path, plan, rendered, changes, backup), memory
+    return Generated(planned.path, plan, rendered, changes, backup, planned.vendor), memory
 
 
 @contextmanager
@@ -170,7 +184,7 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
     """The folders, open and locked; in one order, so that no two calls wait for each other."""
     found: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
-        for path, plan, _ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
+        for path, plan, *_ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
             for twin, other in found.values():
                 if twin.path == path or twin.same_as(path):
                     raise UsageError(
@@ -333,6 +347,29 @@ def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> di
             for path in (Path(each).with_suffix(".py") for each in part.sources):
                 if not given.keys() & {path.stem, path.name} and os.path.isfile(folder / path):
                     given[path.name] = _kernel(folder / path)
+    return found
+
+
+def _vendor_style(
+    by_backend: Mapping[str, OpPackage],
+    kernels: Mapping[str, Mapping[str, bytes]],
+    folders: Iterable[tuple[Path, Plan]],
+    options: GenerateOptions,
+) -> dict[str, tuple[str, ...]]:
+    """The ops whose kernels are in Qualcomm's style: as asked for, or as the kernel in the folder, or the given, is."""
+    texts = {backend: dict(kernels.get(backend, {})) for backend in by_backend}
+    for folder, plan in folders:
+        for part in plan.parts:
+            for path in (Path(each) for each in part.sources):
+                if path.parent.name == "ops" and os.path.isfile(folder / path):
+                    texts.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
+    found = {}
+    for backend in vendor.BACKENDS:
+        style, names = options.styles[backend], [op.name for op in getattr(by_backend.get(backend), "ops", ())]
+        known = [name for name in names if vendor.is_vendor_style(backend, texts.get(backend, {}).get(name, b""))]
+        skeletons = [name for name in names if name not in texts.get(backend, {})] if style == "vendor" else []
+        if style != "args" and (known or skeletons):
+            found[backend] = tuple(name for name in names if name in known or name in skeletons)
     return found
 
 
