@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from udogen.backends import common, op_tables
 from udogen.backends.plan import PlannedFile, Source
+from udogen.errors import UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
@@ -84,6 +85,95 @@ def cpu_contents(
         package, replace(source, kernels={**source.kernels, "cpu": complete}), own, dialect, place
     )
     return _with_skeletons(made, "qnn/cpu/src/ops/VendorOp.cpp.mako", chosen)
+
+
+def gpu_contents(
+    package: OpPackage,
+    source: Source,
+    folder: common.BackendFolder,
+    dialect: op_tables.Dialect,
+    place: common.Placement,
+) -> common.Contents:
+    """A package for the GPU whose kernels are all in Qualcomm's style."""
+    _refuse_mixture("gpu", package, source)
+    own = replace(
+        folder,
+        templates={
+            "Makefile": "Makefile.mako",
+            "makefiles/Android.mk": "makefiles/Android.mk.mako",
+            "include/Operation.hpp": "include/VendorOperation.hpp.mako",
+            "src/VendorTables.cpp": "src/VendorTables.cpp.mako",
+            "src/{package}Interface.cpp": "src/Interface.cpp.mako",
+        },
+        copies=(
+            "include/QnnGpuOpPackage.h",
+            "makefiles/kernels.mk",
+            "src/utils/GPU/GpuVendorOps.cpp",
+            "src/utils/GPU/GpuVendorOps.hpp",
+        ),
+        kernel="src/ops/VendorOp.cpp.mako",
+        op_templates={},
+        data={**folder.data, "sorts_params": "false" if place.has_cl_files else "true"},
+        view=_gpu_view,
+    )
+    return common.contents(package, source, own, dialect, place)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _GpuOp(op_tables.OpNames):
+    kernel_text: str
+    spec_tables: tuple[op_tables.Table, ...]
+
+
+def _gpu_view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
+    tables = tuple(table for table in base.tables if not table.name.endswith(("_data", "_dims")))
+    return _GpuOp(**op_tables.fields_of(base), kernel_text=f"src/ops/{op.name}.cl", spec_tables=tables)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _DspOp(op_tables.OpNames):
+    lower: str
+    param_count: int
+    interface: str
+    library: str
+    input_quantization: tuple[str, ...]
+    output_quantization: tuple[str, ...]
+
+
+def dsp_folder(folder: common.BackendFolder, package: OpPackage, source: Source) -> common.BackendFolder:
+    """The folder of a package for the DSP whose kernels are all in Qualcomm's style; `folder` is that of other kernels."""
+    _refuse_mixture("dsp", package, source)
+
+    def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
+        fields = {name: getattr(folder.view(base, op), name) for name in _DspOp.__dataclass_fields__ if name not in _NEW}
+        return _DspOp(**fields, lower=op.name.lower(), param_count=len(op.params))
+
+    [interface] = [path for path in folder.op_templates if path.endswith("Interface.cpp")]
+    return replace(
+        folder,
+        templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
+        copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
+        shared=tuple(path for path in folder.shared if path != common.VIEWS),
+        op_templates={interface: "src/VendorInterface.cpp.mako"},
+        kernel="src/ops/VendorOp.cpp.mako",
+        view=view,
+    )
+
+
+_NEW = ("lower", "param_count")
+
+
+def _refuse_mixture(backend: str, package: OpPackage, source: Source) -> None:
+    """Raise where some kernels are in Qualcomm's style and others are not, and the backend cannot have both."""
+    others = [op.name for op in package.ops if op.name not in source.vendor[backend]]
+    given = [name for name in others if name in source.kernels.get(backend, {})]
+    if given:
+        chosen = ", ".join(source.vendor[backend])
+        raise UsageError(
+            f"the kernels for {backend} of {chosen} are in the style of Qualcomm's generators, those of "
+            f"{', '.join(given)} are not: a package for {backend} has kernels of one style",
+            hint="give each style a package of its own",
+        )
 
 
 def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:

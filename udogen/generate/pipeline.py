@@ -377,7 +377,8 @@ def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
     """Where kernels for a backend are looked for: what is special first, then what serves several backends."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
-    return [folder / below, folder] if row.common_kernels and below == row.id else [folder / below]
+    own = [folder / below, folder / below.upper()]  # the second: as Qualcomm's samples call them
+    return [*own, folder] if row.common_kernels and below == row.id else own
 
 
 def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
