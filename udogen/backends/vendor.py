@@ -81,9 +81,7 @@ def cpu_contents(
     )
     given = source.kernels.get("cpu", {})
     complete = {name: _complete(text, name, package) if name in chosen else text for name, text in given.items()}
-    made = common.contents(
-        package, replace(source, kernels={**source.kernels, "cpu": complete}), own, dialect, place
-    )
+    made = common.contents(package, replace(source, kernels={**source.kernels, "cpu": complete}), own, dialect, place)
     return _with_skeletons(made, "qnn/cpu/src/ops/VendorOp.cpp.mako", chosen)
 
 
@@ -141,11 +139,13 @@ class _DspOp(op_tables.OpNames):
 
 
 def dsp_folder(folder: common.BackendFolder, package: OpPackage, source: Source) -> common.BackendFolder:
-    """The folder of a package for the DSP whose kernels are all in Qualcomm's style; `folder` is that of other kernels."""
+    """The folder of a package for the DSP whose kernels are all in Qualcomm's style, from that of other kernels."""
     _refuse_mixture("dsp", package, source)
 
     def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-        fields = {name: getattr(folder.view(base, op), name) for name in _DspOp.__dataclass_fields__ if name not in _NEW}
+        fields = {
+            name: getattr(folder.view(base, op), name) for name in _DspOp.__dataclass_fields__ if name not in _NEW
+        }
         return _DspOp(**fields, lower=op.name.lower(), param_count=len(op.params))
 
     [interface] = [path for path in folder.op_templates if path.endswith("Interface.cpp")]

@@ -29,8 +29,6 @@ def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list
     return found
 
 
-
-
 def styles(command: _Command) -> _Command:
     """`--cpu-api`, `--gpu-api`, `--dsp-api`: in which style kernels are written."""
     for backend in ("dsp", "gpu", "cpu"):

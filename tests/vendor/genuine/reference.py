@@ -19,7 +19,7 @@ def argmax(x):
 def conv(x, weight, bias, group=1, pads=(0, 0), strides=(1, 1), dilations=(1, 1), kernel_shape=(1,)):
     """NHWC and HWIO, of one group."""
     (top, left), (down, right) = (int(n) for n in pads), (int(n) for n in strides)
-    height, width, depth, count = weight.shape
+    height, width, _, count = weight.shape
     padded = np.pad(x, ((0, 0), (top, top), (left, left), (0, 0)))
     rows = (padded.shape[1] - height) // down + 1
     columns = (padded.shape[2] - width) // right + 1
