@@ -131,9 +131,10 @@ def contents(
         *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
     ]
     finished = source.kernels.get(folder.backend, {})
+    headers = source.headers.get(folder.backend, ())
     for_python = _FOR_PYTHON if any(f"{op.name}.py" in finished for op in ops) else ()
     shared_files = [
-        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *for_python)),
+        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *for_python, *headers)),
         *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
     ]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))

@@ -34,6 +34,8 @@ class Source:
     htp_api: str = "qhpi"  # which interface of HTP the package speaks
     # Backend -> the ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Backend -> headers that stand for those of the Hexagon SDK which its kernels include.
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:

@@ -20,11 +20,13 @@ APIS = ("args", "vendor")  # the styles of kernels, the usual one first
 
 # What only sources in this style have.
 _MARKS = {
-    "cpu": re.compile(rb"\bREGISTER_OP\s*\(|\bCustomOp\s*[*&]"),
+    "cpu": re.compile(rb"\bREGISTER_OP\s*\(|\bCustomOp\s*[*&]|\bOpRegistrationReceiver\b"),
     "gpu": re.compile(rb"\bQnnGpu_Kernel_t\b|\bQnnGpuOpPackage_Node_t\b"),
     "dsp": re.compile(rb"\bUdoDspShared\b"),
 }
 BACKENDS = tuple(_MARKS)
+# Headers of the Hexagon SDK that kernels include; ours stand for them where there is no SDK.
+_HEXAGON_HEADERS = ("HAP_farf.h", "hvx_internal.h")
 # Comments and literals: words in them are no marks.
 _NO_CODE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
@@ -32,6 +34,17 @@ _NO_CODE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 def code(source: bytes) -> bytes:
     """A source without comments and literals."""
     return _NO_CODE.sub(b" ", source)
+
+
+def hexagon_headers(kernels: Iterable[bytes]) -> tuple[str, ...]:
+    """The headers of the Hexagon SDK that these sources include and udogen has, as files of a package."""
+    included = {name for text in kernels for name in re.findall(rb'#\s*include\s*[<"]([\w.]+)[>"]', text)}
+    return tuple(f"makefiles/hexagon/include/{name}" for name in _HEXAGON_HEADERS if name.encode() in included)
+
+
+def without_comments(source: bytes) -> bytes:
+    """A source with its literals, without comments."""
+    return _NO_CODE.sub(lambda found: found[0] if found[0].startswith(b'"') else b" ", source)
 
 
 def is_vendor_style(backend: str, source: bytes) -> bool:

@@ -16,6 +16,7 @@ from udogen.errors import UdogenError, of_limit  # noqa: E402
 # verb -> (module, one line for --help)
 VERBS = {
     "init": ("init", "Write a first config, from an ONNX model or from flags."),
+    "adopt": ("adopt", "Make an old package of Qualcomm's generators one of udogen."),
     "check": ("check", "Find everything that is wrong with configs."),
     "convert": ("convert", "Write a config in the other language."),
     "generate": ("generate", "Generate op packages from configs."),

@@ -147,9 +147,11 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         plans = [*layout.plan(by_backend, source)]
         folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
         kernels = _kernels_in_python(source, folders)
-        in_vendor_style = _vendor_style(by_backend, kernels, folders, options)
-        if kernels != source.kernels or in_vendor_style:
-            source = replace(source, kernels=kernels, vendor=in_vendor_style)
+        texts = _texts(kernels, folders)
+        in_vendor_style = _vendor_style(by_backend, texts, options)
+        headers = {backend: vendor.hexagon_headers(texts.get(backend, {}).values()) for backend in ("htp", "dsp")}
+        if kernels != source.kernels or in_vendor_style or any(headers.values()):
+            source = replace(source, kernels=kernels, vendor=in_vendor_style, headers=headers)
             plans = [*layout.plan(by_backend, source)]
         plans += [converter.plan(package, source)] if options.converter else []
         for plan in plans:
@@ -350,19 +352,23 @@ def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> di
     return found
 
 
-def _vendor_style(
-    by_backend: Mapping[str, OpPackage],
-    kernels: Mapping[str, Mapping[str, bytes]],
-    folders: Iterable[tuple[Path, Plan]],
-    options: GenerateOptions,
-) -> dict[str, tuple[str, ...]]:
-    """The ops whose kernels are in Qualcomm's style: as asked for, or as the kernel in the folder, or the given, is."""
-    texts = {backend: dict(kernels.get(backend, {})) for backend in by_backend}
+def _texts(
+    kernels: Mapping[str, Mapping[str, bytes]], folders: Iterable[tuple[Path, Plan]]
+) -> dict[str, dict[str, bytes]]:
+    """Backend -> op -> its kernel: the one in the folder, or the given."""
+    texts = {backend: dict(given) for backend, given in kernels.items()}
     for folder, plan in folders:
         for part in plan.parts:
             for path in (Path(each) for each in part.sources):
                 if path.parent.name == "ops" and os.path.isfile(folder / path):
                     texts.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
+    return texts
+
+
+def _vendor_style(
+    by_backend: Mapping[str, OpPackage], texts: Mapping[str, Mapping[str, bytes]], options: GenerateOptions
+) -> dict[str, tuple[str, ...]]:
+    """The ops whose kernels are in Qualcomm's style: as asked for, or as their texts are."""
     found = {}
     for backend in vendor.BACKENDS:
         style, names = options.styles[backend], [op.name for op in getattr(by_backend.get(backend), "ops", ())]
