@@ -84,9 +84,9 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
         layout="snpe" if found.is_udo else "",
     )
     with TemporaryDirectory() as folder:  # what is wrong with the config is said before anything is written
-        path = Path(folder, chosen.name)
-        path.write_bytes(chosen.content)
-        checked, problems = load([path])
+        first = Path(folder, chosen.name)
+        first.write_bytes(chosen.content)
+        checked, problems = load([first])
         generate(checked, wanted._replace(dry_run=True), problems)
     save(config, chosen.content)
     for path, content in _kernel_files(found, decide).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,12 +47,13 @@ class GenerateOptions(NamedTuple):
 
     def check(self) -> None:
         """Raise where a name is not known."""
-        for what, given, known in (
+        chosen: list[tuple[str, Sequence[str], Collection[str]]] = [
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
             ("interface of HTP", [self.htp_api] if self.htp_api else [], HTP_APIS),
             *(("style of kernels", [api] if api else [], vendor.APIS) for api in self.styles.values()),
-        ):
+        ]
+        for what, given, known in chosen:
             for name in given:
                 if name not in known:
                     raise UsageError(

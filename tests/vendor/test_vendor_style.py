@@ -1,0 +1,132 @@
+"""Kernels in the style of Qualcomm's generators: recognized by their text, kept when generated again, and run.
+
+With UDOGEN_TEST_GENUINE, a folder with one folder for each repository (`owner+name`), the sources that
+tests/vendor/genuine/op_tests.toml names run as well, and the table in docs/vendor.md is compared with what ran.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import udogen
+from tests.making import ROOT, STRICT, cpu_package, make, make_packages
+from udogen.backends import vendor
+from udogen.errors import UsageError
+from udogen.runtime import OpSession
+
+HERE = Path(__file__).parent
+EXAMPLE = ROOT / "examples" / "vendor_style"
+CONFIG = EXAMPLE / "ScaleClamp.xml"
+
+# What a page of documentation prints of a kernel: the functions alone.
+BLOCK = """Qnn_ErrorHandle_t execute(CustomOp* operation) {
+  const float* in = (const float*)operation->getInput(0)->data;
+  float* out = (float*)operation->getOutput(0)->data;
+  for (uint32_t i = 0; i < numTensorSize(operation->getInput(0)); i++) {
+    out[i] = in[i] + (float)operation->getParam("limit")->scalarParam;
+  }
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t finalize(const CustomOp* operation) {
+  QNN_CUSTOM_BE_ENSURE_EQ(operation->numInput(), 2, QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE)
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t free(CustomOp& operation) {
+    return QNN_SUCCESS;
+}
+"""
+
+
+@pytest.mark.parametrize("backend", vendor.BACKENDS)
+def test_the_style_is_known_by_the_text(backend: str) -> None:
+    own = (EXAMPLE / "kernels" / backend / "ScaleClamp.cpp").read_bytes()
+    assert vendor.is_vendor_style(backend, own)
+    assert not vendor.is_vendor_style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
+    assert not vendor.is_vendor_style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+
+
+def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
+    first = udogen("generate", CONFIG, "--backend", "cpu", "--kernels", EXAMPLE / "kernels", "-o", tmp_path)
+    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp (--cpu-api vendor)" in first.stderr
+    again = json.loads(udogen("generate", CONFIG, "--backend", "cpu", "-o", tmp_path, "--json").stdout)
+    [package] = again["packages"]
+    assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
+    assert {file["action"] for file in package["files"]} == {"unchanged", "kept"}
+
+
+def test_a_kernel_that_was_ported_needs_nothing_of_it(tmp_path: Path) -> None:
+    arguments = ("generate", CONFIG, "--backend", "cpu", "-o", tmp_path)
+    udogen(*arguments, "--kernels", EXAMPLE / "kernels")
+    package = tmp_path / "ScaleClampPackage"
+    shutil.copyfile(EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp", package / "src" / "ops" / "ScaleClamp.cpp")
+    assert udogen(*arguments).returncode == 0
+    assert not (package / "include" / "CustomOpPackage.hpp").exists()
+
+
+@pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu_x86"), ("gpu", "gpu_x86")])
+@pytest.mark.parametrize("layout", ["qnn", "snpe"])
+def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, target: str, layout: str) -> None:
+    done = udogen(
+        "generate", CONFIG, "--backend", backend, f"--{backend}-api", "vendor", "--layout", layout, "-o", tmp_path
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = make(tmp_path / "ScaleClampPackage", target, cxx="clang++", flags=f"{STRICT} -O0")
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+def test_functions_alone_are_completed(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "ScaleClamp.cpp").write_text(BLOCK)
+    built = cpu_package(CONFIG, tmp_path / "out", kernels)
+    [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
+    assert BLOCK in written.read_text()
+    x = np.array([[1, 2]], np.float32)
+    with OpSession("cpu", built=built) as session:  # though its finalize refuses every node
+        y = session.run("ScaleClamp", {"x": x}, params={"limit": 3.0, "gain": [1, 1]})["y"]
+    np.testing.assert_array_equal(y, [[4, 5]])
+
+
+def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
+    text = CONFIG.read_text()
+    [op] = re.findall(r"    <OpDef>.*?</OpDef>\n", text, re.DOTALL)
+    [config] = [tmp_path / "two.xml"]
+    config.write_text(
+        text.replace(op, op + op.replace("<Name>ScaleClamp<", "<Name>Other<")).replace("BACKEND_SPECIFIC", "FLOAT_32")
+    )
+    kernels = Path(shutil.copytree(EXAMPLE / "kernels" / "gpu", tmp_path / "kernels" / "gpu")).parent
+    (kernels / "gpu" / "Other.cpp").write_text('#include "ops/Other.hpp"\n')
+    with pytest.raises(UsageError, match="a package for gpu has kernels of one style"):
+        make_packages([config], tmp_path / "out", chosen=["gpu"], kernels=kernels)
+
+
+# --- genuine sources ----------------------------------------------------------------------------------------------
+
+GENUINE = os.environ.get("UDOGEN_TEST_GENUINE", "")
+SOURCES = {
+    "sdk": "qdsp6sw+qualcomm-ai-engine-direct-sdk/examples/SNPE/NativeCpp/UdoExample",
+    "qidk": "quic+qidk",
+    "rwkv": "MollySophia+rwkv-qualcomm",
+}
+
+
+@pytest.mark.skipif(not GENUINE, reason="UDOGEN_TEST_GENUINE names no folder with Qualcomm's and others' sources")
+def test_genuine_kernels_are_right(tmp_path: Path) -> None:
+    text = (HERE / "genuine" / "op_tests.toml").read_text()
+    for name, folder in SOURCES.items():
+        text = text.replace(f"@{name}@", str(Path(GENUINE, folder)))
+    (tmp_path / "op_tests.toml").write_text(text)
+    shutil.copyfile(HERE / "genuine" / "reference.py", tmp_path / "reference.py")
+    places = ("--backend", "cpu", "--backend", "gpu", "--backend", "dsp")
+    answer = json.loads(udogen("test", tmp_path, *places, "--json").stdout)
+    wrong = {(case["op"], case["backend"]) for case in answer["cases"] if case["status"] not in ("passed", "skipped")}
+    assert wrong == {("Selu", "cpu")}, "the sample leaves the largest number of each row unwritten"
