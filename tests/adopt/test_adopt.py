@@ -14,7 +14,6 @@ from tests.making import ROOT, cpu_package
 from udogen.adopt import port
 from udogen.adopt.sources import Kernel
 from udogen.configs.load import load
-from udogen.runtime import OpSession
 
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CORE = """#include "HTP/core/constraints.h"
@@ -106,9 +105,11 @@ def test_what_was_adopted_runs(tmp_path: Path) -> None:
     out = tmp_path / "new"
     assert udogen("adopt", old_package(tmp_path), "-o", out).returncode == 0
     built = cpu_package(out / "ScaleClamp.xml", tmp_path / "built", out / "kernels")
-    x = np.array([[1, 2, -3, 4]], np.float32)
-    with OpSession("cpu", built=built) as session:
-        y = session.run("ScaleClamp", {"x": x}, params={"limit": 1.5, "gain": [1, 2, 3, 4]})["y"]
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", built.library, *call, "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    y = np.load(tmp_path / "y.npy")
     np.testing.assert_allclose(y, [[1, 1.5, -9, 1.5]])
 
 

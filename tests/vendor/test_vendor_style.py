@@ -19,7 +19,6 @@ from tests.command_line import udogen
 from tests.making import ROOT, STRICT, cpu_package, make, make_packages
 from udogen.backends import vendor
 from udogen.errors import UsageError
-from udogen.runtime import OpSession
 
 HERE = Path(__file__).parent
 EXAMPLE = ROOT / "examples" / "vendor_style"
@@ -63,6 +62,28 @@ def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
     assert {file["action"] for file in package["files"]} == {"unchanged", "kept"}
 
 
+def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: Path) -> None:
+    (tmp_path / "HTP").mkdir()
+    kernel = "BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);\nEND_PKG_OP_DEFINITION(PKG_ScaleClamp);\n"
+    (tmp_path / "HTP" / "ScaleClamp.cpp").write_text(kernel)
+    arguments = ("generate", CONFIG, "--backend", "htp", "--kernels", tmp_path, "-o", tmp_path / "out")
+    done = udogen(*arguments)
+    assert "kernels for htp in the style of Qualcomm's generators: ScaleClamp (--htp-api core)" in done.stderr
+    assert (tmp_path / "out" / "ScaleClampPackage" / "src" / "utils" / "HtpCoreUtils.cpp").is_file()
+    assert udogen("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out").returncode == 0
+
+
+@pytest.mark.parametrize("header", ["hvx_internal.h", "HAP_farf.h"])
+def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: Path, header: str) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(f"#include <{header}>\n")
+    arguments = ("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out")
+    udogen(*arguments, "--kernels", tmp_path / "kernels")
+    udogen(*arguments)
+    found = (tmp_path / "out" / "ScaleClampPackage" / "makefiles" / "hexagon" / "include").iterdir()
+    assert [each.name for each in found] == [header]
+
+
 def test_a_kernel_that_was_ported_needs_nothing_of_it(tmp_path: Path) -> None:
     arguments = ("generate", CONFIG, "--backend", "cpu", "-o", tmp_path)
     udogen(*arguments, "--kernels", EXAMPLE / "kernels")
@@ -90,9 +111,11 @@ def test_functions_alone_are_completed(tmp_path: Path) -> None:
     built = cpu_package(CONFIG, tmp_path / "out", kernels)
     [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
     assert BLOCK in written.read_text()
-    x = np.array([[1, 2]], np.float32)
-    with OpSession("cpu", built=built) as session:  # though its finalize refuses every node
-        y = session.run("ScaleClamp", {"x": x}, params={"limit": 3.0, "gain": [1, 1]})["y"]
+    np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=3", "--param", "gain=[1, 1]")
+    done = udogen("run", "op", built.library, *call, "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr  # though its finalize refuses every node
+    y = np.load(tmp_path / "y.npy")
     np.testing.assert_array_equal(y, [[4, 5]])
 
 

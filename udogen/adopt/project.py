@@ -55,6 +55,8 @@ class Report:
 
 def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
     """Write the project; the folder that is adopted is only read."""
+    if (options.folder / ".udogen" / "manifest.json").is_file():
+        raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
     found = find(options.folder)
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources speak QHPI themselves: docs/port.md" if found.qhpi else ""

@@ -42,6 +42,14 @@ def hexagon_headers(kernels: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(f"makefiles/hexagon/include/{name}" for name in _HEXAGON_HEADERS if name.encode() in included)
 
 
+_CORE = re.compile(rb"\bBEGIN_PKG_OP_DEFINITION\s*\(")
+
+
+def is_core_style(source: bytes) -> bool:
+    """Whether a kernel for HTP registers itself with the SDK's macros."""
+    return bool(_CORE.search(code(source)))
+
+
 def without_comments(source: bytes) -> bytes:
     """A source with its literals, without comments."""
     return _NO_CODE.sub(lambda found: found[0] if found[0].startswith(b'"') else b" ", source)

@@ -129,7 +129,8 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
     for each in found:
         for backend, ops in each.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
-            output.print_note(f"  {each.folder}: {kernels} (--{backend}-api vendor)")
+            style = "core" if backend == "htp" else "vendor"
+            output.print_note(f"  {each.folder}: {kernels} (--{backend}-api {style})")
     if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:
