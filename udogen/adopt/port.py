@@ -20,7 +20,7 @@ class Member(NamedTuple):
     """A member of the SDK's classes that a release has renamed or removed."""
 
     name: str
-    gone: str
+    absent: str  # the releases without it
     remedy: str
 
 
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 @cache
 def members() -> tuple[Member, ...]:
     """Of every release that was read."""
-    return tuple(Member(row["member"], row["gone"], row["remedy"]) for row in _table()["rename"])
+    return tuple(Member(row["member"], row["absent"], row["remedy"]) for row in _table()["rename"])
 
 
 @cache
@@ -57,7 +57,7 @@ def what_changes(kernels: Iterable[Kernel]) -> list[str]:
         text = vendor.without_comments(kernel.text).decode("utf-8", "replace")
         for member in members():
             if re.search(rf"\b{member.name}\b", text):
-                lines.append(f"{kernel.op}: `{member.name}` is not in SDK {member.gone} and later: {member.remedy}")
+                lines.append(f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}")
         used = [rule for rule in rules() if any(rule.pattern.search(line) for line in text.splitlines())]
         mechanical = sum(1 for rule in used if rule.replacement)
         lines.append(

@@ -19,6 +19,15 @@
 // Kernels use the keyword of C.
 #define restrict __restrict
 
+/// A pair of vectors, as one value or as two.
+typedef union {
+  HVX_VectorPair VV;
+  struct {
+    HVX_Vector lo;
+    HVX_Vector hi;
+  } V;
+} HVX_DV;
+
 /// Whether an address is a multiple of `alignment`, a power of two.
 static HVX_INLINE_ALWAYS bool is_aligned(const void* address, uint32_t alignment) {
   return ((uintptr_t)address & (alignment - 1)) == 0;
