@@ -1,4 +1,4 @@
-"""The table of genuine sources in docs/vendor.md, from what runs: `python -m tests.vendor.genuine_table FOLDER [PART…]`.
+"""The table of genuine sources in docs/vendor.md, of what ran: `python -m tests.vendor.genuine_table FOLDER [PART…]`.
 
 FOLDER has one folder for each repository, `owner+name`; parts that are not named keep their rows.
 """
@@ -92,7 +92,7 @@ def core(folder: Path) -> Iterator[Row]:
 
 
 def hexagon(folder: Path) -> Iterator[Row]:
-    """HTP kernels with HVX of others, as objects for v75: by zig, with headers of an SDK, and ours for the Hexagon SDK's."""
+    """HTP kernels with HVX of others, as objects for v75: by zig, with headers of an SDK, and of ours."""
     headers = folder / "chuzcjoe+qnnx" / "external" / "QNN" / "include"
     for title, release, pattern in (
         ("LLaMAPackage: HTP, C++ interface", "mllm, 2026-06", "UbiquitousLearning+mllm/**/LLaMAPackage/src/ops/*.cpp"),
