@@ -50,6 +50,14 @@ def is_core_style(source: bytes) -> bool:
     return bool(_CORE.search(code(source)))
 
 
+_QHPI = re.compile(rb"\bregister_\w+_ops\s*\(.*\bqhpi_register_ops_v1\s*\(", re.DOTALL)
+
+
+def is_qhpi_style(source: bytes) -> bool:
+    """Whether a kernel for HTP registers itself with QHPI, as the generator of newer releases writes it."""
+    return bool(_QHPI.search(code(source)))
+
+
 def without_comments(source: bytes) -> bytes:
     """A source with its literals, without comments."""
     return _NO_CODE.sub(lambda found: found[0] if found[0].startswith(b'"') else b" ", source)
@@ -147,6 +155,41 @@ class _GpuOp(op_tables.OpNames):
 def _gpu_view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     tables = tuple(table for table in base.tables if not table.name.endswith(("_data", "_dims")))
     return _GpuOp(**op_tables.fields_of(base), kernel_text=f"src/ops/{op.name}.cl", spec_tables=tables)
+
+
+def htp_contents(
+    package: OpPackage,
+    source: Source,
+    folder: common.BackendFolder,
+    dialect: op_tables.Dialect,
+    place: common.Placement,
+) -> common.Contents:
+    """A package for HTP whose kernels all register themselves with QHPI."""
+    missing = [op.name for op in package.ops if op.name not in source.vendor["htp"]]
+    if missing:
+        known = ", ".join(source.vendor["htp"])
+        raise UsageError(
+            f"the kernels for htp of {known} register themselves, and there is no such kernel of {', '.join(missing)}",
+            hint="give one for each op of the package: a package for htp has kernels of one style",
+        )
+    own = replace(
+        folder,
+        templates={
+            "Makefile": "Makefile.mako",
+            "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
+            "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
+        },
+        copies=(),
+        shared=tuple(path for path in folder.shared if path != common.VIEWS),
+        op_templates={},
+        view=lambda base, op: _HtpOp(**vars(_gpu_view(base, op)), lower=op.name.lower()),
+    )
+    return common.contents(package, source, own, dialect, place)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _HtpOp(_GpuOp):
+    lower: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)

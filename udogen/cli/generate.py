@@ -129,7 +129,7 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
     for each in found:
         for backend, ops in each.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
-            style = "core" if backend == "htp" else "vendor"
+            style = next((part.api for part in each.plan.parts if part.backend == backend), "") or "vendor"
             output.print_note(f"  {each.folder}: {kernels} (--{backend}-api {style})")
     if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")

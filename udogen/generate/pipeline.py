@@ -152,7 +152,8 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         in_vendor_style = _vendor_style(by_backend, texts, options)
         headers = {backend: vendor.hexagon_headers(texts.get(backend, {}).values()) for backend in ("htp", "dsp")}
         if kernels != source.kernels or in_vendor_style or any(headers.values()):
-            api = "core" if in_vendor_style.get("htp") else source.htp_api
+            core = any(vendor.is_core_style(texts["htp"][op]) for op in in_vendor_style.get("htp", ()))
+            api = "core" if core else source.htp_api
             source = replace(source, kernels=kernels, vendor=in_vendor_style, headers=headers, htp_api=api)
             plans = [*layout.plan(by_backend, source)]
         plans += [converter.plan(package, source)] if options.converter else []
@@ -372,9 +373,11 @@ def _vendor_style(
 ) -> dict[str, tuple[str, ...]]:
     """The ops whose kernels are in Qualcomm's style: as asked for, or as their texts are."""
     found = {}
-    core = tuple(op for op, text in texts.get("htp", {}).items() if vendor.is_core_style(text))
-    if core and not options.htp_api and "htp" in by_backend:
-        found["htp"] = core
+    for_htp = texts.get("htp", {}) if "htp" in by_backend else {}
+    core = tuple(op for op, text in for_htp.items() if vendor.is_core_style(text))
+    own = tuple(op for op, text in for_htp.items() if vendor.is_qhpi_style(text))
+    if (core and not options.htp_api) or (own and options.api == "qhpi"):
+        found["htp"] = core or own
     for backend in vendor.BACKENDS:
         style, names = options.styles[backend], [op.name for op in getattr(by_backend.get(backend), "ops", ())]
         known = [name for name in names if vendor.is_vendor_style(backend, texts.get(backend, {}).get(name, b""))]
