@@ -136,6 +136,18 @@ def test_htp_kernels_and_what_a_port_changes(tmp_path: Path) -> None:
     assert (ported / "ScaleClampPackage" / "src" / "ops" / "ScaleClamp.cpp").read_text() == text
 
 
+def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    shutil.copyfile(EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp", old / "any_name.cpp")
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    done = udogen("adopt", old, "-o", out)
+    assert "HTP kernels that register themselves with QHPI: ScaleClamp (any_name.cpp)" in done.stdout, done.stderr
+    package = out / "ScaleClampPackage"
+    assert (package / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == (old / "any_name.cpp").read_bytes()
+    assert (package / "include" / "HTP" / "core" / "qhpi.h").is_file()
+
+
 def test_every_member_of_the_table_is_found() -> None:
     for member in port.members():
         kernel = Kernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT, STRICT, cpu_package, make, make_packages
+from tests.making import ROOT, STRICT, cpu_package, htp_package, make, make_packages
 from tests.vendor import genuine_table
 from udogen.backends import vendor
 from udogen.errors import UsageError
@@ -102,6 +102,15 @@ def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, targe
     assert done.returncode == 0, done.stderr
     made = make(tmp_path / "ScaleClampPackage", target, cxx="clang++", flags=f"{STRICT} -O0")
     assert made.returncode == 0, made.stdout + made.stderr
+
+
+def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path) -> None:
+    built = htp_package(CONFIG, tmp_path / "out", EXAMPLE / "kernels")
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", built.library, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[1, 1.5, -9, 1.5]])
 
 
 def test_functions_alone_are_completed(tmp_path: Path) -> None:

@@ -79,10 +79,11 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
     decide += doubts
     config = options.out / chosen.name
     backends = tuple(dict.fromkeys(kernel.backend for kernel in found.kernels))
+    in_core = [kernel for kernel in found.kernels if kernel.is_core]
     wanted = GenerateOptions(
         options.out,
         backends=backends,
-        htp_api="qhpi" if options.to_qhpi else "core" if "htp" in backends else "",
+        htp_api="core" if in_core and not options.to_qhpi else "qhpi" if "htp" in backends else "",
         layout="snpe" if found.is_udo else "",
     )
     with TemporaryDirectory() as folder:  # what is wrong with the config is said before anything is written
@@ -98,13 +99,13 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
     loaded, problems = load([config])
     decide += _unmatched(found, loaded)
     ported: list[str] = []
-    if options.to_qhpi and "htp" in backends:
-        for kernel in (each for each in found.kernels if each.backend == "htp"):
+    if options.to_qhpi:
+        for kernel in in_core:
             text, lines = port.to_args(kernel, next(iter(loaded)))
             save(options.out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
             ported += lines
-    elif "htp" in backends:
-        ported = port.what_changes(kernel for kernel in found.kernels if kernel.backend == "htp")
+    else:
+        ported = port.what_changes(in_core)
     done = generate(loaded, wanted._replace(kernels=options.out / KERNELS), problems, log=log)
     decide += [problem.message for problem in problems.warnings]
     written += op_tests.write(loaded, options.out, config=config.name, log=log)
@@ -158,11 +159,12 @@ def _recognized(found: Found) -> tuple[list[str], list[str]]:
         "cpu": "CustomOp kernels for CPU",
         "gpu": "Operation kernels for GPU",
         "dsp": "SnpeUdo functions for DSP V65 and V66",
-        "htp": "HTP kernels in the C++ interface of the SDK (core)",
+        "core": "HTP kernels in the C++ interface of the SDK",
+        "htp": "HTP kernels that register themselves with QHPI",
     }
     lines = []
-    for backend, title in styles.items():
-        kernels = [kernel for kernel in found.kernels if kernel.backend == backend]
+    for style, title in styles.items():
+        kernels = [each for each in found.kernels if ("core" if each.is_core else each.backend) == style]
         if kernels:
             named = ", ".join(f"{each.op} ({each.path.relative_to(found.folder)})" for each in kernels)
             lines.append(f"{title}: {named}")
@@ -198,7 +200,7 @@ def _kernel_files(found: Found, decide: list[str]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     homes: dict[tuple[str, Path], str] = {}
     for kernel in found.kernels:
-        path = f"{_CORE if kernel.backend == 'htp' else kernel.backend}/{kernel.op}.cpp"
+        path = f"{_CORE if kernel.is_core else kernel.backend}/{kernel.op}.cpp"
         if path in files:
             decide.append(f"{kernel.path.relative_to(found.folder)} is another kernel of {kernel.op}: not taken")
             continue

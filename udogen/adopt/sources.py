@@ -55,6 +55,11 @@ class Kernel:
     path: Path
     text: bytes
 
+    @property
+    def is_core(self) -> bool:
+        """Whether it speaks HTP's C++ interface."""
+        return self.backend == "htp" and vendor.is_core_style(self.text)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -63,7 +68,7 @@ class Found:
     folder: Path
     configs: tuple[Path, ...]
     kernels: tuple[Kernel, ...]
-    qhpi: tuple[Path, ...]  # sources that speak QHPI themselves
+    qhpi: tuple[Path, ...]  # sources that speak QHPI in another way than the generators
     support: tuple[Path, ...]  # replaced by udogen's own
     others: tuple[Path, ...]  # sources and headers that kernels may need
     flags: tuple[str, ...]
@@ -142,7 +147,13 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
     for backend in vendor.BACKENDS:
         if vendor.is_vendor_style(backend, text):
             return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
-    return [Kernel("htp", op, path, text) for op in dict.fromkeys(_OPS["htp"].findall(plain))]
+    found = dict.fromkeys(_OPS["htp"].findall(plain))
+    if vendor.is_qhpi_style(text):
+        named = re.findall(r'"::(\w+)"', plain)  # ops and kernels
+        for lower in dict.fromkeys(re.findall(r"\bregister_(\w+)_ops\s*\(", plain)):
+            names = [name for name in named if name.lower() == lower]
+            found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
+    return [Kernel("htp", op, path, text) for op in found]
 
 
 def _flags(makefile: bytes) -> Iterator[str]:
