@@ -105,7 +105,11 @@ def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, targe
 
 
 def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path) -> None:
-    built = htp_package(CONFIG, tmp_path / "out", EXAMPLE / "kernels")
+    kernel = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    kernel += "static_assert(sizeof(QHPI_OutputDef_Invalid) > 0 && sizeof(qhpi_op_reference(nullptr, 0)) > 0);\n"
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
+    built = htp_package(CONFIG, tmp_path / "out", tmp_path / "kernels")
     np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
     call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
     done = udogen("run", "op", built.library, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")

@@ -179,7 +179,7 @@ def htp_contents(
             "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
             "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
         },
-        copies=(),
+        copies=("include/HTP/core/constraints.h",),
         shared=tuple(path for path in folder.shared if path != common.VIEWS),
         op_templates={},
         view=lambda base, op: _HtpOp(**vars(_gpu_view(base, op)), lower=op.name.lower()),

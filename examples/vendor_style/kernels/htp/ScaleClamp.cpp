@@ -1,6 +1,7 @@
 // ScaleClamp for HTP, in the style of newer generators: the source registers its kernel with QHPI itself.
 #include <algorithm>
 
+#include "HTP/core/constraints.h"
 #include "HTP/core/qhpi.h"
 
 #define TEXT_OF(name) #name
