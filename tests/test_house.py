@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__", "compat"},
     {"cli"},
-    {"verify", "inspect", "doctor", "init", "clients"},
+    {"verify", "inspect", "doctor", "init", "clients", "adopt"},
     {"draw"},
     {"runtime"},
     {"generate"},

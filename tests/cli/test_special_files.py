@@ -18,6 +18,9 @@ from udogen.opdef.problems import Location, Problem, render, source_lines
 
 # FIFO and ZERO are replaced by a named pipe without a writer, and for /dev/zero; with the name of a file that fits.
 LINES = [
+    "adopt FIFO.xml",
+    "adopt kernels",
+    "adopt . -o adopted",
     "check FIFO.xml",
     "check ZERO.xml",
     "check FIFO.json --backend cpu",

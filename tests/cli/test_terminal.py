@@ -37,6 +37,7 @@ def name(folder: Path, suffix: str) -> bytes:
 
 VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
     "init": [["init", "--onnx", ".onnx"], ["init", "--name", EVIL.replace("\n", "")]],
+    "adopt": [["adopt", ".txt"], ["adopt", ".missing"]],
     "check": [["check", ".xml"], ["check", ".missing"], ["check", ".bad.xml"], ["check", ".txt"]],
     "convert": [["convert", ".xml", "--to", "json"], ["convert", ".text.xml", "--to", "xml"]],
     "generate": [["generate", ".xml", "-o", ".out"], ["generate", ".bad.xml", "-o", ".out"]],

@@ -101,9 +101,9 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
     ]
 
 
-def _shared_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile]:
+def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
     """The files of a folder that are the same for every backend; `in_python`: there are kernels in Python."""
-    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()))
+    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()), *headers)
     files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
@@ -143,7 +143,8 @@ def contents(
     ]
     files += [PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies]
     finished = source.kernels.get(folder.backend, {})
-    shared_files = _shared_files(folder, in_python=any(f"{op.name}.py" in finished for op in ops))
+    headers = source.headers.get(folder.backend, ())
+    shared_files = _shared_files(folder, headers, in_python=any(f"{op.name}.py" in finished for op in ops))
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udogen.backends import common, op_tables
+from udogen.backends import common, op_tables, vendor
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
@@ -71,6 +71,8 @@ _FOLDER = common.BackendFolder(
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the CPU backend contributes to a package folder."""
+    if source.vendor.get("cpu"):
+        return vendor.cpu_contents(package, source, _FOLDER, _DIALECT, place)
     return common.contents(package, source, _FOLDER, _DIALECT, place)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.backends import common, op_tables
+from udogen.backends import common, op_tables, vendor
 from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
 from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -69,6 +69,8 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
     files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
     own = replace(_FOLDER, op_templates=files, view=view)
+    if source.vendor.get("dsp"):
+        own = vendor.dsp_folder(own, package, source)
     made = common.contents(package, source, own, _DIALECT, place)
     if not op_of:
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from udogen.backends import common, op_tables
+from udogen.backends import common, op_tables, vendor
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -38,6 +38,8 @@ _BY_VALUE = {
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the GPU backend contributes to a package folder."""
+    if source.vendor.get("gpu"):
+        return vendor.gpu_contents(package, source, _FOLDER, _DIALECT, place)
 
     def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         return _view_of_op(base, op, kernel_text=place.own(KERNEL_TEXT.format(op=op.name)))

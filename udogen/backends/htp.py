@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.backends import common, htp_core, op_tables
+from udogen.backends import common, htp_core, op_tables, vendor
 from udogen.backends.backend import (
     NOT_BUILT,
     Backend,
@@ -128,6 +128,8 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     """What the HTP backend contributes to a package folder."""
     if source.htp_api == "core":
         return htp_core.contents(package, source, _FOLDER, place)
+    if source.vendor.get("htp"):
+        return vendor.htp_contents(package, source, _FOLDER, _DIALECT, place)
     return common.contents(package, source, _FOLDER, _DIALECT, place)
 
 

@@ -32,6 +32,10 @@ class Source:
     configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
     htp_api: str = "qhpi"  # which interface of HTP the package speaks
+    # Backend -> the ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
+    vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Backend -> headers that stand for those of the Hexagon SDK which its kernels include.
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:

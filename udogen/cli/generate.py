@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     "--htp-api", default="", metavar="NAME",
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
 )  # fmt: skip
+@options.styles
 @click.option(
     "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
     help="Generate also the package from which converters get the shapes and types of outputs.",
@@ -109,6 +110,7 @@ def _package_json(each: Generated, *, show_diff: bool) -> dict[str, Any]:
         "package": each.plan.package,
         "backend": each.plan.backend,
         "layout": each.plan.layout,
+        **({"vendor_style": each.vendor} if each.vendor else {}),
         "parts": [asdict(part) for part in each.plan.parts],
         "files": [
             {"path": change.path, "action": change.action, **({"note": change.note} if change.note else {})}
@@ -127,6 +129,11 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         return
     for each in found:
         print_generated(each, dry_run=wanted.dry_run)
+    for each in found:
+        for backend, ops in each.vendor.items():
+            kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
+            style = next((part.api for part in each.plan.parts if part.backend == backend), "") or "vendor"
+            output.print_note(f"  {each.folder}: {kernels} (--{backend}-api {style})")
     if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:

@@ -16,6 +16,7 @@ from udogen.errors import UdogenError, of_limit  # noqa: E402
 # verb -> (module, one line for --help)
 VERBS = {
     "init": ("init", "Write a first config, from an ONNX model or from flags."),
+    "adopt": ("adopt", "Turn a package of Qualcomm's generators into one of udogen."),
     "check": ("check", "Report all errors in configs, with file, line and fix."),
     "convert": ("convert", "Convert a config between XML OpDef and JSON UDO."),
     "generate": ("generate", "Generate op packages from configs."),
@@ -35,7 +36,7 @@ VERBS = {
 
 # In the order of the work.
 SECTIONS = {
-    "Describe an op": "init check convert graph",
+    "Describe an op": "init adopt check convert graph",
     "Build packages": "generate build inspect",
     "Run and test": "run test",
     "Use in other programs": "register script onnx-schema onnx-context",

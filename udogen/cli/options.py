@@ -29,6 +29,14 @@ def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list
     return found
 
 
+def styles(command: _Command) -> _Command:
+    """`--cpu-api`, `--gpu-api`, `--dsp-api`: in which style kernels are written."""
+    for backend in ("dsp", "gpu", "cpu"):
+        text = f"Style of kernels for {backend}: args, or vendor (as Qualcomm's generators; known by its text)."
+        command = click.option(f"--{backend}-api", default="", metavar="NAME", help=text)(command)
+    return command
+
+
 strict = click.option("--strict", is_flag=True, help="Make warnings errors.")
 
 runtime_kind = click.option(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op, vendor
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
@@ -34,6 +34,10 @@ class GenerateOptions(NamedTuple):
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
     htp_api: str = ""
+    # The style of kernels, of `vendor.APIS`; empty: their text says it.
+    cpu_api: str = ""
+    gpu_api: str = ""
+    dsp_api: str = ""
     strict: bool = False
     dry_run: bool = False
     force: bool = False  # move a folder that exists aside first, with all that is in it
@@ -43,16 +47,23 @@ class GenerateOptions(NamedTuple):
 
     def check(self) -> None:
         """Raise where a name is not known."""
-        for what, given, known in (
+        chosen: list[tuple[str, Sequence[str], Collection[str]]] = [
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
             ("interface of HTP", [self.htp_api] if self.htp_api else [], HTP_APIS),
-        ):
+            *(("style of kernels", [api] if api else [], vendor.APIS) for api in self.styles.values()),
+        ]
+        for what, given, known in chosen:
             for name in given:
                 if name not in known:
                     raise UsageError(
                         f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known)
                     )
+
+    @property
+    def styles(self) -> dict[str, str]:
+        """The style of kernels that is asked for, of each backend that has several."""
+        return {"cpu": self.cpu_api, "gpu": self.gpu_api, "dsp": self.dsp_api}
 
     @property
     def api(self) -> str:
@@ -68,6 +79,7 @@ class Generated(NamedTuple):
     rendered: dict[str, bytes]
     changes: list[Change]
     backup: Path | None = None  # where the folder that was there is moved to
+    vendor: Mapping[str, tuple[str, ...]] = {}  # backend -> ops whose kernels are in Qualcomm's style
 
     @property
     def conflicts(self) -> list[Change]:
@@ -81,6 +93,7 @@ class _Planned(NamedTuple):
     path: Path
     plan: Plan
     label: str  # how generated files name their config
+    vendor: Mapping[str, tuple[str, ...]]  # backend -> ops whose kernels are in Qualcomm's style
 
 
 def generate(
@@ -146,14 +159,27 @@ def _plan_package(
     layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
     out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
     plans = [*layout.plan(by_backend, source)]
-    if not options.force:
-        in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
-        if in_python != source.kernels:
-            source = replace(source, kernels=in_python)
-            plans = [*layout.plan(by_backend, source)]
+    folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
+    kernels = _kernels_in_python(source, folders)
+    texts = _texts(kernels, folders)
+    in_vendor_style = _vendor_style(by_backend, texts, options)
+    headers = {backend: vendor.hexagon_headers(texts.get(backend, {}).values()) for backend in ("htp", "dsp")}
+    if kernels != source.kernels or in_vendor_style or any(headers.values()):
+        core = any(vendor.is_core_style(texts["htp"][op]) for op in in_vendor_style.get("htp", ()))
+        api = "core" if core else source.htp_api
+        source = replace(source, kernels=kernels, vendor=in_vendor_style, headers=headers, htp_api=api)
+        plans = [*layout.plan(by_backend, source)]
     if options.converter:
         plans.append(converter.plan(package, source))
-    return [_Planned(_folder(out, plan, alone=alone), plan, source.label) for plan in plans]
+    return [
+        _Planned(
+            _folder(out, plan, alone=alone),
+            plan,
+            source.label,
+            {part.backend: source.vendor[part.backend] for part in plan.parts if source.vendor.get(part.backend)},
+        )
+        for plan in plans
+    ]
 
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
@@ -167,7 +193,7 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
     rendered = render(plan)
     changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
-    return Generated(planned.path, plan, rendered, changes, backup), memory
+    return Generated(planned.path, plan, rendered, changes, backup, planned.vendor), memory
 
 
 @contextmanager
@@ -175,7 +201,7 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
     """The folders, open and locked; in one order, so that no two calls wait for each other."""
     found: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
-        for path, plan, _ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
+        for path, plan, *_ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
             for twin, other in found.values():
                 if twin.path == path or twin.same_as(path):
                     raise UsageError(
@@ -341,11 +367,44 @@ def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> di
     return found
 
 
+def _texts(
+    kernels: Mapping[str, Mapping[str, bytes]], folders: Iterable[tuple[Path, Plan]]
+) -> dict[str, dict[str, bytes]]:
+    """Backend -> op -> its kernel: the one in the folder, or the given."""
+    texts = {backend: dict(given) for backend, given in kernels.items()}
+    for folder, plan in folders:
+        for part in plan.parts:
+            for path in (Path(each) for each in part.sources):
+                if path.parent.name == "ops" and os.path.isfile(folder / path):
+                    texts.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
+    return texts
+
+
+def _vendor_style(
+    by_backend: Mapping[str, OpPackage], texts: Mapping[str, Mapping[str, bytes]], options: GenerateOptions
+) -> dict[str, tuple[str, ...]]:
+    """The ops whose kernels are in Qualcomm's style: as asked for, or as their texts are."""
+    found = {}
+    for_htp = texts.get("htp", {}) if "htp" in by_backend else {}
+    core = tuple(op for op, text in for_htp.items() if vendor.is_core_style(text))
+    own = tuple(op for op, text in for_htp.items() if vendor.is_qhpi_style(text))
+    if (core and not options.htp_api) or (own and options.api == "qhpi"):
+        found["htp"] = core or own
+    for backend in vendor.BACKENDS:
+        style, names = options.styles[backend], [op.name for op in getattr(by_backend.get(backend), "ops", ())]
+        known = [name for name in names if vendor.is_vendor_style(backend, texts.get(backend, {}).get(name, b""))]
+        skeletons = [name for name in names if name not in texts.get(backend, {})] if style == "vendor" else []
+        if style != "args" and (known or skeletons):
+            found[backend] = tuple(name for name in names if name in known or name in skeletons)
+    return found
+
+
 def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
     """Where kernels for a backend are looked for: what is special first, then what serves several backends."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
-    return [folder / below, folder] if row.common_kernels and below == row.id else [folder / below]
+    own = [folder / below, folder / below.upper()]  # the second: as Qualcomm's samples call them
+    return [*own, folder] if row.common_kernels and below == row.id else own
 
 
 def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:

@@ -1,6 +1,8 @@
 #include "graph.hpp"
 
 #include <chrono>
+#include <cstring>
+#include <numeric>
 
 #include "arguments.hpp"
 #include "package.hpp"
@@ -183,6 +185,9 @@ Qnn_ErrorHandle_t ClGraph::addKernel(Programs& programs, const Node& node, const
   for (std::size_t i = 0; i < launch.rank; ++i) {
     launch.global[i] = kernel.globalWorkSizes[i];
     launch.local[i] = i < kernel.localWorkDim ? kernel.localWorkSizes[i] : 0;
+    // OpenCL 2.0 has smaller groups at the edge, PoCL has not: there all of them are smaller.
+    const bool smallerAtEdge = kernel.buildOptions != nullptr && std::strstr(kernel.buildOptions, "-cl-std=CL2") != nullptr;
+    if (smallerAtEdge && launch.local[i] != 0) launch.local[i] = std::gcd(launch.global[i], launch.local[i]);
     launch.hasLocal = launch.hasLocal || launch.local[i] != 0;
   }
   cl_uint takes = 0, passed = 0;

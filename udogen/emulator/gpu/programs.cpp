@@ -41,8 +41,15 @@ OwnedProgram Programs::compile(const Entry& entry, const char* name, const Logge
   }
   // With the types of the arguments, so that what the op passes can be compared with them; and without double, which
   // Adreno does not have: there `0.0` is a float.
-  const std::string options = entry.options + " -cl-kernel-arg-info -cl-single-precision-constant";
+  std::string options = entry.options + " -cl-kernel-arg-info -cl-single-precision-constant";
   code = cl.clBuildProgram(program.get(), 1, &device_->id, options.c_str(), nullptr, nullptr);
+  // PoCL 3.1 has vload and vstore with constant memory in OpenCL 3.0, and not in 2.0.
+  const std::string older = "-cl-std=CL2.0";
+  const std::size_t at = options.find(older);
+  if (code == CL_BUILD_PROGRAM_FAILURE && at != std::string::npos) {
+    options.replace(at, older.size(), "-cl-std=CL3.0");
+    code = cl.clBuildProgram(program.get(), 1, &device_->id, options.c_str(), nullptr, nullptr);
+  }
   if (code == CL_SUCCESS) return program;
   logger.error("kernel %s does not compile: %s (%d)", name, nameOf(code), code);
   std::size_t size = 0;

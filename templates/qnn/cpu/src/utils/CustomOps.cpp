@@ -1,0 +1,124 @@
+// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
+#include "CustomOps.hpp"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "CustomOpPackage.hpp"
+
+namespace qnn {
+namespace custom {
+namespace {
+
+// Sources of kernels are initialized in any order: this needs none.
+const OpRegistrationReceiver* firstReceiver = nullptr;
+
+}  // namespace
+
+OpRegistrationReceiver::OpRegistrationReceiver(const char* op, CustomOpRegistrationFunction_t function)
+    : op_(op), function_(function), next_(firstReceiver) {
+  firstReceiver = this;
+}
+
+const CustomOpRegistration_t* OpRegistrationReceiver::find(const char* op) {
+  for (const OpRegistrationReceiver* each = firstReceiver; each != nullptr; each = each->next_) {
+    if (std::strcmp(each->op_, op) == 0) return each->function_();
+  }
+  return nullptr;
+}
+
+}  // namespace custom
+}  // namespace qnn
+
+namespace udo {
+namespace {
+
+using qnn::custom::CustomOpRegistration_t;
+using qnn::custom::OpRegistrationReceiver;
+using qnn::custom::utils::CustomOp;
+
+struct CustomInstance : Instance {
+  NodeFacts facts;  // validation's, with the counts that the runtime leaves uninitialized
+  QnnCpuOpPackage_Node_t node;
+  CustomOp op;
+  const CustomOpRegistration_t* functions = nullptr;
+
+  CustomInstance(const QnnCpuOpPackage_Node_t& given, NodeFacts seen)
+      : facts(std::move(seen)), node(given), op(given.name, given.typeName) {
+    node.numOfInputs = static_cast<std::uint32_t>(facts.inputs.size());
+    node.numOfOutputs = static_cast<std::uint32_t>(facts.outputs.size());
+    node.numOfParams = static_cast<std::uint32_t>(facts.params.size());
+  }
+};
+
+Status run(void* userData) {
+  auto* self = static_cast<CustomInstance*>(static_cast<Instance*>(userData));
+  const Running running(self->entry->spec.name);
+  ++*self->entry->executions;
+  const Status status = glue::guarded([&] { return self->functions->execute(&self->op); });
+  if (status != ok) log(QNN_LOG_LEVEL_ERROR, "execute returned %llu", static_cast<unsigned long long>(status));
+  return status;
+}
+
+void release(Instance* instance) {
+  auto* self = static_cast<CustomInstance*>(instance);
+  const Running running(self->entry->spec.name);
+  if (self->functions->free != nullptr) {
+    glue::guarded([&] { return self->functions->free(self->op); });
+  }
+  delete self;
+}
+
+Status notRegistered(const char* op) { return error("no source of the package has a REGISTER_OP for it: %s", op); }
+
+Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance) {
+  const Running running(entry.spec.name);
+  const CustomOpRegistration_t* functions = OpRegistrationReceiver::find(entry.spec.name);
+  if (functions == nullptr) return notRegistered(entry.spec.name);
+  std::unique_ptr<CustomInstance> made;
+  const Status status = glue::guarded([&] {
+    made = std::make_unique<CustomInstance>(node, std::move(facts));
+    return functions->initialize(reinterpret_cast<QnnOpPackage_Node_t>(&made->node), nullptr, &made->op);
+  });
+  if (status != ok) return error("populateFromNode returned %llu", static_cast<unsigned long long>(status));
+  if (functions->finalize != nullptr) {
+    // Qualcomm's own support sources never call it, so that kernels run there whose finalize fails.
+    const Status finalized = glue::guarded([&] { return functions->finalize(&made->op); });
+    if (finalized != ok) {
+      log(QNN_LOG_LEVEL_WARN, "finalize of %s returned %llu; it runs all the same", entry.spec.name,
+          static_cast<unsigned long long>(finalized));
+    }
+  }
+  made->entry = &entry;
+  made->functions = functions;
+  made->release = release;
+  made->impl = {run, static_cast<Instance*>(made.get())};
+  instance = made.release();
+  return ok;
+}
+
+QnnOpPackage_ValidateOpConfigFn_t validateAsConfigured = nullptr;
+
+Qnn_ErrorHandle_t validate(Qnn_OpConfig_t config) {
+  Status status = validateAsConfigured(config);
+  if (status != ok) return status;
+  const CustomOpRegistration_t* functions = OpRegistrationReceiver::find(config.v1.typeName);
+  if (functions == nullptr || functions->validateOpConfig == nullptr) return ok;  // a kernel in another style
+  const Running running(config.v1.typeName);
+  status = glue::guarded([&] { return functions->validateOpConfig(config); });
+  if (status != ok) log(QNN_LOG_LEVEL_ERROR, "validateOpConfig returned %llu", static_cast<unsigned long long>(status));
+  return status;
+}
+
+}  // namespace
+
+void describeCustomOp(OpFacts& facts) { facts.create = create; }
+
+void fillCustomInterface(QnnOpPackage_Interface_t& table) {
+  fillInterface(table);
+  validateAsConfigured = table.v1_4.validateOpConfig;
+  table.v1_4.validateOpConfig = validate;
+}
+
+}  // namespace udo

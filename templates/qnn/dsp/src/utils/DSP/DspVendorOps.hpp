@@ -1,0 +1,23 @@
+// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
+//
+// Between the DSP's functions and an op whose kernel is in Qualcomm's style (DspOps.hpp).
+#pragma once
+
+#include "DspOps.hpp"
+#include "Executions.hpp"
+
+namespace udo {
+
+/// The op of a library.
+struct VendorOp {
+  const char* package;
+  const char* op;
+  Counter* executions;
+  UdoDspShared* (*make)(QnnOpPackage_GlobalInfrastructure_t infrastructure);
+  Udo_ErrorType_t (*release)(QnnOpPackage_GlobalInfrastructure_t infrastructure, UdoDspShared* functions);
+};
+
+/// The op package interface of a library with one op.
+void fillInterface(QnnOpPackage_Interface_t& interface, const VendorOp& op);
+
+}  // namespace udo

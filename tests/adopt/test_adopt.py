@@ -1,0 +1,180 @@
+"""`udogen adopt`: folders as Qualcomm's generators leave them become projects of udogen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import udogen
+from tests.making import ROOT, cpu_package
+from udogen.adopt import port
+from udogen.adopt.sources import Kernel
+from udogen.configs.load import load
+
+EXAMPLE = ROOT / "examples" / "vendor_style"
+CORE = """#include "HTP/core/constraints.h"
+#include "HTP/core/simple_reg.h"
+#include "QnnOpPackage.h"
+#include <cmath>
+
+BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);
+
+template <typename TensorType>
+GraphStatus scaleclampImpl(TensorType& y, const TensorType& x, const Tensor& limit, const Tensor& gain);
+
+DEF_PACKAGE_OP((scaleclampImpl<Tensor>), "ScaleClamp")
+DEF_PACKAGE_OPTIMIZATION(
+    EARLY,
+    Op("ScaleClamp", "x"),
+    OK,
+    Op("ScaleClamp", "x"))
+DEF_PACKAGE_PARAM_ORDER("ScaleClamp", "limit", true, nullptr, "gain", true, nullptr)
+
+/* x.dims() in a comment stays as it is */
+template <typename TensorType>
+GraphStatus scaleclampImpl(TensorType& y, const TensorType& x, const Tensor& limit, const Tensor& gain) {
+  y.set_dims(x);
+  const float* in = (const float*)x.raw_data_const();
+  for (int i = 0; i < x.dim(3); i++) use(in[i] * x.get_interface_scale());
+  return GraphStatus::Success;
+}
+
+END_PKG_OP_DEFINITION(PKG_ScaleClamp);
+"""
+
+
+def old_package(root: Path, *, config: bool = True) -> Path:
+    """A package for the CPU as qnn-op-package-generator lays it out."""
+    folder = root / "Old"
+    (folder / "src" / "ops").mkdir(parents=True)
+    (folder / "makefiles").mkdir()
+    shutil.copyfile(EXAMPLE / "kernels" / "cpu" / "ScaleClamp.cpp", folder / "src" / "ops" / "ScaleClamp.cpp")
+    (folder / "src" / "CpuCustomOpPackage.cpp").write_text("// support\n")
+    (folder / "src" / "ScaleClampPackageInterface.cpp").write_text(
+        "Qnn_ErrorHandle_t ScaleClampPackageInterfaceProvider(QnnOpPackage_Interface_t* interface) { return 0; }\n"
+    )
+    (folder / "src" / "factors.hpp").write_text("#pragma once\n")
+    (folder / "makefiles" / "Makefile.linux-x86_64").write_text(
+        'CXXFLAGS += -std=c++11 -fPIC -DQNN_API="" -DWITH_FACTORS=2 -ffast-math $(shell touch evil)\n'
+    )
+    if config:
+        (folder / "config").mkdir()
+        shutil.copyfile(EXAMPLE / "ScaleClamp.xml", folder / "config" / "ScaleClamp.xml")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
+    old, out = old_package(tmp_path), tmp_path / "new"
+    before = contents(old)
+    done = udogen("adopt", old, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert contents(old) == before, "nothing of the original is touched"
+    kernel = (old / "src" / "ops" / "ScaleClamp.cpp").read_bytes()
+    assert (out / "kernels" / "cpu" / "ScaleClamp.cpp").read_bytes() == kernel
+    assert (out / "ScaleClampPackage" / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == kernel
+    assert (out / "ScaleClamp.xml").read_bytes() == (EXAMPLE / "ScaleClamp.xml").read_bytes()
+    assert (out / "op_tests.toml").is_file()
+    assert "CustomOp kernels for CPU: ScaleClamp (src/ops/ScaleClamp.cpp)" in done.stdout
+    assert "2 support files" in done.stdout
+    flags = (out / "ScaleClampPackage" / "user.mk").read_text()
+    assert "EXTRA_CXXFLAGS := -DWITH_FACTORS=2 -ffast-math -Iextra/src" in flags
+    assert "evil" not in flags, "only flags of a plain form are taken"
+    assert (out / "ScaleClampPackage" / "extra" / "src" / "factors.hpp").is_file()
+
+
+def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None:
+    old, out = old_package(tmp_path, config=False), tmp_path / "new"
+    answer = json.loads(udogen("adopt", old, "-o", out, "--json").stdout)
+    [package], _ = load([Path(answer["config"])])
+    [op] = package.ops
+    assert (package.name, op.name) == ("ScaleClampPackage", "ScaleClamp")
+    assert [len(op.inputs), len(op.outputs)] == [1, 1]
+    assert {param.name: param.is_scalar for param in op.params} == {"limit": True, "gain": False}
+    assert any("guessed" in line for line in answer["decide"])
+
+
+def test_what_was_adopted_runs(tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    assert udogen("adopt", old_package(tmp_path), "-o", out).returncode == 0
+    built = cpu_package(out / "ScaleClamp.xml", tmp_path / "built", out / "kernels")
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", built.library, *call, "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    y = np.load(tmp_path / "y.npy")
+    np.testing.assert_allclose(y, [[1, 1.5, -9, 1.5]])
+
+
+def test_htp_kernels_and_what_a_port_changes(tmp_path: Path) -> None:
+    old, out = tmp_path / "core", tmp_path / "new"
+    old.mkdir()
+    (old / "ScaleClamp.cpp").write_text(CORE)
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    done = udogen("adopt", old, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert (out / "kernels" / "htp_core" / "ScaleClamp.cpp").read_text() == CORE
+    assert "`get_interface_scale` is not in SDK 2.43: interface_scale()" in done.stdout
+    ported = tmp_path / "ported"
+    done = udogen("adopt", old, "-o", ported, "--to", "qhpi")
+    assert done.returncode == 0, done.stderr
+    text = (ported / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    assert "HTP/core" not in text and "DEF_PACKAGE" not in text and "PKG_OP_DEFINITION" not in text
+    assert "const float* in = (const float*)x.data();" in text
+    assert "i < x.shape()[3]" in text
+    assert "return udo::ok;" in text
+    assert text.index("#include <cmath>") < text.index("namespace ops::ScaleClampPackage::ScaleClamp {")
+    assert "/* x.dims() in a comment stays as it is */\n" in text
+    assert "y.set_dims(x);  // PORT: the graph gives outputs their shapes: delete this line" in text
+    assert (ported / "ScaleClampPackage" / "src" / "ops" / "ScaleClamp.cpp").read_text() == text
+
+
+def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    shutil.copyfile(EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp", old / "any_name.cpp")
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    done = udogen("adopt", old, "-o", out)
+    assert "HTP kernels that register themselves with QHPI: ScaleClamp (any_name.cpp)" in done.stdout, done.stderr
+    package = out / "ScaleClampPackage"
+    assert (package / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == (old / "any_name.cpp").read_bytes()
+    assert (package / "include" / "HTP" / "core" / "qhpi.h").is_file()
+
+
+def test_every_member_of_the_table_is_found() -> None:
+    for member in port.members():
+        kernel = Kernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())
+        assert any(member.remedy in line for line in port.what_changes([kernel]))
+
+
+@pytest.mark.parametrize(
+    ("arrange", "message"),
+    [
+        (lambda _folder: None, "holds no kernel that udogen recognizes"),
+        (lambda folder: (folder / "a.cpp").write_text("int main() { return 0; }"), "holds no kernel"),
+        (lambda folder: folder.rmdir(), "is no folder"),
+    ],
+)
+def test_what_cannot_be_adopted(tmp_path: Path, arrange: object, message: str) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    arrange(folder)  # type: ignore[operator]
+    done = udogen("adopt", folder, "-o", tmp_path / "new")
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_no_folder_is_written_over(tmp_path: Path, inside: bool) -> None:
+    old = old_package(tmp_path)
+    out = old / "new" if inside else tmp_path
+    before = contents(tmp_path)
+    assert udogen("adopt", old, "-o", out).returncode == 2
+    assert contents(tmp_path) == before

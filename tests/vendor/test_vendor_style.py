@@ -1,0 +1,157 @@
+"""Kernels in the style of Qualcomm's generators: recognized by their text, kept when generated again, and run.
+
+With UDOGEN_TEST_GENUINE, a folder with one folder for each repository (`owner+name`), genuine sources are built and run
+as well, and the table in docs/vendor.md must be what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command_line import udogen
+from tests.making import ROOT, STRICT, cpu_package, htp_package, make, make_packages
+from tests.vendor import genuine_table
+from udogen.backends import vendor
+from udogen.errors import UsageError
+
+EXAMPLE = ROOT / "examples" / "vendor_style"
+CONFIG = EXAMPLE / "ScaleClamp.xml"
+
+# What a page of documentation prints of a kernel: the functions alone.
+BLOCK = """Qnn_ErrorHandle_t execute(CustomOp* operation) {
+  const float* in = (const float*)operation->getInput(0)->data;
+  float* out = (float*)operation->getOutput(0)->data;
+  for (uint32_t i = 0; i < numTensorSize(operation->getInput(0)); i++) {
+    out[i] = in[i] + (float)operation->getParam("limit")->scalarParam;
+  }
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t finalize(const CustomOp* operation) {
+  QNN_CUSTOM_BE_ENSURE_EQ(operation->numInput(), 2, QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE)
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t free(CustomOp& operation) {
+    return QNN_SUCCESS;
+}
+"""
+
+
+@pytest.mark.parametrize("backend", vendor.BACKENDS)
+def test_the_style_is_known_by_the_text(backend: str) -> None:
+    own = (EXAMPLE / "kernels" / backend / "ScaleClamp.cpp").read_bytes()
+    assert vendor.is_vendor_style(backend, own)
+    assert not vendor.is_vendor_style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
+    assert not vendor.is_vendor_style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+
+
+def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
+    first = udogen("generate", CONFIG, "--backend", "cpu", "--kernels", EXAMPLE / "kernels", "-o", tmp_path)
+    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp (--cpu-api vendor)" in first.stderr
+    again = json.loads(udogen("generate", CONFIG, "--backend", "cpu", "-o", tmp_path, "--json").stdout)
+    [package] = again["packages"]
+    assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
+    assert {file["action"] for file in package["files"]} == {"unchanged", "kept"}
+
+
+def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: Path) -> None:
+    (tmp_path / "HTP").mkdir()
+    kernel = "BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);\nEND_PKG_OP_DEFINITION(PKG_ScaleClamp);\n"
+    (tmp_path / "HTP" / "ScaleClamp.cpp").write_text(kernel)
+    arguments = ("generate", CONFIG, "--backend", "htp", "--kernels", tmp_path, "-o", tmp_path / "out")
+    done = udogen(*arguments)
+    assert "kernels for htp in the style of Qualcomm's generators: ScaleClamp (--htp-api core)" in done.stderr
+    assert (tmp_path / "out" / "ScaleClampPackage" / "src" / "utils" / "HtpCoreUtils.cpp").is_file()
+    assert udogen("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out").returncode == 0
+
+
+@pytest.mark.parametrize("header", ["hvx_internal.h", "HAP_farf.h"])
+def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: Path, header: str) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(f"#include <{header}>\n")
+    arguments = ("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out")
+    udogen(*arguments, "--kernels", tmp_path / "kernels")
+    udogen(*arguments)
+    found = (tmp_path / "out" / "ScaleClampPackage" / "makefiles" / "hexagon" / "include").iterdir()
+    assert [each.name for each in found] == [header]
+
+
+def test_a_kernel_that_was_ported_needs_nothing_of_it(tmp_path: Path) -> None:
+    arguments = ("generate", CONFIG, "--backend", "cpu", "-o", tmp_path)
+    udogen(*arguments, "--kernels", EXAMPLE / "kernels")
+    package = tmp_path / "ScaleClampPackage"
+    shutil.copyfile(EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp", package / "src" / "ops" / "ScaleClamp.cpp")
+    assert udogen(*arguments).returncode == 0
+    assert not (package / "include" / "CustomOpPackage.hpp").exists()
+
+
+@pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu_x86"), ("gpu", "gpu_x86")])
+@pytest.mark.parametrize("layout", ["qnn", "snpe"])
+def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, target: str, layout: str) -> None:
+    done = udogen(
+        "generate", CONFIG, "--backend", backend, f"--{backend}-api", "vendor", "--layout", layout, "-o", tmp_path
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = make(tmp_path / "ScaleClampPackage", target, cxx="clang++", flags=f"{STRICT} -O0")
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path) -> None:
+    kernel = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    kernel += "static_assert(sizeof(QHPI_OutputDef_Invalid) > 0 && sizeof(qhpi_op_reference(nullptr, 0)) > 0);\n"
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
+    built = htp_package(CONFIG, tmp_path / "out", tmp_path / "kernels")
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", built.library, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[1, 1.5, -9, 1.5]])
+
+
+def test_functions_alone_are_completed(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "ScaleClamp.cpp").write_text(BLOCK)
+    built = cpu_package(CONFIG, tmp_path / "out", kernels)
+    [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
+    assert BLOCK in written.read_text()
+    np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=3", "--param", "gain=[1, 1]")
+    done = udogen("run", "op", built.library, *call, "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr  # though its finalize refuses every node
+    y = np.load(tmp_path / "y.npy")
+    np.testing.assert_array_equal(y, [[4, 5]])
+
+
+def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
+    text = CONFIG.read_text()
+    [op] = re.findall(r"    <OpDef>.*?</OpDef>\n", text, re.DOTALL)
+    [config] = [tmp_path / "two.xml"]
+    config.write_text(
+        text.replace(op, op + op.replace("<Name>ScaleClamp<", "<Name>Other<")).replace("BACKEND_SPECIFIC", "FLOAT_32")
+    )
+    kernels = Path(shutil.copytree(EXAMPLE / "kernels" / "gpu", tmp_path / "kernels" / "gpu")).parent
+    (kernels / "gpu" / "Other.cpp").write_text('#include "ops/Other.hpp"\n')
+    with pytest.raises(UsageError, match="a package for gpu has kernels of one style"):
+        make_packages([config], tmp_path / "out", chosen=["gpu"], kernels=kernels)
+
+
+# --- genuine sources ----------------------------------------------------------------------------------------------
+
+GENUINE = os.environ.get("UDOGEN_TEST_GENUINE", "")
+
+
+@pytest.mark.parametrize("part", genuine_table.PARTS)
+@pytest.mark.skipif(not GENUINE, reason="UDOGEN_TEST_GENUINE names no folder with Qualcomm's and others' sources")
+def test_the_table_of_genuine_sources_is_what_ran(part: str) -> None:
+    page = genuine_table.section(genuine_table.PAGE.read_text("utf-8"))
+    assert genuine_table.table(Path(GENUINE), (part,), page) == page

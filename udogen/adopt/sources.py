@@ -1,0 +1,172 @@
+"""What is in a folder of sources: configs, kernels by backend and op, support files, flags, built libraries.
+
+Nothing is compiled and nothing in the folder is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from udogen.backends import vendor
+from udogen.backends.plan import PROVIDER
+from udogen.build import elf
+from udogen.errors import UdogenError, UsageError, read_plain
+
+_SKIPPED = {".git", ".udogen", ".sdk", "obj", "bin", "build", "libs", "node_modules"}
+_MOST_FILES = 20_000
+_MOST_BYTES = 4 << 20  # of one source
+_CODE = {".cpp", ".cc", ".cxx", ".c"}
+_HEADERS = {".h", ".hpp", ".hh", ".inc"}
+
+# What the generators write besides kernels, and udogen has of its own.
+_SUPPORT = re.compile(
+    r"(Cpu|Gpu)CustomOpPackage\.[ch]pp|\w*Interface\.cpp|CpuBackendUtils\.[ch]pp|BackendUtils\.hpp|CustomOpUtils\.hpp"
+    r"|CustomOpPackage\.hpp|CustomOpRegister\.hpp|CustomBEMacros\.hpp|Operation\.hpp|DspOps\.hpp|\w*RegLib\.cpp"
+    r"|UdoUtil\.[ch]pp|IUdoOpDefinition\.hpp|UdoMacros\.hpp"
+)
+_MAKEFILE = re.compile(r"Makefile.*|.*\.mk|CMakeLists\.txt")
+
+# Backend -> how a source names its op.
+_OPS = {
+    "cpu": re.compile(r"\bREGISTER_OP\s*\(\s*(\w+)\s*,"),
+    "gpu": re.compile(r"\b\w+Operation::s_operationType\s*=\s*\"(\w+)\""),
+    "dsp": re.compile(r"\bchar\s+\w+\s*\[\s*\]\s*=\s*\"(\w+)\""),
+    "htp": re.compile(r"\bBEGIN_PKG_OP_DEFINITION\s*\(\s*PKG_(\w+)\s*\)"),
+}
+_QHPI = re.compile(r"\bqhpi_(?:init|register_ops\w*)\b|\bQHPI_\w+")
+
+# Flags that packages of udogen have anyway, or that belong to Qualcomm's own build.
+_OWN_FLAGS = re.compile(
+    r"-D(QNN_API|THIS_PKG_NAME|USE_OS_\w+|PREPARE_DISABLED|__HVXDBL__|__QAIC\w*|NDEBUG|ANDROID)\b|-f(omit-frame-pointer|exceptions|PIC|visibility|no-exceptions|lto)"
+)
+_FLAG = re.compile(r"(?<![\w$(\"'-])-(?:D\w+(?:=[\w.+-]+)?|f[\w-]+(?:=[\w-]+)?)(?=\s|$)")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The source of one op for one backend."""
+
+    backend: str
+    op: str
+    path: Path
+    text: bytes
+
+    @property
+    def is_core(self) -> bool:
+        """Whether it speaks HTP's C++ interface."""
+        return self.backend == "htp" and vendor.is_core_style(self.text)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder holds."""
+
+    folder: Path
+    configs: tuple[Path, ...]
+    kernels: tuple[Kernel, ...]
+    qhpi: tuple[Path, ...]  # sources that speak QHPI in another way than the generators
+    support: tuple[Path, ...]  # replaced by udogen's own
+    others: tuple[Path, ...]  # sources and headers that kernels may need
+    flags: tuple[str, ...]
+    package: str  # its name, by interface or library; empty where nothing says it
+    libraries: tuple[Path, ...]
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def is_udo(self) -> bool:
+        """Whether it is a whole UDO package."""
+        return (self.folder / "jni").is_dir()
+
+
+def find(folder: Path) -> Found:
+    """What a folder holds; an error where there is no kernel in a style that is known."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="name the folder of a package that is to be adopted")
+    configs: list[Path] = []
+    kernels: list[Kernel] = []
+    qhpi: list[Path] = []
+    support: list[Path] = []
+    others: list[Path] = []
+    libraries: list[Path] = []
+    flags: dict[str, None] = {}
+    names: dict[str, None] = {}
+    unreadable: dict[Path, str] = {}
+    for path in _files(folder, libraries):
+        try:
+            text = read_plain(path) if path.stat().st_size <= _MOST_BYTES else b""
+        except OSError as fault:
+            unreadable[path] = fault.strerror or "it cannot be read"
+            continue
+        if path.suffix in (".xml", ".json"):
+            if b"<OpDefCollection" in text or b"UDO_PACKAGE_NAME" in text:
+                configs.append(path)
+        elif _MAKEFILE.fullmatch(path.name):
+            flags |= dict.fromkeys(_flags(text))
+        elif _SUPPORT.fullmatch(path.name):
+            support.append(path)
+            names |= dict.fromkeys(re.findall(rf"\b(\w+?){PROVIDER}\s*\(", text.decode("utf-8", "replace")))
+        elif found := _kernels(path, text):
+            kernels += found
+        elif path.suffix in _CODE and _QHPI.search(text.decode("utf-8", "replace")):
+            qhpi.append(path)
+        else:
+            others.append(path)
+    names |= dict.fromkeys(name for library in libraries for name in _provided(library))
+    return Found(
+        folder, tuple(configs), tuple(kernels), tuple(qhpi), tuple(support), tuple(others), tuple(flags),
+        next(iter(names), ""), tuple(libraries), unreadable,
+    )  # fmt: skip
+
+
+def _files(folder: Path, libraries: list[Path]) -> Iterator[Path]:
+    """Sources, configs and Makefiles, sorted; libraries are noted.  No link is followed."""
+    count = 0
+    for root, folders, files in os.walk(folder):
+        built = Path(root).name in ("libs", "build") or any(part in ("libs", "build") for part in Path(root).parts)
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED - {"libs", "build"})
+        for name in sorted(files):
+            path, count = Path(root, name), count + 1
+            if count > _MOST_FILES:
+                raise UsageError(f"{folder} has more than {_MOST_FILES} files", hint="name the folder of one package")
+            if path.is_symlink():
+                continue
+            if path.suffix == ".so":
+                libraries.append(path)
+            elif not built and (path.suffix in _CODE | _HEADERS | {".xml", ".json"} or _MAKEFILE.fullmatch(name)):
+                yield path
+
+
+def _kernels(path: Path, text: bytes) -> list[Kernel]:
+    if path.suffix not in _CODE:
+        return []
+    plain = vendor.without_comments(text).decode("utf-8", "replace")
+    for backend in vendor.BACKENDS:
+        if vendor.is_vendor_style(backend, text):
+            return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
+    found = dict.fromkeys(_OPS["htp"].findall(plain))
+    if vendor.is_qhpi_style(text):
+        named = re.findall(r'"::(\w+)"', plain)  # ops and kernels
+        for lower in dict.fromkeys(re.findall(r"\bregister_(\w+)_ops\s*\(", plain)):
+            names = [name for name in named if name.lower() == lower]
+            found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
+    return [Kernel("htp", op, path, text) for op in found]
+
+
+def _flags(makefile: bytes) -> Iterator[str]:
+    """Macros and -f flags that somebody has added."""
+    for line in makefile.decode("utf-8", "replace").splitlines():
+        if re.match(r"\s*[\w.]*FLAGS[\w.]*\s*[:+?]?=", line):
+            yield from (flag for flag in _FLAG.findall(line) if not _OWN_FLAGS.match(flag))
+
+
+def _provided(library: Path) -> list[str]:
+    """The packages that a built library provides."""
+    try:
+        exports = elf.read(library).exports
+    except (UdogenError, OSError):
+        return []
+    return [name.removesuffix(PROVIDER) for name in exports if name.endswith(PROVIDER)]
