@@ -19,6 +19,7 @@ class Machine:
     float_vectors: bool = True
     half_vectors: bool = True
     aligned: bool = False  # there are functions of their own for aligned tensors
+    integers: str = ""  # the target where real numbers are integers with a scale, if they shall be
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,11 @@ def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
 _X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32)
 _ARM = Machine("arm-64-linux", 16)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
-_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True)
-_OLD = {version: replace(_NEW, target=_HEXAGON.format(version), float_vectors=False) for version in ("v65", "v66")}
+_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True, integers=_HEXAGON.format("v66"))
+_OLD = {
+    version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
+    for version in ("v65", "v66")
+}
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
 _EMULATED = replace(_NEW, float_vectors=False)
 MACHINES: Mapping[str, Machine] = {

@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 import traceback
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import halide as hl
 from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
 from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
+from udogen.kernels.fixed import NotFixedError
 from udogen.kernels.request import COMPILING, Report, Request, Variant, type_combinations
 from udogen.python_files import load_module
 
@@ -85,39 +87,61 @@ class _Kernel:
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How a function may be compiled."""
+
+    target: str
+    lanes: int
+    fixed: bool = False
+
+
+def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
+    """The best one first; the last is without vectors."""
+    machine = kernel.request.machine
+    of_tensors = list(zip(kernel.request.tensors, variant.types, strict=True))
+    has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
+    is_real = has_floats or any(port.real for port, _ in of_tensors)
+    smallest = min(TYPES[stored].bytes() for stored in variant.types)
+    scalar = _Way(machine.target, 1)
+    ways = []
+    if machine.integers and is_real and not has_floats:
+        ways += [_Way(machine.integers, machine.vector // size, fixed=True) for size in (smallest, 4)]
+    if is_real and not machine.float_vectors:
+        return [*ways, scalar]
+    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
+    longest = machine.vector // (4 if is_real and kernel.has_rows else smallest)
+    return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
+
+
 def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
     """Write the object file of a function; what is returned is why it has no vectors, or nothing."""
     request, machine = kernel.request, kernel.request.machine
-    is_real = any(port.real or t in ("f32", "f16") for port, t in zip(request.tensors, variant.types, strict=True))
-    if is_real and not machine.float_vectors:
-        _compile_with(kernel, variant, 1, folder)
-        return "there are no vectors of floats"
-    smallest = min(TYPES[stored].bytes() for stored in variant.types)
-    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
-    longest = machine.vector // (4 if is_real and kernel.has_rows else smallest)
-    lanes = list(dict.fromkeys((longest, machine.vector // 4, 1)))
-    name, why = variant.name(request.prefix), ""
-    deaths = request.deaths.count(name)
-    for each in lanes[deaths:]:
+    name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
+    for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
-            _compile_with(kernel, variant, each, folder)
+            _compile_with(kernel, variant, way, folder)
+        except NotFixedError as fault:
+            if not machine.float_vectors:
+                line = _line(fault, request.file)
+                why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
         except hl.HalideError as fault:
-            if each == 1 or _line(fault, request.file):
+            if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
             why = str(fault).strip()
         else:
-            return (why or "the compiler died of its vectors") if each == 1 else ""
+            return (why or "the compiler died of its vectors") if way.lanes == 1 else ""
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
-def _compile_with(kernel: _Kernel, variant: Variant, lanes: int, folder: Path) -> None:
+def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> None:
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    place = Place(machine, lanes, variant.last)
+    place = Place(machine, way.lanes, variant.last, way.fixed)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
-    kernel.call(tensors, scalars)
+    kernel.call(tensors, {each: hl.Expr(param) for each, param in scalars.items()})
     inputs = [each for each in tensors.values() if each.buffer is not None]
     outputs = [each for each in tensors.values() if each.func is not None]
     for each in outputs:
@@ -132,7 +156,7 @@ def _compile_with(kernel: _Kernel, variant: Variant, lanes: int, folder: Path) -
     quantized = [part for each in tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
     arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
     pipeline = hl.Pipeline([each.func for each in outputs])
-    target = hl.Target(machine.target + _FEATURES)
+    target = hl.Target(way.target + _FEATURES)
     module = pipeline.compile_to_module(arguments, name, target)
     module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
 

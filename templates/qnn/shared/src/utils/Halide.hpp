@@ -73,6 +73,18 @@ class Call {
   /// Whether every tensor begins where a vector of HVX may.
   bool aligned() const { return aligned_; }
 
+  /// Fixed point of Hexagon adds the offset in one bit more than numbers are stored in.
+  void quantized(Type type, std::int32_t offset) {
+#if defined(__hexagon__)
+    const std::int32_t range = 1 << type.bits;
+    if (type.bits <= 16 && (offset <= -2 * range || offset > range)) {
+      fail("a tensor has the offset %d, which fixed point has no bits for", static_cast<int>(offset));
+    }
+#else
+    static_cast<void>(type), static_cast<void>(offset);
+#endif
+  }
+
   void found(const void* data) { aligned_ = aligned_ && reinterpret_cast<std::uintptr_t>(data) % 128 == 0; }
   void foundRows(bool last) { last_ = last_ && last; }
 #if defined(__GNUC__)
@@ -177,6 +189,7 @@ class View {
     raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
     raw.dim = dims_;
     call.found(data);
+    call.quantized(type_, tensor.quantization().offset);
     if (tensor.size() > INT32_MAX) call.fail("a tensor has more than 2^31 elements");
   }
 

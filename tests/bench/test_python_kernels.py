@@ -1,0 +1,149 @@
+"""Kernels in Python: packets on HVX against scalar C++, time in libQnnCpu against its own ops."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT, make_packages, need_runtime, udogen
+from udogen.build.make import build_package
+from udogen.build.package import open_package
+from udogen.qnn.handles import BackendHandle
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
+from udogen.runtime import find_runtime
+from udogen.runtime.built import Built, find_built
+
+pytestmark = pytest.mark.bench
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+
+CONFIG = ROOT / "examples" / "python_kernels" / "PythonKernels.xml"
+KERNELS = CONFIG.parent / "kernels"
+SCALAR = Path(__file__).parent / "scalar_kernels"
+ROUNDS = 15
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """An op of the examples and what libQnnCpu has for it."""
+
+    ours: str
+    theirs: str
+    shape: tuple[int, ...]
+    out: tuple[int, ...]
+    constants: dict[str, tuple[int, ...]]  # inputs of both
+    params: dict[str, object]  # of ours
+    their_params: dict[str, object]
+    their_constants: dict[str, tuple[int, ...]]  # where they have other shapes
+
+
+def row(ours: str, theirs: str, shape: tuple[int, ...], **more: object) -> BuiltIn:
+    known = {"out": shape, "constants": {}, "params": {}, "their_params": {}, "their_constants": None, **more}
+    known["their_constants"] = known["their_constants"] or known["constants"]
+    return BuiltIn(ours, theirs, shape, **known)  # type: ignore[arg-type]
+
+
+def pairs_of(low: int, high: int) -> np.ndarray:
+    return np.full((low, high), 0, np.uint32)
+
+
+LAST = np.array([1], np.uint32)
+OPS = [
+    row("LeakyRelu", "Prelu", (1024, 1024), params={"alpha": 0.1}, their_constants={"coeff": (1,)}),
+    row("LeakyRelu", "Prelu", (4096, 1024), params={"alpha": 0.1}, their_constants={"coeff": (1,)}),
+    row("Softmax", "Softmax", (4096, 256)),
+    row("Softmax", "Softmax", (1024, 4096)),
+    row("LayerNorm", "LayerNorm", (4096, 256), constants={"gain": (256,), "bias": (256,)}, their_params={"axes": LAST}),
+    row("RmsNorm", "RmsNorm", (4096, 256), constants={"gain": (256,)}, their_params={"axes": LAST}),
+    row(
+        "MaxPool", "PoolMax2d", (1, 256, 256, 16), out=(1, 128, 128, 16),
+        their_params={"filter_size": np.array([2, 2], np.uint32), "stride": np.array([2, 2], np.uint32),
+                      "pad_amount": pairs_of(2, 2)},
+    ),
+    row(
+        "DepthwiseConv", "DepthWiseConv2d", (1, 130, 130, 64), out=(1, 128, 128, 64), constants={"weights": (3, 3, 64)},
+        their_constants={"weights": (3, 3, 1, 64)},
+        their_params={"stride": np.array([1, 1], np.uint32), "pad_amount": pairs_of(2, 2)},
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cpu(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    need_runtime("cpu")
+    folder = tmp_path_factory.mktemp("cpu")
+    [made] = make_packages([CONFIG], folder, chosen=["cpu"], kernels=KERNELS, layout="qnn")
+    build_package(open_package(made.folder))
+    return find_built(made.folder)
+
+
+def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack) -> Callable[[], np.ndarray]:
+    """One of both, ready to run; what it returns is its output."""
+    is_ours = package != "qti.aisw"
+    graph = stack.enter_context(backend.context()).graph("one")
+    random = np.random.default_rng(0)
+    x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=op.shape, role=APP_WRITE))
+    y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=op.out, role=APP_READ))
+    constants = op.constants if is_ours else op.their_constants
+    others = [
+        graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=shape, role=APP_WRITE))
+        for name, shape in constants.items()
+    ]
+    params = op.params if is_ours else op.their_params
+    graph.add_node(
+        OpConfig("n", package=package, op_type=op.ours if is_ours else op.theirs, inputs=[x, *others], outputs=[y],
+                 params=list(params.items()))
+    )  # fmt: skip
+    graph.finalize()
+    values = random.normal(size=op.shape).astype(np.float32)
+    x.bind(bytearray(values.tobytes()))
+    for each, (name, shape) in zip(others, constants.items(), strict=True):
+        value = np.full(shape, 0.1, np.float32) if name == "coeff" else random.normal(size=shape).astype(np.float32)
+        each.bind(bytearray(value.tobytes()))
+    y.bind(room := bytearray(y.nbytes))
+    run = graph.executor([x, *others], [y])
+
+    def call() -> np.ndarray:
+        run()
+        return np.frombuffer(room, np.float32)
+
+    return call
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """libQnnCpu's own ops take as many threads as there are cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.ours}-{'x'.join(map(str, op.shape))}")
+@pytest.mark.usefixtures("one_core")
+def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
+    with ExitStack() as stack:
+        backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", kind="real").path)))
+        backend.register(cpu.library, cpu.provider)
+        ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
+        np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=1e-5)
+        pairs = [(seconds(ours), seconds(theirs)) for _ in range(ROUNDS)]
+    mine, real = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {ratio:.2f}")
+    assert ratio < 1.0
