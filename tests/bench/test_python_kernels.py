@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make_packages, need_runtime, udogen
+from tests.making import ROOT, make_packages, need_runtime
 from udogen.build.make import build_package
 from udogen.build.package import open_package
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, QnnTensor, Scalar
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 
@@ -41,8 +40,8 @@ class BuiltIn:
     shape: tuple[int, ...]
     out: tuple[int, ...]
     constants: dict[str, tuple[int, ...]]  # inputs of both
-    params: dict[str, object]  # of ours
-    their_params: dict[str, object]
+    params: dict[str, float]  # of ours
+    their_params: dict[str, np.ndarray]
     their_constants: dict[str, tuple[int, ...]]  # where they have other shapes
 
 
@@ -94,23 +93,37 @@ def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack
     x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=op.shape, role=APP_WRITE))
     y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=op.out, role=APP_READ))
     constants = op.constants if is_ours else op.their_constants
+    data = {
+        name: np.full(shape, 0.1) if name == "coeff" else random.normal(size=shape) for name, shape in constants.items()
+    }
     others = [
-        graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=shape, role=APP_WRITE))
-        for name, shape in constants.items()
+        graph.add_tensor(
+            QnnTensor(
+                name,
+                dtype="FLOAT_32",
+                shape=value.shape,
+                role=STATIC,
+                data=bytearray(value.astype(np.float32).tobytes()),
+            )
+        )
+        for name, value in data.items()
     ]
-    params = op.params if is_ours else op.their_params
+    params = [
+        Scalar(name, "FLOAT_32", value)
+        if isinstance(value, float)
+        else graph.add_tensor(
+            QnnTensor(name, dtype="UINT_32", shape=value.shape, role=STATIC, data=bytearray(value.tobytes()))
+        )
+        for name, value in (op.params if is_ours else op.their_params).items()
+    ]
     graph.add_node(
         OpConfig("n", package=package, op_type=op.ours if is_ours else op.theirs, inputs=[x, *others], outputs=[y],
-                 params=list(params.items()))
+                 params=params)
     )  # fmt: skip
     graph.finalize()
-    values = random.normal(size=op.shape).astype(np.float32)
-    x.bind(bytearray(values.tobytes()))
-    for each, (name, shape) in zip(others, constants.items(), strict=True):
-        value = np.full(shape, 0.1, np.float32) if name == "coeff" else random.normal(size=shape).astype(np.float32)
-        each.bind(bytearray(value.tobytes()))
+    x.bind(bytearray(random.normal(size=op.shape).astype(np.float32).tobytes()))
     y.bind(room := bytearray(y.nbytes))
-    run = graph.executor([x, *others], [y])
+    run = graph.executor([x], [y])
 
     def call() -> np.ndarray:
         run()
@@ -119,13 +132,15 @@ def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack
     return call
 
 
-@pytest.fixture
+@contextmanager
 def one_core() -> Iterator[None]:
     """libQnnCpu's own ops take as many threads as there are cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
-    yield
-    os.sched_setaffinity(0, before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -135,9 +150,9 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.ours}-{'x'.join(map(str, op.shape))}")
-@pytest.mark.usefixtures("one_core")
 def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
     with ExitStack() as stack:
+        stack.enter_context(one_core())
         backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", kind="real").path)))
         backend.register(cpu.library, cpu.provider)
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))

@@ -30,6 +30,7 @@ VERBS = {
     "graph": ("graph", "Draw the ops of a config, the graphs of a context binary, or an ONNX model."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
     "test": ("test", "Compare ops with their references, on every backend of this machine."),
+    "kernels": ("kernels", "Show what code kernels in Python become."),
     "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
 }
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import halide as hl
 
-from udogen.kernels import Flat, Rows, View, Whole, fixed
+from udogen.kernels import Flat, Rows, View, Whole
+from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
 from udogen.kernels.request import Machine, TensorPort
 
 TYPES = {
@@ -36,14 +37,14 @@ class Place:
         """What says which row it is."""
         return [self.row] if self.last else [self.inner, self.row]
 
-    def shared(self, value: Any) -> fixed.Fixed:
+    def shared(self, value: Any) -> Fixed:
         """A number that all elements of a vector share."""
         if isinstance(value, hl.Expr):
             try:
                 hl.Func("shared")[self.row] = value
             except hl.HalideError as fault:
-                raise fixed.NotFixedError(_IN_FLOATS) from fault
-        return fixed.of_shared(value)
+                raise NotFixedError(_IN_FLOATS) from fault
+        return of_shared(value)
 
 
 class Tensor:
@@ -100,7 +101,7 @@ class Tensor:
         if not self.is_quantized:
             return raw
         if self._place.fixed:
-            return fixed.Fixed(raw, self._shared_scale, 2 * _RANGES[self._stored][1] + 1, self._shared_offset)
+            return Fixed(raw, self._shared_scale, 2 * _RANGES[self._stored][1] + 1, self._shared_offset)
         return self.scale * hl.cast(hl.Float(32), hl.cast(hl.Int(32), raw) + self.offset)
 
     def __setitem__(self, indices: Any, value: Any) -> None:
@@ -113,8 +114,8 @@ class Tensor:
     def _to_fixed(self, value: Any) -> hl.Expr:
         """What is stored for a number in fixed point."""
         if not self.is_quantized:
-            raise fixed.NotFixedError(f"`{self.name}` holds no fixed point")
-        number = value if isinstance(value, fixed.Fixed) else self._place.shared(value)
+            raise NotFixedError(f"`{self.name}` holds no fixed point")
+        number = value if isinstance(value, Fixed) else self._place.shared(value)
         steps = number.in_steps(self._shared_scale) - self._shared_offset
         return hl.saturating_cast(TYPES[self._stored], steps)
 
@@ -160,19 +161,17 @@ class Tensor:
         if not self._place.fixed:
             return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
         sample = get(hl.Var("sample"))
-        if not self._place.last or not isinstance(sample, fixed.Fixed):
-            raise fixed.NotFixedError(
-                "rows lie along another axis than the last" if not self._place.last else _IN_FLOATS
-            )
+        if not self._place.last or not isinstance(sample, Fixed):
+            raise NotFixedError("rows lie along another axis than the last" if not self._place.last else _IN_FLOATS)
         if kind == "sum":
             return self._fixed_sum(get, sample)
         plain = sample.zero is None
         start = sample.integer.type().min() if plain else sample.stored.type().min()
         [found] = self._over_row(kind, [start], both, lambda k: [get(k).integer if plain else get(k).stored])
-        made = fixed.Largest if kind == "max" and of is None else fixed.OfRow
+        made = Largest if kind == "max" and of is None else OfRow
         return made(found, sample.scale, sample.bound, sample.zero)
 
-    def _fixed_sum(self, get: Callable[[Any], fixed.Fixed], sample: fixed.Fixed) -> hl.Expr:
+    def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
         """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements fills neither."""
         is_short = sample.bound < 1 << 16
 
@@ -253,12 +252,15 @@ _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
 }
 
 
-def schedule(output: Tensor, place: Place) -> None:
-    """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once."""
+def schedule(output: Tensor, place: Place, *, own: bool) -> None:
+    """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once.
+
+    With a schedule of its own an output has its vectors already.
+    """
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
     enough = output._dim(0).extent() >= lanes
-    wide = func.specialize(enough) if lanes > 1 else None
+    wide = func.specialize(enough) if lanes > 1 and not own else None
     if strided:
         func.reorder(*output.indices, place.inner, place.row)
     if wide is not None and strided:

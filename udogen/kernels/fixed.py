@@ -20,7 +20,7 @@ class NotFixedError(Exception):
     """An expression that has no fixed point here; floats calculate it."""
 
 
-class Fixed(hl.Expr):
+class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     """An element as a kernel's function has it.
 
     For Halide's own functions it is a variable that is nowhere defined: what they make of it is refused.
@@ -62,7 +62,7 @@ class Fixed(hl.Expr):
         return Fixed(both[0] + both[1], scale, _MOST)
 
     def __sub__(self, other: Any) -> Fixed:
-        if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero:
+        if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero is not None:
             integers = [hl.cast(hl.Int(32), each.stored) for each in (self, other)]
             return Fixed(integers[0] - integers[1], self.scale, self.bound, at_most_zero=isinstance(other, Largest))
         return self + (-other)
@@ -74,10 +74,10 @@ class Fixed(hl.Expr):
             a, b = self.widened(), other.widened()
             return Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
         if _is_number(other):
-            number = self if other >= 0 else -self
-            return Fixed(number.integer, self.scale * hl.f32(max(abs(other), _TINY)), self.bound)
+            integer = self.integer if other >= 0 else -self.integer
+            return Fixed(integer, hl.max(self.scale * hl.f32(abs(other)), hl.f32(_TINY)), self.bound)
         factor = hl.cast(hl.Float(32), other)
-        scale = self.scale * hl.max(hl.abs(factor), hl.f32(_TINY))
+        scale = hl.max(self.scale * hl.abs(factor), hl.f32(_TINY))
         return Fixed(self.integer * hl.select(factor < hl.f32(0.0), hl.i32(-1), hl.i32(1)), scale, self.bound)
 
     def __truediv__(self, other: Any) -> Fixed:
@@ -89,7 +89,7 @@ class Fixed(hl.Expr):
     __radd__, __rmul__ = __add__, __mul__
 
     def __rsub__(self, other: Any) -> Fixed:
-        return -self + other
+        return Fixed.__add__(-self, other)
 
     def __rtruediv__(self, other: Any) -> Fixed:
         raise NotFixedError("something is divided by elements")
