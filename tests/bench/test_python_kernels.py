@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make_packages, need_runtime
+from tests.making import ROOT, make_packages, need_runtime, udogen
 from udogen.build.make import build_package
 from udogen.build.package import open_package
 from udogen.qnn.handles import BackendHandle
@@ -28,7 +28,7 @@ pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 CONFIG = ROOT / "examples" / "python_kernels" / "PythonKernels.xml"
 KERNELS = CONFIG.parent / "kernels"
 SCALAR = Path(__file__).parent / "scalar_kernels"
-ROUNDS = 15
+ROUNDS = 31
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack
 def one_core() -> Iterator[None]:
     """libQnnCpu's own ops take as many threads as there are cores."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
+    os.sched_setaffinity(0, {max(before)})
     try:
         yield
     finally:
@@ -144,9 +144,9 @@ def one_core() -> Iterator[None]:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
+    began = time.perf_counter()
     call()
-    return time.process_time() - began
+    return time.perf_counter() - began
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.ours}-{'x'.join(map(str, op.shape))}")
@@ -158,7 +158,66 @@ def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=1e-5)
         pairs = [(seconds(ours), seconds(theirs)) for _ in range(ROUNDS)]
-    mine, real = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
-    ratio = statistics.median(a / b for a, b in pairs)
-    print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {ratio:.2f}")
-    assert ratio < 1.0
+    # Of a machine that others use, too, the shortest times say most.
+    mine, real = (min(column) * 1e3 for column in zip(*pairs, strict=True))
+    print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {mine / real:.2f}")
+    assert mine < real
+
+
+SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}
+
+
+@pytest.fixture(scope="module")
+def htp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The package with kernels in Python, and with scalar ones in C++."""
+    made = {}
+    for name, kernels in (("python", KERNELS), ("scalar", SCALAR)):
+        [package] = make_packages([CONFIG], tmp_path_factory.mktemp(name), ["htp"], kernels=kernels, layout="qnn")
+        made[name] = package.folder
+    return made
+
+
+def packets(package: Path, op: str, arguments: Sequence[str], kernel: str = "") -> int:
+    """The packets of one execution, with all around the kernel; or those of its functions of this name."""
+    done = udogen("run", "op", package, op, "--backend", "hexagon", "--arch", "v68", "--count", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["packets"]
+    if not kernel:
+        return int(found["total"])
+    return sum(each["packets"] for each in found["functions"] if kernel in each["name"])
+
+
+def argument(folder: Path, name: str, bits: int, shape: tuple[int, ...]) -> list[str]:
+    """An input of random numbers."""
+    stored = np.random.default_rng(0).integers(0, 1 << bits, shape).astype(f"u{bits // 8}")
+    np.save(folder / f"{name}.npy", stored)
+    return ["--input", f"{name}={folder / name}.npy"]
+
+
+def quantized(name: str, bits: int) -> list[str]:
+    scale, offset = SCALES[bits]
+    return ["--quant", f"{name}={scale},{offset}"]
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("op", ["Softmax", "RmsNorm", "LayerNorm", "MaxPool"])
+def test_packets_against_scalar_cpp(op: str, bits: int, htp: dict[str, Path], tmp_path: Path) -> None:
+    shape = (1, 32, 32, 256) if op == "MaxPool" else (256, 1024)
+    given = [*argument(tmp_path, "x", bits, shape), *quantized("x", bits), *quantized("y", bits)]
+    for name in {"RmsNorm": ["gain"], "LayerNorm": ["gain", "bias"]}.get(op, []):
+        given += [*argument(tmp_path, name, 8, (1024,)), *quantized(name, 8), "--dtype", f"{name}=UFIXED_POINT_8"]
+    given += ["--shape", "y=1x16x16x256"] if op == "MaxPool" else []
+    counts = {name: packets(package, op, given) for name, package in htp.items()}
+    factor = counts["scalar"] / counts["python"]
+    print(f"\n{op} of {bits} bits: {counts['python']:,} packets, in C++ {counts['scalar']:,}: {factor:.0f} times fewer")
+    assert factor >= 10
+
+
+def test_packets_of_ops_of_8_bits(htp: dict[str, Path], tmp_path: Path) -> None:
+    shape = (1024, 1024)
+    two = [*argument(tmp_path, "a", 8, shape), *argument(tmp_path, "b", 8, shape)]
+    added = packets(htp["python"], "AddSatU8", two, "PythonKernels_AddSatU8")
+    one = [*argument(tmp_path, "x", 8, shape), *quantized("x", 8), *quantized("y", 8)]
+    unary = {op: packets(htp["python"], op, one) / (1 << 13) for op in ("LeakyRelu", "Gelu")}
+    print(f"\nAddSatU8: {added:,} packets; for 128 bytes: {unary}")
+    assert added <= 1.05 * (1 << 14) and max(unary.values()) <= 9.5

@@ -73,8 +73,9 @@ def _cut(request: Request, report: Report) -> Iterable[str]:
         yield f"  if ({' || '.join(f'!{name}_.cut(part)' for name in outputs)}) return udo::ok;"
         return
     names = [port.name for port in request.tensors]
-    others = [name for name in names if name != outputs[0]]
-    same = " && ".join(f"{name}_.size() == {outputs[0]}_.size()" for name in others) or "true"
+    tests = {port.name: f"{port.name}_.size() == {outputs[0]}_.size()" for port in request.tensors}
+    tests |= {port.name: f"(!args.{port.name} || {tests[port.name]})" for port in request.tensors if port.optional}
+    same = " && ".join(test for name, test in tests.items() if name != outputs[0]) or "true"
     yield f"  if ({same}) {{"
     yield from (f"    {name}_.cutElements(part);" for name in names)
     yield f"    if ({outputs[0]}_.size() == 0) return udo::ok;"

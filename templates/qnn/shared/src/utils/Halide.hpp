@@ -140,7 +140,7 @@ class View {
  public:
   template <class Tensor>
   View(Call& call, const char*, const Tensor& tensor) : View(call, tensor) {
-    add(tensor.size(), 1);
+    if (tensor) add(tensor.size(), 1);
   }
 
   template <class Tensor>
@@ -165,6 +165,7 @@ class View {
 
   template <class Tensor>
   View(Call& call, const char* name, const Tensor& tensor, Whole whole) : View(call, tensor) {
+    if (!tensor) return;
     const Shape shape = tensor.shape();
     const auto rank = static_cast<std::size_t>(whole.rank);
     if (shape.rank() > rank && shape.count(0, shape.rank() - rank) != 1) {
@@ -203,6 +204,7 @@ class View {
 
   /// Of a flat tensor: only the elements of one part.
   void cutElements(const Part& part) {
+    if (raw.dimensions == 0) return;
     const auto size = static_cast<std::size_t>(dims_[0].extent);
     const std::size_t begin = part.begin(size, 128);
     raw.host += begin * (raw.type.bits / 8u);
