@@ -172,7 +172,9 @@ def htp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The package with kernels in Python, and with scalar ones in C++."""
     made = {}
     for name, kernels in (("python", KERNELS), ("scalar", SCALAR)):
-        [package] = make_packages([CONFIG], tmp_path_factory.mktemp(name), chosen=["htp"], kernels=kernels, layout="qnn")
+        [package] = make_packages(
+            [CONFIG], tmp_path_factory.mktemp(name), chosen=["htp"], kernels=kernels, layout="qnn"
+        )
         made[name] = package.folder
     return made
 

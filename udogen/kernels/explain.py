@@ -49,6 +49,8 @@ class FunctionCode:
 
 def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> list[FunctionCode]:
     """All functions of a kernel, for these machines or for those of each backend that the op is for."""
+    if not file.is_file():
+        raise UsageError(f"{file} is not a regular file", hint="name a kernel in Python")
     packages, problems = load(configs)
     problems.stop_if_any()
     found = [(package, op) for package in packages for op in package.ops if op.name == file.stem]

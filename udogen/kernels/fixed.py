@@ -65,7 +65,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero is not None:
             integers = [hl.cast(hl.Int(32), each.stored) for each in (self, other)]
             return Fixed(integers[0] - integers[1], self.scale, self.bound, at_most_zero=isinstance(other, Largest))
-        return self + (-other)
+        return Fixed.__add__(self, -other)
 
     def __mul__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed):
@@ -84,7 +84,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         if isinstance(other, Fixed) and not isinstance(other, OfRow):
             raise NotFixedError("elements are divided by elements")
         other = other.real if isinstance(other, OfRow) else other
-        return self * (1.0 / other)
+        return Fixed.__mul__(self, 1.0 / other)
 
     __radd__, __rmul__ = __add__, __mul__
 
