@@ -38,7 +38,7 @@ def explain(
 
     codes = codes_of(file, [Path(each) for each in options.all_configs(configs, config_paths)], machines)
     if as_json:
-        output.print_json([vars(each) for each in codes])
+        output.print_json({"ok": True, "functions": [vars(each) for each in codes]})
         return
     for code in codes:
         kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())

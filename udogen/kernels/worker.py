@@ -99,7 +99,7 @@ class _Kernel:
                 f"{self.where}: {self.request.op}() takes {len(optional)} optional tensors: {', '.join(optional)}",
                 hint=f"a kernel in Python takes {_MOST_OPTIONAL} at most: write this one in C++",
             )
-        found = {}
+        found: dict[tuple[str, ...], None] = {}
         for given in product((True, False), repeat=len(optional)):
             absent = {name for name, is_given in zip(optional, given, strict=True) if not is_given}
             for types in type_combinations(ports):
@@ -257,17 +257,12 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 def _run(request: Request, folder: Path) -> None:
     kernel = _Kernel(request)
     variants = kernel.variants()
-    of_bytes = [each for each in variants if set(each.types) == {"u8"}]
-    elementwise = _is_elementwise(kernel)
-    table = elementwise and bool(of_bytes) and len(request.tensors) == 2
     scalar = {}
     for variant in variants:
         name = variant.name(request.prefix)
         print(f"{COMPILING}{name}", flush=True)
         try:
-            if table and variant in of_bytes:  # it makes the table
-                _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)
-            elif why := _compile(kernel, variant, folder):
+            if why := _compile(kernel, variant, folder):
                 scalar[name] = why
         except UdogenError:
             raise
@@ -276,7 +271,12 @@ def _run(request: Request, folder: Path) -> None:
                 f"{_line(fault, request.file) or kernel.where}: {_text(fault)}",
                 hint=f"while {name} was compiled for {request.machine.target}",
             ) from fault
+    elementwise = _is_elementwise(kernel)
+    of_bytes = [each for each in variants if set(each.types) == {"u8"}]
+    table = elementwise and bool(of_bytes) and len(request.tensors) == 2
     for variant in of_bytes if table else ():
+        _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
+        scalar.pop(variant.name(request.prefix), None)
         _table(kernel, folder, aligned=variant.aligned)
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
