@@ -84,7 +84,7 @@ def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
         (RIGHT.replace("output[i] =", "input[i] ="), "LeakyRelu.py:5: `input` is an input"),
         (RIGHT.replace("output[i] =", "x ="), "LeakyRelu.py:3: LeakyRelu() writes nothing to `output`"),
         (RIGHT.replace("> 0.0", "> hl.Var('j')"), "LeakyRelu.py:5: Undefined variable \"j\""),
-        (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:3: Buffer input may be accessed in an unb"),
+        (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:3: Buffer input may be"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
     ],
