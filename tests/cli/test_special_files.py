@@ -49,6 +49,7 @@ LINES = [
     "onnx-context FIFO.bin",
     "build -C FIFO.xml",
     "list FIFO.xml",
+    "kernels explain FIFO.py CONFIG",
     "doctor FIFO.xml",
     "run op FIFO.so LeakyRelu",
     "run context FIFO.bin",

@@ -52,6 +52,7 @@ VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
     "graph": [["graph", ".xml"], ["graph", ".bad.xml"], ["graph", ".onnx"]],
     "list": [["list", EVIL.replace("\udc9b", "")]],
     "test": [["test", ".missing"], ["test", ".out"]],
+    "kernels": [["kernels", "explain", ".txt", ".xml"]],
     "run": [["run", "op", ".txt", "Op"], ["run", "context", ".txt"], ["run", "context", ".missing"]],
 }
 

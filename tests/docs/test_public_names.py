@@ -17,7 +17,8 @@ from tests.making import ROOT
 PUBLIC = (udogen, udogen.runtime)
 NAMES = [(module, name) for module in PUBLIC for name in module.__all__]
 # Documented in docs/kernels.md; what is in the second needs Halide.
-OF_KERNELS = {"udogen.kernels": ("Flat", "Rows", "Whole"), "udogen.kernels.math": ("exp", "sigmoid", "tanh")}
+OF_MATH = ("absolute", "exp", "larger", "maximum", "minimum", "select", "sigmoid", "smaller", "tanh", "total")
+OF_KERNELS = {"udogen.kernels": ("Flat", "Rows", "Whole"), "udogen.kernels.math": OF_MATH}
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 

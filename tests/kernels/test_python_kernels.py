@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import metadata
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
         (RIGHT.replace("output[i] =", "input[i] ="), "LeakyRelu.py:5: `input` is an input"),
         (RIGHT.replace("output[i] =", "x ="), "LeakyRelu.py:3: LeakyRelu() writes nothing to `output`"),
         (RIGHT.replace("> 0.0", "> hl.Var('j')"), "LeakyRelu.py:5: Undefined variable \"j\""),
+        (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:3: Buffer input may be"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
     ],
@@ -113,3 +115,72 @@ def test_a_tensor_that_is_too_small(tmp_path: Path) -> None:
     inputs = (part for name in "ab" for part in ("--input", f"{name}={tmp_path / name}.npy"))
     done = udogen("run", "op", made.folder, "AddSatU8", *inputs)
     assert done.returncode == 5 and "b is accessed at 0 to 15, and has 0 to 7" in done.stderr, done.stderr
+
+
+OPTIONAL = """<?xml version="1.0"?>
+<OpDefCollection PackageName="Sums" Domain="example" Version="1.0"><OpDefList><OpDef><Name>Sum</Name>
+%s
+<Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+<Shape><Rank>ND</Rank></Shape></Output>
+<Parameter><Name>mode</Name><Mandatory>false</Mandatory><Datatype>QNN_DATATYPE_STRING</Datatype>
+<Shape><Rank>SCALAR</Rank></Shape><Default>a</Default></Parameter>
+<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>
+"""
+INPUT = """<Input><Name>%s</Name><Mandatory>%s</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+<Shape><Rank>ND</Rank></Shape>%s</Input>"""
+SUM = """
+import halide as hl
+def Sum(x, more, y):
+    i = hl.Var("i")
+    y[i] = x[i] * 2.0 if more is None else x[i] + more[i]
+def schedule(machine, y):
+    y.func.vectorize(y.indices[0], 4, hl.TailStrategy.GuardWithIf)
+    return True
+"""
+
+
+def sums(tmp_path: Path, source: str, repeated: str = "") -> Path:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "Sum.py").write_text(source)
+    config = tmp_path / "Sums.xml"
+    config.write_text(OPTIONAL % (INPUT % ("x", "true", "") + INPUT % ("more", "false", repeated)))
+    [made] = make_packages([config], tmp_path / "out", chosen=["cpu"], kernels=tmp_path / "kernels", layout="qnn")
+    return made.folder
+
+
+def test_an_optional_input_and_a_schedule_of_its_own(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    folder = sums(tmp_path, SUM)
+    build_package(open_package(folder))
+    for name in ("x", "more"):
+        np.save(tmp_path / f"{name}.npy", np.arange(7, dtype=np.float32))
+    for inputs, factor in ((["x"], 2), (["x", "more"], 2)):
+        given = (part for name in inputs for part in ("--input", f"{name}={tmp_path / name}.npy"))
+        done = udogen("run", "op", folder, "Sum", *given, "--output", f"y={tmp_path / 'y.npy'}")
+        assert done.returncode == 0, done.stderr
+        assert np.load(tmp_path / "y.npy").tolist() == [factor * each for each in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("source", "repeated", "message"),
+    [
+        (SUM, "<Repeated>true</Repeated>", "Sum.py:3: Sum() takes `more`, which is repeated"),
+        (SUM.replace("x, more", "x, mode, more"), "", "Sum.py:3: Sum() takes `mode`, which is a text"),
+        (SUM.replace("return True", "y.func.vectorize(3)"), "", "Sum.py:8: "),
+    ],
+)
+def test_what_a_kernel_cannot_take(tmp_path: Path, source: str, repeated: str, message: str) -> None:
+    with pytest.raises(UdogenError) as found:
+        build_package(open_package(sums(tmp_path, source, repeated)))
+    assert message in found.value.message
+
+
+def test_explain() -> None:
+    kernel, config = EXAMPLE / "kernels" / "AddSatU8.py", EXAMPLE / "PythonKernels.xml"
+    done = udogen("kernels", "explain", kernel, config, "--machine", "hexagon-v68", "--json")
+    assert done.returncode == 0, done.stderr
+    [one, aligned] = json.loads(done.stdout)["functions"]
+    assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["scalar"] == ""
+    assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
+    refused = udogen("kernels", "explain", kernel, EXAMPLE / "IndexKernels.xml")
+    assert refused.returncode == 2 and "is named `AddSatU8`" in refused.stderr

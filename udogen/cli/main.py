@@ -31,13 +31,14 @@ VERBS = {
     "graph": ("graph", "Draw ops, context binaries or ONNX models as SVG."),
     "list": ("list", "List targets, backends, layouts, toolchains, versions."),
     "test": ("test", "Compare ops with their references on every backend."),
+    "kernels": ("kernels", "Show what code kernels in Python become."),
     "run": ("run", "Run an op, or context binaries, in the QNN runtime."),
 }
 
 # In the order of the work.
 SECTIONS = {
     "Describe an op": "init adopt check convert graph",
-    "Build packages": "generate build inspect",
+    "Build packages": "generate build inspect kernels",
     "Run and test": "run test",
     "Use in other programs": "register script onnx-schema onnx-context",
     "Help": "doctor explain list",

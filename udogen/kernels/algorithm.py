@@ -9,6 +9,7 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels import Flat, Rows, View, Whole
+from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
 from udogen.kernels.request import Machine, TensorPort
 
 TYPES = {
@@ -26,6 +27,7 @@ class Place:
     machine: Machine
     lanes: int  # elements of a vector; 1: no vectors
     last: bool
+    fixed: bool = False  # real numbers are integers times scales
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
     of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)  # and the lanes of partial results
@@ -34,6 +36,15 @@ class Place:
     def rest(self) -> list[hl.Var]:
         """What says which row it is."""
         return [self.row] if self.last else [self.inner, self.row]
+
+    def shared(self, value: Any) -> Fixed:
+        """A number that all elements of a vector share."""
+        if isinstance(value, hl.Expr):
+            try:
+                hl.Func("shared")[self.row] = value
+            except hl.HalideError as fault:
+                raise NotFixedError(_IN_FLOATS) from fault
+        return of_shared(value)
 
 
 class Tensor:
@@ -45,6 +56,7 @@ class Tensor:
         self.is_quantized = port.real and stored in _RANGES
         self.scale = hl.Param(hl.Float(32), f"{port.name}_scale")
         self.offset = hl.Param(hl.Int(32), f"{port.name}_offset")
+        self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
         self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
         self.func: Any = hl.Func(port.name) if port.is_output else None
@@ -88,13 +100,24 @@ class Tensor:
             return hl.cast(hl.Float(32), hl.reinterpret(hl.Float(16), raw)) if half else _from_half(raw)
         if not self.is_quantized:
             return raw
+        if self._place.fixed:
+            return Fixed(raw, self._shared_scale, 2 * _RANGES[self._stored][1] + 1, self._shared_offset)
         return self.scale * hl.cast(hl.Float(32), hl.cast(hl.Int(32), raw) + self.offset)
 
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
         self.indices = list(indices) if isinstance(indices, tuple) else [indices]
-        self.func[tuple(self._at(indices))] = self.to_stored(value if isinstance(value, hl.Expr) else hl.Expr(value))
+        stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
+        self.func[tuple(self._at(indices))] = stored
+
+    def _to_fixed(self, value: Any) -> hl.Expr:
+        """What is stored for a number in fixed point."""
+        if not self.is_quantized:
+            raise NotFixedError(f"`{self.name}` holds no fixed point")
+        number = value if isinstance(value, Fixed) else self._place.shared(value)
+        steps = number.in_steps(self._shared_scale) - self._shared_offset
+        return hl.saturating_cast(TYPES[self._stored], steps)
 
     def to_stored(self, value: hl.Expr) -> hl.Expr:
         """What is stored for a number."""
@@ -116,52 +139,128 @@ class Tensor:
 
     def sum(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
         """The sum over a row, of its elements or of what a function makes of k."""
-        return self._reduced("sum", 0.0, lambda a, b: a + b, of)
+        return self._reduced("sum", of)
 
     def max(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
         """The largest of a row."""
-        return self._reduced("max", float("-inf"), hl.max, of)
+        return self._reduced("max", of)
 
     def min(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
         """The smallest of a row."""
-        return self._reduced("min", float("inf"), hl.min, of)
+        return self._reduced("min", of)
 
     def mean(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
         """The mean over a row."""
         return self.sum(of) / hl.cast(hl.Float(32), self.size)
 
-    def _reduced(
-        self, kind: str, start: float, both: Callable[[Any, Any], hl.Expr], of: Callable[[Any], hl.Expr] | None
-    ) -> hl.Expr:
+    def _reduced(self, kind: str, of: Callable[[Any], hl.Expr] | None) -> hl.Expr:
         if not isinstance(self.view, Rows):
             raise TypeError(f"`{self.name}.{kind}` goes over rows: take `{self.name}` as Rows(axis)")
-        get, place = of or (lambda k: self[k]), self._place
-        total, rest, lanes = hl.Func(f"{self.name}_{kind}"), place.rest, place.lanes
-        at = tuple(rest)
-        total[at] = hl.f32(start)
-        first: Any = 0
-        if lanes > 1 and place.last:  # as many partial results as a vector has elements
-            lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{kind}_lanes")
-            vectors, each = hl.RDom([(0, self.size // lanes)]), hl.RDom([(0, lanes)])
+        get = of or (lambda k: self[k])
+        start, both = _REDUCTIONS[kind]
+        if not self._place.fixed:
+            return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
+        sample = get(hl.Var("sample"))
+        if not self._place.last or not isinstance(sample, Fixed):
+            raise NotFixedError("rows lie along another axis than the last" if not self._place.last else _IN_FLOATS)
+        if kind == "sum":
+            return self._fixed_sum(get, sample)
+        plain = sample.zero is None
+        start = sample.integer.type().min() if plain else sample.stored.type().min()
+        [found] = self._over_row(kind, [start], both, lambda k: [get(k).integer if plain else get(k).stored])
+        made = Largest if kind == "max" and of is None else OfRow
+        return made(found, sample.scale, sample.bound, sample.zero)
+
+    def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
+        """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements fills neither."""
+        is_short = sample.bound < 1 << 16
+
+        def parts(k: Any) -> list[hl.Expr]:
+            integer = get(k).integer
+            return [integer] if is_short else [integer & 0xFFFF, integer >> 16]
+
+        sums = self._over_row(
+            "sum", [hl.i32(0)] * len(parts(hl.Var("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
+        )
+        return (sums[0] if is_short else sums[0] + sums[1] * hl.f32(65536.0)) * sample.scale
+
+    def _over_row(
+        self,
+        name: str,
+        starts: list[hl.Expr],
+        both: Callable[[Any, Any], Any],
+        get: Callable[[Any], list[hl.Expr]],
+        last: hl.Type | None = None,
+    ) -> list[hl.Expr]:
+        """Values of each row; `last` is the type in which results of vectors are put together."""
+        place, rest, lanes = self._place, self._place.rest, self._place.lanes
+
+        def total_of(values: list[hl.Expr]) -> list[hl.Expr]:
+            return [hl.cast(last, each) for each in values] if last else values
+
+        def add(func: hl.Func, indices: tuple[Any, ...], values: list[hl.Expr]) -> None:
+            old = _values(func, indices, len(values))
+            func[indices] = _one_or_tuple([both(a, b) for a, b in zip(old, values, strict=True)])
+
+        total, at = hl.Func(f"{self.name}_{name}"), tuple(rest)
+        total[at] = _one_or_tuple(total_of(starts))
+        left = self.size  # of a row that is shorter than any vector
+        for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
+            # As many partial results as a vector has elements, the first of them of the row's end.
+            lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{width}")
+            is_long = left >= width
+            vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
+            once = hl.RDom([(0, hl.select(is_long, 1, 0))])
             partial, one = (lane, *rest), (each, *rest)
-            some[partial] = hl.f32(start)
-            some[partial] = both(some[partial], get(vectors * lanes + lane))
-            some.vectorize(lane, lanes).update(0).reorder(lane, vectors).vectorize(lane, lanes)
-            total[at] = both(total[at], some[one])
-            first = self.size // lanes * lanes
+            some[partial] = _one_or_tuple([hl.undef(start.type()) for start in starts])
+            end = get(hl.unsafe_promise_clamped(left - width + lane + once, 0, left - 1))
+            is_end = lane >= width - left % width
+            some[partial] = _one_or_tuple([hl.select(is_end, a, b) for a, b in zip(end, starts, strict=True)])
+            add(some, partial, get(vectors * width + lane))
+            for stage, outer in ((some.update(0), once), (some.update(1), vectors)):
+                stage.reorder(lane, outer).vectorize(lane, width)
+            add(total, at, total_of(_values(some, one, len(starts))))
+            some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
+            left = hl.select(is_long, 0, left)
             place.of_rows.append((some, lane))
-        over = hl.RDom([(first, self.size - first)])
-        total[at] = both(total[at], get(over.x))
+        over = hl.RDom([(0, left)])
+        add(total, at, total_of(get(over.x)))
         place.of_rows.append((total, None))
-        return total[at]
+        return _values(total, at, len(starts))
 
 
-def schedule(output: Tensor, place: Place) -> None:
-    """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once."""
+def as_expr(value: Any) -> hl.Expr:
+    """A parameter, a number or the value of a function as an expression, which `Fixed` knows how to take."""
+    return value if isinstance(value, hl.Expr) else hl.Expr(value)
+
+
+def _one_or_tuple(values: list[hl.Expr]) -> Any:
+    return values[0] if len(values) == 1 else hl.Tuple(values)
+
+
+def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr]:
+    """The values of a function in one place; those of a `FuncRef` would be no floats with a scale."""
+    found = func[indices]
+    return [as_expr(found)] if count == 1 else [as_expr(found[each]) for each in range(count)]
+
+
+_IN_FLOATS = "Halide's own functions calculate elements in floats"
+_REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
+    "sum": (0.0, lambda a, b: a + b),
+    "max": (float("-inf"), hl.max),
+    "min": (float("inf"), hl.min),
+}
+
+
+def schedule(output: Tensor, place: Place, *, own: bool) -> None:
+    """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once.
+
+    With a schedule of its own an output has its vectors already.
+    """
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
     enough = output._dim(0).extent() >= lanes
-    wide = func.specialize(enough) if lanes > 1 else None
+    wide = func.specialize(enough) if lanes > 1 and not own else None
     if strided:
         func.reorder(*output.indices, place.inner, place.row)
     if wide is not None and strided:

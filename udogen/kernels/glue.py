@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from udogen.kernels.request import Report, Request, Variant
+from udogen.kernels.request import Report, Request, TensorPort, Variant
 
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
@@ -25,13 +25,14 @@ def include(request: Request, report: Report) -> str:
     lines += ["}", ""]
     lines += _table_state(request, report, by_name) if report.table else []
     lines += [
-        "udo::Status execute(const Args& args" + (", const State& state" if report.table else "") + ") {",
+        *_head(", const State& state" if report.table else ""),
         "  udo::halide::Call call;",
         *_views(request, report),
         '  if (!call.ok()) return udo::error("%s", call.message());',
     ]
     rows = [port.name for port, (kind, _) in zip(request.tensors, report.views, strict=True) if kind == "rows"]
     lines += [f"  if (call.last()) {name}_.dropInner();" for name in rows]
+    lines += _cut(request, report)
     if report.table:
         inputs = ", ".join(f"&{port.name}_.raw" for port in request.tensors if not port.is_output)
         output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
@@ -42,7 +43,7 @@ def include(request: Request, report: Report) -> str:
             "  }",
         ]
     for types in dict.fromkeys(each.types for each in variants):
-        tests = [f"{port.name}_.is(udo::halide::{stored})" for port, stored in zip(request.tensors, types, strict=True)]
+        tests = [_test(port, stored) for port, stored in zip(request.tensors, types, strict=True)]
         lines.append(f"  if ({' && '.join(tests)}) {{")
         both = {each.last: each for each in variants if each.types == types}
         if False in both:
@@ -52,25 +53,70 @@ def include(request: Request, report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _head(state: str) -> Iterable[str]:
+    """HTP calls an op in several threads, each with its slice."""
+    yield from (
+        "#if defined(UDO_HTP)",
+        f"udo::Status execute(const Args& args{state}, const udo::Slice& slice) {{",
+        "  const udo::halide::Part part{slice.number(), slice.count()};",
+        "#else",
+        f"udo::Status execute(const Args& args{state}) {{",
+        "  const udo::halide::Part part{0, 1};",
+        "#endif",
+    )
+
+
+def _cut(request: Request, report: Report) -> Iterable[str]:
+    """What one thread calculates: some elements of all tensors, or some rows of the outputs."""
+    outputs = [port.name for port in request.tensors if port.is_output]
+    if not report.elementwise:
+        yield f"  if ({' || '.join(f'!{name}_.cut(part)' for name in outputs)}) return udo::ok;"
+        return
+    names = [port.name for port in request.tensors]
+    tests = {port.name: f"{port.name}_.size() == {outputs[0]}_.size()" for port in request.tensors}
+    tests |= {port.name: f"(!args.{port.name} || {tests[port.name]})" for port in request.tensors if port.optional}
+    same = " && ".join(test for name, test in tests.items() if name != outputs[0]) or "true"
+    yield f"  if ({same}) {{"
+    yield from (f"    {name}_.cutElements(part);" for name in names)
+    yield f"    if ({outputs[0]}_.size() == 0) return udo::ok;"
+    yield "  } else if (!part.isFirst()) {"
+    yield "    return udo::ok;"
+    yield "  }"
+
+
+def _test(port: TensorPort, stored: str) -> str:
+    if not stored:
+        return f"!args.{port.name}"
+    test = f"{port.name}_.is(udo::halide::{stored})"
+    return f"args.{port.name} && {test}" if port.optional else test
+
+
+def _present(request: Request, variant: Variant) -> list[tuple[TensorPort, str]]:
+    """The tensors that a function takes, and how they are stored."""
+    return [(port, stored) for port, stored in zip(request.tensors, variant.types, strict=True) if stored]
+
+
 def _parameters(request: Request, variant: Variant) -> Iterable[str]:
     yield "void*"
-    yield from ("udo::halide::Buffer*" for port in request.tensors if not port.is_output)
+    present = _present(request, variant)
+    yield from ("udo::halide::Buffer*" for port, _ in present if not port.is_output)
     yield from ("float" if kind == "f32" else "std::int32_t" for kind in request.scalars.values())
-    for port, stored in zip(request.tensors, variant.types, strict=True):
+    for port, stored in present:
         yield from ("float", "std::int32_t") if port.real and stored in _QUANTIZED else ()
-    yield from ("udo::halide::Buffer*" for port in request.tensors if port.is_output)
+    yield from ("udo::halide::Buffer*" for port, _ in present if port.is_output)
 
 
 def _call(request: Request, report: Report, variant: Variant) -> str:
     """The call of a function."""
-    given = [f"&{port.name}_.raw" for port in request.tensors if not port.is_output]
+    present = _present(request, variant)
+    given = [f"&{port.name}_.raw" for port, _ in present if not port.is_output]
     kinds = {"f32": "float", "i32": "std::int32_t"}
     given += [f"static_cast<{kinds[kind]}>(args.{name})" for name, kind in request.scalars.items()]
-    for port, stored in zip(request.tensors, variant.types, strict=True):
+    for port, stored in present:
         if port.real and stored in _QUANTIZED:
             quantization = f"args.{port.name}.quantization()"
             given += [f"{quantization}.scale", f"{quantization}.offset"]
-    given += [f"&{port.name}_.raw" for port in request.tensors if port.is_output]
+    given += [f"&{port.name}_.raw" for port, _ in present if port.is_output]
     if all(kind == "flat" for kind, _ in report.views):
         return f"call.run(UDO_HALIDE({variant.name(request.prefix)}, {', '.join(given)}))"
     return f"call.run({variant.name(request.prefix)}(&call, {', '.join(given)}))"

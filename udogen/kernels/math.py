@@ -1,14 +1,61 @@
-"""Functions of real numbers that every machine has vectors for; Halide's own take single numbers on HVX."""
+"""Functions of real numbers that every machine has vectors for.
+
+Halide's own take single numbers on HVX, or floats where there are no vectors of floats.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import halide as hl
+
+from udogen.kernels import fixed
+from udogen.kernels.fixed import Fixed
 
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23
 
 
-def exp(x: hl.Expr) -> hl.Expr:
+def select(condition: hl.Expr, a: Any, b: Any) -> hl.Expr:
+    """One of two numbers."""
+    if _is_fixed(a, b):
+        return fixed.one_of(a, b, lambda a, b: hl.select(condition, a, b))
+    return hl.select(condition, a, b)
+
+
+def larger(a: Any, b: Any) -> hl.Expr:
+    """The larger of two numbers."""
+    return fixed.one_of(a, b, hl.max) if _is_fixed(a, b) else hl.max(a, b)
+
+
+def smaller(a: Any, b: Any) -> hl.Expr:
+    """The smaller of two numbers."""
+    return fixed.one_of(a, b, hl.min) if _is_fixed(a, b) else hl.min(a, b)
+
+
+def maximum(over: hl.RDom, of: Any) -> hl.Expr:
+    """The largest number over a domain."""
+    return fixed.reduced(of, lambda stored: hl.maximum(over, stored)) if _is_fixed(of) else hl.maximum(over, of)
+
+
+def minimum(over: hl.RDom, of: Any) -> hl.Expr:
+    """The smallest number over a domain."""
+    return fixed.reduced(of, lambda stored: hl.minimum(over, stored)) if _is_fixed(of) else hl.minimum(over, of)
+
+
+def total(over: hl.RDom, of: Any) -> hl.Expr:
+    """The sum over a domain."""
+    return fixed.total(over, of) if _is_fixed(of) else hl.sum(over, of)
+
+
+def absolute(x: Any) -> hl.Expr:
+    """A number without its sign."""
+    return Fixed(hl.abs(x.integer), x.scale, x.bound) if _is_fixed(x) else hl.abs(x)
+
+
+def exp(x: Any) -> hl.Expr:
     """e to the power of x, within two units of the last place; below -87.3 it is zero."""
+    if _is_fixed(x):
+        return fixed.exp(x)
     cut = hl.clamp(x, hl.f32(-87.3), hl.f32(88.7))
     shifted = cut * hl.f32(1.44269504) + hl.f32(_ROUNDER)
     power = hl.reinterpret(hl.Int(32), shifted) - hl.reinterpret(hl.Int(32), hl.f32(_ROUNDER))
@@ -26,11 +73,17 @@ def exp(x: hl.Expr) -> hl.Expr:
     return hl.select(x > hl.f32(88.7228), hl.f32(float("inf")), found)
 
 
-def sigmoid(x: hl.Expr) -> hl.Expr:
+def sigmoid(x: Any) -> hl.Expr:
     """1 / (1 + exp(-x))"""
-    return hl.f32(1.0) / (hl.f32(1.0) + exp(-x))
+    return fixed.sigmoid(x) if _is_fixed(x) else hl.f32(1.0) / (hl.f32(1.0) + exp(-x))
 
 
-def tanh(x: hl.Expr) -> hl.Expr:
+def tanh(x: Any) -> hl.Expr:
     """The hyperbolic tangent."""
+    if _is_fixed(x):
+        return fixed.sigmoid(x * 2.0) * 2.0 - 1.0
     return hl.f32(1.0) - hl.f32(2.0) / (hl.f32(1.0) + exp(x * hl.f32(2.0)))
+
+
+def _is_fixed(*numbers: Any) -> bool:
+    return any(isinstance(each, Fixed) for each in numbers)

@@ -55,6 +55,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
+    version = _halide()
     missing: dict[str, list[Path]] = {}  # folders for what a key says; many machines take the same code
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
@@ -63,11 +64,12 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             key = resources.content_key(path.read_bytes(), *sources, row)
             found = path.with_suffix(KERNEL_FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
-            if not _is_there(found, key):
+            if not _is_there(found, key, version):
                 missing.setdefault(key, []).append(found)
     if not missing:
         return
-    version = _halide(kernel_of[next(iter(missing))])
+    if version is None:
+        raise _no_halide(kernel_of[next(iter(missing))])
     ops = _ops(kernels)
 
     def compile_one(key: str, folders: Sequence[Path]) -> None:
@@ -81,26 +83,39 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
         for folder in folders:
             with _locked(folder.parent):
-                if _is_there(folder, key):
+                if _is_there(folder, key, version):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
                 shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", KERNEL_INCLUDE, _KEY))
                 include, text = folder.parent / KERNEL_INCLUDE, (cached / KERNEL_INCLUDE).read_text("utf-8")
                 if not include.is_file() or include.read_text("utf-8") != text:
                     include.write_text(text, "utf-8")
-                (folder / _KEY).write_text(key)
+                (folder / _KEY).write_text(f"{key} {version}")
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
 
 
-def _halide(kernel: Path) -> str:
+def _halide() -> str | None:
+    """The installed release."""
     try:
         return metadata.version("halide")
     except metadata.PackageNotFoundError:
-        raise ToolMissing(
-            f"{kernel} is a kernel in Python, which Halide compiles, and Halide is not installed",
-            hint="pip install 'udogen[kernels]'; a package that was built once needs only make",
-        ) from None
+        return None
+
+
+def _no_halide(kernel: Path) -> ToolMissing:
+    return ToolMissing(
+        f"{kernel} is a kernel in Python, which Halide compiles, and Halide is not installed",
+        hint="pip install 'udogen[kernels]'; a package that was built once needs only make",
+    )
+
+
+def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) -> Report:
+    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it."""
+    if _halide() is None:
+        raise _no_halide(path)
+    _compile(replace(_request(kernels, _ops(kernels)[path.stem], path, machine), texts=True), into)
+    return Report.of_json((into / "report.json").read_text("utf-8"))
 
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
@@ -121,8 +136,10 @@ def _compile_into(cached: Path, request: Request, key: str) -> None:
             shutil.rmtree(f"{made}.whole")
 
 
-def _is_there(folder: Path, key: str) -> bool:
-    return (folder / _KEY).is_file() and (folder / _KEY).read_text("utf-8") == key
+def _is_there(folder: Path, key: str, version: str | None) -> bool:
+    """Whether a folder was made of this, by this release of Halide; without Halide any release will do."""
+    made = (folder / _KEY).read_text("utf-8").split() if (folder / _KEY).is_file() else []
+    return made[:1] == [key] and (version is None or made[1:] == [version])
 
 
 @contextmanager
@@ -139,16 +156,20 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
     tensors = [*op.inputs, *(each for each in op.params if not each.is_scalar), *op.outputs]
+    refused = {identifier(each.name): "repeated" for each in tensors if each.repeated}
+    texts = [each for each in op.params if any(one.kind == "string" for one in each.datatypes)]
+    refused |= {identifier(each.name): "a text" for each in texts}
     return Request(
         file=str(file.resolve()),
         op=op.name,
         prefix=f"{kernels.package}_{op.name}",
-        tensors=tuple(_port(each, kernels.backend) for each in tensors),
+        tensors=tuple(_port(each, kernels.backend) for each in tensors if not each.repeated and each not in texts),
         scalars={
             identifier(each.name): "f32" if any(one.kind == "float" for one in each.datatypes) else "i32"
             for each in op.params
-            if each.is_scalar and all(one.kind != "string" for one in each.datatypes)
+            if each.is_scalar and each not in texts
         },
+        refused=refused,
         machine=MACHINES[machine],
     )
 
@@ -156,7 +177,8 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
 def _port(tensor: Tensor, backend: str) -> TensorPort:
     types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
     real = any("fixed" in each.kind for each in tensor.datatypes)
-    return TensorPort(identifier(tensor.name), tensor.role == "output", types, real)
+    optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
+    return TensorPort(identifier(tensor.name), tensor.role == "output", types, real, optional)
 
 
 def _stored(datatype: DataType, backend: str) -> str:

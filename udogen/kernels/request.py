@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 COMPILING = "compiling "  # how the line begins that the worker prints before each function
@@ -19,6 +19,8 @@ class Machine:
     float_vectors: bool = True
     half_vectors: bool = True
     aligned: bool = False  # there are functions of their own for aligned tensors
+    partial: int = 1  # vectors of partial results of a row, where it is of floats
+    integers: str = ""  # the target where real numbers are integers with a scale, if they shall be
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class TensorPort:
     is_output: bool
     types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
     real: bool  # whether the kernel sees real numbers where integers are stored
+    optional: bool = False  # a client may leave it out
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Request:
     tensors: tuple[TensorPort, ...]
     scalars: Mapping[str, str]  # parameter -> f32 or i32
     machine: Machine
+    refused: Mapping[str, str] = field(default_factory=dict)  # what no kernel in Python takes, and what it is
+    texts: bool = False  # write the assembly and the loops, too
     deaths: tuple[str, ...] = ()  # functions of which the compiler died, once for each time: vectors get shorter
 
     def as_json(self) -> str:
@@ -61,13 +66,15 @@ class Request:
 class Variant:
     """One function of a kernel: how its tensors are stored, and how rows lie."""
 
-    types: tuple[str, ...]  # of the tensors, in their order
+    types: tuple[str, ...]  # of the tensors, in their order; empty where one is left out
     last: bool = True  # rows: along the last axis, so that its elements lie side by side
     aligned: bool = False
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
-        types = "_".join(dict.fromkeys(self.types))
+        types = "_".join(dict.fromkeys(stored or "none" for stored in self.types))
+        if "" in self.types:  # which ones are left out
+            types += "_" + "".join("x" if stored else "0" for stored in self.types)
         return f"{prefix}_{types}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
 
 
@@ -78,6 +85,7 @@ class Report:
     variants: tuple[Variant, ...]
     views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
     table: bool  # whether an op of 8 bits looks its numbers up
+    elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
     scalar: Mapping[str, str]  # functions without vectors, and why
 
     def as_json(self) -> str:
@@ -90,7 +98,7 @@ class Report:
         row = json.loads(text)
         variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
-        return Report(tuple(variants), views, row["table"], row["scalar"])
+        return Report(tuple(variants), views, row["table"], row["elementwise"], row["scalar"])
 
 
 def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
@@ -104,11 +112,14 @@ def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
 
 # x86-64 since 2013; Hexagon's functions are those of a static program where qemu-hexagon runs them, which knows no
 # floating point of HVX.
-_X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32)
-_ARM = Machine("arm-64-linux", 16)
+_X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32, partial=2)
+_ARM = Machine("arm-64-linux", 16, partial=2)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
-_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True)
-_OLD = {version: replace(_NEW, target=_HEXAGON.format(version), float_vectors=False) for version in ("v65", "v66")}
+_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True, integers=_HEXAGON.format("v66"))
+_OLD = {
+    version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
+    for version in ("v65", "v66")
+}
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
 _EMULATED = replace(_NEW, float_vectors=False)
 MACHINES: Mapping[str, Machine] = {

@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 import traceback
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ import halide as hl
 from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
 from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
-from udogen.kernels.request import COMPILING, Report, Request, Variant, type_combinations
+from udogen.kernels.fixed import NotFixedError
+from udogen.kernels.request import COMPILING, Report, Request, TensorPort, Variant, type_combinations
 from udogen.python_files import load_module
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
 _SCALARS = {"f32": "Float", "i32": "Int"}
+_MOST_OPTIONAL = 3  # optional tensors: there are functions with each and without it
 
 
 class _Kernel:
@@ -31,7 +34,8 @@ class _Kernel:
     def __init__(self, request: Request) -> None:
         self.request = request
         file = Path(request.file)
-        found = getattr(load_module(file), request.op, None)
+        module = load_module(file)
+        found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
         if not callable(found):
             raise UsageError(
                 f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
@@ -42,20 +46,10 @@ class _Kernel:
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.names = []
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
-            if name not in names and name not in request.scalars:
-                known = ", ".join([*names, *request.scalars])
-                raise UsageError(
-                    f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
-                )
+            self._need(name, names)
             self.names.append(name)
             if name in names and parameter.annotation is not inspect.Parameter.empty:
-                view = parameter.annotation() if isinstance(parameter.annotation, type) else parameter.annotation
-                if not isinstance(view, View):
-                    raise UsageError(
-                        f"{self.where}: `{name}` of {request.op}() is annotated with {view!r}, which is no view",
-                        hint="use Flat, Rows or Whole of udogen.kernels",
-                    )
-                views[name] = view
+                views[name] = self._view(name, parameter.annotation)
         self.views = [views[name] for name in names]
         for view in self.views:
             if isinstance(view, Rows) and isinstance(view.axis, str) and view.axis not in request.scalars:
@@ -69,102 +63,177 @@ class _Kernel:
                     f"{self.where}: {request.op}() does not take the output `{port.name}`", hint="write to all outputs"
                 )
 
+    def _need(self, name: str, tensors: list[str]) -> None:
+        """A parameter of the function is one of the op's."""
+        request = self.request
+        if name in request.refused:
+            raise UsageError(
+                f"{self.where}: {request.op}() takes `{name}`, which is {request.refused[name]}",
+                hint="kernels in Python take tensors and numbers: write this one in C++, or do without it",
+            )
+        if name not in tensors and name not in request.scalars:
+            known = ", ".join([*tensors, *request.scalars])
+            raise UsageError(
+                f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
+            )
+
+    def _view(self, name: str, annotation: Any) -> View:
+        view = annotation() if isinstance(annotation, type) else annotation
+        if not isinstance(view, View):
+            raise UsageError(
+                f"{self.where}: `{name}` of {self.request.op}() is annotated with {view!r}, which is no view",
+                hint="use Flat, Rows or Whole of udogen.kernels",
+            )
+        return view
+
     @property
     def has_rows(self) -> bool:
         return any(isinstance(view, Rows) for view in self.views)
+
+    def types(self) -> list[tuple[str, ...]]:
+        """How tensors may be stored together, with each optional one and without it."""
+        ports = self.request.tensors
+        optional = [port.name for port in ports if port.optional and port.name in self.names]
+        if len(optional) > _MOST_OPTIONAL:
+            raise UsageError(
+                f"{self.where}: {self.request.op}() takes {len(optional)} optional tensors: {', '.join(optional)}",
+                hint=f"a kernel in Python takes {_MOST_OPTIONAL} at most: write this one in C++",
+            )
+        found: dict[tuple[str, ...], None] = {}
+        for given in product((True, False), repeat=len(optional)):
+            absent = {name for name, is_given in zip(optional, given, strict=True) if not is_given}
+            for types in type_combinations(ports):
+                row = ("" if port.name in absent else stored for port, stored in zip(ports, types, strict=True))
+                found[tuple(row)] = None
+        return list(found)
 
     def variants(self) -> list[Variant]:
         """All functions."""
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
         flat = all(isinstance(view, Flat) for view in self.views)  # rows begin anywhere
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
-        return [Variant(*each) for each in product(type_combinations(self.request.tensors), lasts, aligned)]
+        return [Variant(*each) for each in product(self.types(), lasts, aligned)]
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
-        """Let the function say what the outputs are."""
+        """Let the function say what the outputs are; an optional tensor that is left out is None."""
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
+
+    def schedule(self, output: Tensor, place: Place, tensors: dict[str, Any]) -> None:
+        """As the file's own `schedule(machine, …)` does it, or as usual."""
+        own = False
+        if self.own_schedule is not None and place.lanes > 1:
+            names = list(inspect.signature(self.own_schedule).parameters)[1:]
+            own = bool(self.own_schedule(place.machine, **{name: tensors.get(name) for name in names}))
+        schedule(output, place, own=own)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a function may be compiled."""
+
+    target: str
+    lanes: int
+    fixed: bool = False
+
+
+def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
+    """The best one first; the last is without vectors."""
+    machine = kernel.request.machine
+    of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
+    has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
+    is_real = has_floats or any(port.real for port, _ in of_tensors)
+    smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
+    scalar = _Way(machine.target, 1)
+    ways = []
+    if machine.integers and is_real and not has_floats:
+        ways += [_Way(machine.integers, machine.vector // size, fixed=True) for size in (smallest, 4)]
+    if is_real and not machine.float_vectors:
+        return [*ways, scalar]
+    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
+    longest = machine.vector // 4 * machine.partial if is_real and kernel.has_rows else machine.vector // smallest
+    return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
 
 
 def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
     """Write the object file of a function; what is returned is why it has no vectors, or nothing."""
     request, machine = kernel.request, kernel.request.machine
-    is_real = any(port.real or t in ("f32", "f16") for port, t in zip(request.tensors, variant.types, strict=True))
-    if is_real and not machine.float_vectors:
-        _compile_with(kernel, variant, 1, folder)
-        return "there are no vectors of floats"
-    smallest = min(TYPES[stored].bytes() for stored in variant.types)
-    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
-    longest = machine.vector // (4 if is_real and kernel.has_rows else smallest)
-    lanes = list(dict.fromkeys((longest, machine.vector // 4, 1)))
-    name, why = variant.name(request.prefix), ""
-    deaths = request.deaths.count(name)
-    for each in lanes[deaths:]:
+    name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
+    for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
-            _compile_with(kernel, variant, each, folder)
+            _compile_with(kernel, variant, way, folder)
+        except NotFixedError as fault:
+            if not machine.float_vectors:
+                line = _line(fault, request.file)
+                why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
         except hl.HalideError as fault:
-            if each == 1 or _line(fault, request.file):
+            if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
             why = str(fault).strip()
         else:
-            return (why or "the compiler died of its vectors") if each == 1 else ""
+            return (why or "the compiler died of its vectors") if way.lanes == 1 else ""
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
-def _compile_with(kernel: _Kernel, variant: Variant, lanes: int, folder: Path) -> None:
+def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> None:
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    place = Place(machine, lanes, variant.last)
+    place = Place(machine, way.lanes, variant.last, way.fixed)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
-    tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows}
+    tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
-    kernel.call(tensors, scalars)
+    kernel.call(tensors, {each: hl.Expr(param) for each, param in scalars.items()})
     inputs = [each for each in tensors.values() if each.buffer is not None]
     outputs = [each for each in tensors.values() if each.func is not None]
     for each in outputs:
         if not each.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
-        schedule(each, place)
-    for buffer in (*(each.buffer for each in inputs), *(each.func.output_buffer() for each in outputs)):
-        for axis in range(buffer.dimensions()):
+        kernel.schedule(each, place, tensors)
+    whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
+    parts = [(each.func.output_buffer(), 1) for each in outputs]  # a thread may calculate some rows
+    for buffer, axes in (*whole, *parts):
+        for axis in range(axes):
             buffer.dim(axis).set_min(0)
         if variant.aligned:
             buffer.set_host_alignment(machine.vector)
     quantized = [part for each in tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
     arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
     pipeline = hl.Pipeline([each.func for each in outputs])
-    target = hl.Target(machine.target + _FEATURES)
+    target = hl.Target(way.target + _FEATURES)
     module = pipeline.compile_to_module(arguments, name, target)
-    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
+    files = {hl.OutputFileType.object: "o"}
+    if request.texts:
+        files |= {hl.OutputFileType.assembly: "s", hl.OutputFileType.stmt: "stmt"}
+    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
 
 
-def _is_table(kernel: _Kernel) -> bool:
-    """Whether the only output's elements depend on nothing but the element of the only input in the same place."""
-    ports = kernel.request.tensors
-    if len(ports) != 2 or any(not isinstance(view, Flat) for view in kernel.views):
+def _is_elementwise(kernel: _Kernel) -> bool:
+    """Whether each element of the outputs depends on nothing but elements of the inputs in the same place."""
+    if any(not isinstance(view, Flat) for view in kernel.views):
         return False
-    asked: list[Any] = []
-    given: list[tuple[Any, Any]] = []
-    number = hl.Param(hl.Float(32) if ports[0].real else hl.UInt(8), "number")
+    indices: list[Any] = []
+    values: list[Any] = []
 
     class Element:
+        def __init__(self, port: TensorPort) -> None:
+            is_real = port.real or port.types[0] in ("f32", "f16")
+            self.number = hl.Param(hl.Float(32) if is_real else TYPES[port.types[0]], port.name)
+
         def __getitem__(self, index: Any) -> hl.Expr:
-            asked.append(index)
-            return hl.Expr(number)
+            indices.append(index)
+            return hl.Expr(self.number)
 
         def __setitem__(self, index: Any, value: Any) -> None:
-            given.append((index, value))
+            indices.append(index)
+            values.append(value)
 
     kinds = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in kernel.request.scalars.items()}
     try:
-        kernel.call({port.name: Element() for port in ports}, kinds)
-        index, value = given[0]
-        if len(given) != 1 or not all(isinstance(each, hl.Var) and each.name() == index.name() for each in asked):
-            return False
-        alone = hl.Func("alone")
-        alone[()] = value  # refused where the index is in it
+        kernel.call({port.name: Element(port) for port in kernel.request.tensors}, kinds)
+        for value in values:
+            hl.Func("alone")[()] = value  # refused where the index is in it
     except Exception:
         return False
-    return True
+    return all(isinstance(each, hl.Var) and each.name() == indices[0].name() for each in indices)
 
 
 def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
@@ -202,14 +271,17 @@ def _run(request: Request, folder: Path) -> None:
                 f"{_line(fault, request.file) or kernel.where}: {_text(fault)}",
                 hint=f"while {name} was compiled for {request.machine.target}",
             ) from fault
+    elementwise = _is_elementwise(kernel)
     of_bytes = [each for each in variants if set(each.types) == {"u8"}]
-    table = bool(of_bytes) and _is_table(kernel)
+    table = elementwise and bool(of_bytes) and len(request.tensors) == 2
     for variant in of_bytes if table else ():
+        _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
+        scalar.pop(variant.name(request.prefix), None)
         _table(kernel, folder, aligned=variant.aligned)
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
-    (folder / "report.json").write_text(Report(tuple(variants), views, table, scalar).as_json(), "utf-8")
+    (folder / "report.json").write_text(Report(tuple(variants), views, table, elementwise, scalar).as_json(), "utf-8")
 
 
 def _text(fault: BaseException) -> str:

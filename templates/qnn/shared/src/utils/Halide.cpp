@@ -6,8 +6,30 @@
 #include <cstdarg>
 #include <cstdio>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace udo {
 namespace halide {
+
+#if defined(__x86_64__)
+namespace {
+// AVX2, and an operating system that keeps its registers.
+bool findVectors() {
+  unsigned int a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0 || (c & bit_FMA) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (b & bit_AVX2) == 0) return false;
+  unsigned int low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & 6) == 6;
+}
+}  // namespace
+
+const bool hasVectors = findVectors();
+#else
+const bool hasVectors = true;
+#endif
 
 void Call::fail(const char* format, ...) {
   if (!ok()) return;

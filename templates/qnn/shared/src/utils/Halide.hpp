@@ -53,6 +53,9 @@ inline Type typeOf(Element element) {
   }
 }
 
+/// Whether this processor has the instructions that functions are compiled with.
+extern const bool hasVectors;
+
 inline bool same(Type a, Type b) { return a.code == b.code && a.bits == b.bits; }
 
 template <class Tensor>
@@ -63,7 +66,10 @@ bool isStoredAs(const Tensor& tensor, Type type) {
 /// One call of a function: what its views found, and what went wrong in it.
 class Call {
  public:
-  Call() { message_[0] = '\0'; }
+  Call() {
+    message_[0] = '\0';
+    if (!hasVectors) fail("this processor has no AVX2, which the kernel was compiled for");
+  }
 
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
@@ -72,6 +78,18 @@ class Call {
   bool last() const { return last_; }
   /// Whether every tensor begins where a vector of HVX may.
   bool aligned() const { return aligned_; }
+
+  /// Fixed point of Hexagon adds the offset in one bit more than numbers are stored in.
+  void quantized(Type type, std::int32_t offset) {
+#if defined(__hexagon__)
+    const std::int32_t range = 1 << type.bits;
+    if (type.bits <= 16 && (offset <= -2 * range || offset > range)) {
+      fail("a tensor has the offset %d, which fixed point has no bits for", static_cast<int>(offset));
+    }
+#else
+    static_cast<void>(type), static_cast<void>(offset);
+#endif
+  }
 
   void found(const void* data) { aligned_ = aligned_ && reinterpret_cast<std::uintptr_t>(data) % 128 == 0; }
   void foundRows(bool last) { last_ = last_ && last; }
@@ -91,6 +109,22 @@ class Call {
   char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
 };
 
+/// What one of several threads calculates of an execution.
+struct Part {
+  std::uint32_t number, count;
+
+  bool isFirst() const { return number == 0; }
+  /// Where the part of a thread begins in so many elements, at a multiple of `step`.
+  std::size_t begin(std::size_t total, std::size_t step) const { return at(total, step, number); }
+  std::size_t end(std::size_t total, std::size_t step) const { return at(total, step, number + 1); }
+
+ private:
+  std::size_t at(std::size_t total, std::size_t step, std::uint32_t which) const {
+    const std::size_t steps = (total + step - 1) / step, found = steps * which / count * step;
+    return found < total ? found : total;
+  }
+};
+
 /// Rows along an axis; a negative one counts from the last.
 struct Rows {
   int axis;
@@ -106,11 +140,12 @@ class View {
  public:
   template <class Tensor>
   View(Call& call, const char*, const Tensor& tensor) : View(call, tensor) {
-    add(tensor.size(), 1);
+    if (tensor) add(tensor.size(), 1);
   }
 
   template <class Tensor>
   View(Call& call, const char* name, const Tensor& tensor, Rows rows) : View(call, tensor) {
+    if (!tensor) return;
     const Shape shape = tensor.shape();
     const int rank = static_cast<int>(shape.rank());
     const int axis = rows.axis < 0 ? rows.axis + rank : rows.axis;
@@ -130,6 +165,7 @@ class View {
 
   template <class Tensor>
   View(Call& call, const char* name, const Tensor& tensor, Whole whole) : View(call, tensor) {
+    if (!tensor) return;
     const Shape shape = tensor.shape();
     const auto rank = static_cast<std::size_t>(whole.rank);
     if (shape.rank() > rank && shape.count(0, shape.rank() - rank) != 1) {
@@ -166,17 +202,43 @@ class View {
     raw.dimensions = 2;
   }
 
+  /// Of a flat tensor: only the elements of one part.
+  void cutElements(const Part& part) {
+    if (raw.dimensions == 0) return;
+    const auto size = static_cast<std::size_t>(dims_[0].extent);
+    const std::size_t begin = part.begin(size, 128);
+    raw.host += begin * (raw.type.bits / 8u);
+    dims_[0].extent = static_cast<std::int32_t>(part.end(size, 128) - begin);
+  }
+
+  /// Of an output: only one part of its outermost axis that has parts; false where this part has nothing.
+  bool cut(const Part& part) {
+    std::int32_t axis = raw.dimensions - 1;
+    while (axis > 0 && dims_[axis].extent <= 1) --axis;
+    if (axis <= 0) return part.isFirst();
+    const auto size = static_cast<std::size_t>(dims_[axis].extent);
+    const std::size_t begin = part.begin(size, 1), end = part.end(size, 1);
+    raw.host += begin * static_cast<std::size_t>(dims_[axis].stride) * (raw.type.bits / 8u);
+    dims_[axis].min = static_cast<std::int32_t>(begin);
+    dims_[axis].extent = static_cast<std::int32_t>(end - begin);
+    return begin < end;
+  }
+
+  std::int32_t size() const { return dims_[0].extent; }
+
   Buffer raw = {};
 
  private:
   template <class Tensor>
   View(Call& call, const Tensor& tensor) {
+    if (!tensor) return;  // an optional one that the client left out
     const void* data = tensor.template data<std::uint8_t>();
     raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
     type_ = typeOf(tensor.element());
     raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
     raw.dim = dims_;
     call.found(data);
+    call.quantized(type_, tensor.quantization().offset);
     if (tensor.size() > INT32_MAX) call.fail("a tensor has more than 2^31 elements");
   }
 
