@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from udogen.generate.pipeline import GenerateOptions
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
+    from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
     from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome
@@ -30,6 +31,7 @@ _PUBLIC = {
     "Case": "verify.cases",
     "ConfigError": "opdef.problems",
     "Example": "verify.cases",
+    "Model": "runtime.models.model",
     "Outcome": "verify.results",
     "PackageLibrary": "build.package",
     "RunFailed": "errors",
@@ -69,6 +71,7 @@ __all__ = [
     "ConfigError",
     "Example",
     "GenerateOptions",
+    "Model",
     "Outcome",
     "PackageLibrary",
     "RunFailed",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runs import RunOptions
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
 
 @click.command("context")
@@ -227,18 +223,16 @@ def _jobs(paths: list[Path]) -> list[Job]:
 
 def _package(text: str, backend: str) -> OpLibrary:
     from udogen.runtime.built import find_built, outdated
-    from udogen.runtime.contexts.commands import OpLibrary
+    from udogen.runtime.contexts.commands import OpLibrary, parse_package
 
-    found = _PACKAGE.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--op-package {text}: this is not LIB|DIR[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
-    path, provider = Path(found["path"]), found["provider"] or ""
+    found = parse_package(text)
+    path, provider = found.path, found.provider
     if path.is_dir():
         built = find_built(path, backend=backend, provider=provider)
         path, provider = built.library, built.provider
     if why := outdated(path):
         output.warn(why)
-    return OpLibrary(path, provider, found["target"] or "")
+    return OpLibrary(path, provider, found.target)
 
 
 def _level(text: str | None) -> int:
@@ -251,7 +245,7 @@ def _level(text: str | None) -> int:
 
 
 def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    from udogen.runtime.sessions.placement import DEFAULT_LIMIT
+    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
@@ -259,10 +253,10 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
         return DEFAULT_LIMIT
     if sessions is None:
         raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
-    found = _SIZE.fullmatch(text)
-    if found is None or not float(found["number"]):
+    size = parse_size(text)
+    if size is None:
         raise UsageError(f"--session-limit {text}: this is no size", hint="as in 3.5GB, 2000MiB")
-    return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()])
+    return size
 
 
 @contextmanager

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.pools import Constants, FileRange, ImageLayout, Pool, open_pool
     from udogen.runtime.built import Built, find_built, find_source
     from udogen.runtime.channel import LogLine, shared_array
+    from udogen.runtime.contexts.arrays import dequantize, grid_of, quantize
     from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
     from udogen.runtime.contexts.context_json import info_json
     from udogen.runtime.contexts.graph import Graph, TensorBinding
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.models.description import ModelDescription, read_description, write_description
+    from udogen.runtime.models.model import MemoryBreakdown, MemoryRow, Timing
+    from udogen.runtime.models.wiring import Wiring, wire
     from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.sessions.connections import Connection, find_connections
@@ -127,6 +131,10 @@ _NAMES = {
     "udogen.runtime.sessions.pipeline": "Copies Pipeline",
     "udogen.runtime.sessions.connections": "Connection find_connections",
     "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
+    "udogen.runtime.contexts.arrays": "dequantize grid_of quantize",
+    "udogen.runtime.models.description": "ModelDescription read_description write_description",
+    "udogen.runtime.models.model": "MemoryBreakdown MemoryRow Timing",
+    "udogen.runtime.models.wiring": "Wiring wire",
     "udogen.runtime.op.session": "OpSession",
     "udogen.runtime.channel": "LogLine shared_array",
     "udogen.runtime.op.calls": "OpCall OpResult OpPackageInfo ParamArg RuntimeInfo TensorArg Times",
@@ -201,7 +209,10 @@ __all__ = [
     "Link",
     "LogLine",
     "ManagedBuffer",
+    "MemoryBreakdown",
     "MemoryDomain",
+    "MemoryRow",
+    "ModelDescription",
     "NoCounter",
     "NotExecuted",
     "OpCall",
@@ -249,8 +260,10 @@ __all__ = [
     "TensorBinding",
     "TensorInfo",
     "Times",
+    "Timing",
     "UdoPackage",
     "VectorEncoding",
+    "Wiring",
     "WrongMachine",
     "add_op_package",
     "adsp_library_path",
@@ -258,6 +271,7 @@ __all__ = [
     "allocate",
     "allocate_external",
     "chain_links",
+    "dequantize",
     "dequantize_blocks",
     "devices_of",
     "draw_plan",
@@ -268,6 +282,7 @@ __all__ = [
     "find_runtime",
     "find_shards",
     "find_source",
+    "grid_of",
     "info_json",
     "interface_providers",
     "layers_of",
@@ -276,7 +291,9 @@ __all__ = [
     "open_pool",
     "place_layers",
     "plan_buffers",
+    "quantize",
     "quantize_blocks",
+    "read_description",
     "read_registration",
     "register_package",
     "register_spill_fill",
@@ -289,4 +306,6 @@ __all__ = [
     "state_links",
     "table_lines",
     "unrepack_rows",
+    "wire",
+    "write_description",
 ]

@@ -352,6 +352,11 @@ class ManagedBuffer:
         return self._memory.address
 
     @property
+    def allocator(self) -> str:
+        """What allocated its memory: memfd, rpcmem."""
+        return self._memory.kind
+
+    @property
     def registered(self) -> tuple[str, ...]:
         """The names of the contexts that its memory is registered with."""
         return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
