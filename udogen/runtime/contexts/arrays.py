@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
-from udogen.runtime.contexts.commands import TensorRow
+from udogen.runtime.contexts.commands import OutputRow, TensorRow
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
     from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
 
 def read_into(into: Array, file: Path, info: TensorInfo) -> str:
@@ -138,3 +140,15 @@ def write(place: Path, array: Array) -> None:
 def row_of(info: TensorInfo) -> TensorRow:
     """A tensor in a report."""
     return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
+
+
+def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+    """An output in a report."""
+    numbers = array.size and array.dtype.kind in "fiub"
+    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
+    return OutputRow(**row_of(info).__dict__, file=str(file) if file else None, least=least, largest=largest)
+
+
+def file_name(name: str) -> str:
+    """A name of the model as the name of a file."""
+    return _UNFIT.sub("_", name).strip(".") or "_"

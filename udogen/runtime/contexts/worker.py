@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -38,14 +37,13 @@ from udogen.runtime.contexts.commands import (
 )
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
+from udogen.runtime.models.commands import ModelRan, RunModel
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ProfileEvent
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Context
-
-_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
 
 class ContextWorker:
@@ -64,6 +62,7 @@ class ContextWorker:
             DescribeContext: self.describe,
             PlaceContexts: self.place,
             RunContext: self.run,
+            RunModel: self.run_model,
             Quit: self.quit,
         }
 
@@ -154,6 +153,14 @@ class ContextWorker:
             seconds, graphs, placement.as_json(), stored.verdict.message, differences, self._rises(before)
         )
 
+    def run_model(self, command: RunModel) -> ModelRan:
+        """The steps of a model."""
+        from udogen.runtime.models.runs import run_model  # contexts alone do not need it
+
+        before = [each.counts() for each in self._counted]
+        ran = run_model(command, self._opened, self._phase)
+        return replace(ran, proof=self._rises(before))
+
     def _rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         pairs = zip(self._counted, before, strict=True)
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self._counted else None
@@ -218,19 +225,10 @@ def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
     for info in graph.outputs:
         found, file = graph.array(info.name), None
         if folder is not None:
-            file = folder / file_name(graph.name) / f"{file_name(info.name)}.npy"
+            file = folder / arrays.file_name(graph.name) / f"{arrays.file_name(info.name)}.npy"
             arrays.write(file, found)
-        numbers = found.size and found.dtype.kind in "fiub"
-        span = (found.min().item(), found.max().item()) if numbers else (None, None)
-        rows.append(
-            OutputRow(**arrays.row_of(info).__dict__, file=str(file) if file else None, least=span[0], largest=span[1])
-        )
+        rows.append(arrays.output_row(info, found, file))
     return tuple(rows)
-
-
-def file_name(name: str) -> str:
-    """A name of the model as the name of a file."""
-    return _UNFIT.sub("_", name).strip(".") or "_"
 
 
 def _row_of(event: ProfileEvent) -> ProfileRow:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from udogen import backends
-from udogen.errors import UsageError, open_plain, writing
+from udogen.backends import htp
+from udogen.errors import UdogenError, UsageError, open_plain, writing
 from udogen.opdef.problems import nearest
+from udogen.resources import read_toml
+from udogen.runtime import arguments
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.built import find_built
+from udogen.runtime.contexts.binaries import Shard, find_shards
+from udogen.runtime.contexts.binary_info import head_of
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.library import KINDS
 from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
@@ -28,7 +34,7 @@ class ModelDescription:
     contexts: folders or files, in the order in which they run.  packages: op packages to register first.
     links: {input: output of a context before it}; state: {input: output that is its next value}, as in
     `find_connections`; None: proposed from names, types and shapes.
-    graphs: what steps execute, one after the other; the last one is repeated.  None: all, as the first context has them.
+    graphs: what steps execute, one after the other; the last one is repeated.  None: all of the contexts.
     sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
     backend and runtime: "" and "auto" are those that made the binaries.
     memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
@@ -75,19 +81,18 @@ def read_description(path: Path) -> ModelDescription:
     """
     try:
         with open_plain(path) as stream:
-            text = stream.read().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        why = getattr(fault, "strerror", None) or "not UTF-8"
+            text = stream.read()
+    except OSError as fault:
         raise UsageError(
-            f"{path} cannot be read: {why}", hint="`udogen init --from-contexts DIR` writes a first one"
+            f"{path} cannot be read: {fault.strerror}", hint="`udogen init --from-contexts DIR` writes a first one"
         ) from fault
     try:
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        found = json.loads(text) if path.suffix == ".json" else read_toml(text)
     except ValueError as fault:
         raise UsageError(f"{path}: {fault}", hint="see docs/models.md for what a description of a model has") from fault
     if not isinstance(found, dict):
         raise UsageError(f"{path} describes no model", hint="it has keys: contexts, links, state …")
-    return _Reader(path, text).read(found)
+    return _Reader(path, text.decode("utf-8")).read(found)
 
 
 class _Reader:
@@ -151,7 +156,7 @@ class _Reader:
 
     def _names_of_names(self, key: str, value: Any) -> Mapping[str, str]:
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            self._fault(key, f"`{key}` is {value!r}, not a table: input = \"output\"")
+            self._fault(key, f'`{key}` is {value!r}, not a table: input = "output"')
             return {}
         return value
 
@@ -164,12 +169,42 @@ class _Reader:
     def _size(self, key: str, value: Any) -> int:
         size = value if type(value) is int and value > 0 else parse_size(value) if isinstance(value, str) else None
         if size is None:
-            self._fault(key, f"`{key}` is {value!r}, not a size: as in \"3.5GB\"")
+            self._fault(key, f'`{key}` is {value!r}, not a size: as in "3.5GB"')
         return size or 1
 
 
+def describe(source: PathArgument) -> ModelDescription:
+    """The description behind a path: `model.toml`, a folder with one or with context binaries, or one binary."""
+    path = arguments.path(source, "the model", hint="give model.toml, or a folder of context binaries")
+    if path.is_dir() and (path / FILE).is_file():
+        path = path / FILE
+    return read_description(path) if is_description(path) else ModelDescription(contexts=(path,))
+
+
+def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
+    """The context binaries of a model, in order; one that is missing is an error."""
+    found = find_shards(description.contexts)
+    missing = [note for note in found.notes if "missing" in note]
+    if missing:
+        raise UsageError(
+            f"a shard of the model is missing: {missing[0]}", hint="a model needs all of its shards, in order"
+        )
+    return found.shards
+
+
+def resolved(description: ModelDescription) -> ModelDescription:
+    """A description with the backend and the runtime that made the binaries, where it names none."""
+    head = head_of(shards_of(description)[0].binary)
+    maker = backends.by_number(head.backend_id)
+    if not description.backend:
+        description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
+    if description.runtime == "auto" and head.emulator:
+        description = replace(description, runtime="emulator")
+    return description
+
+
 def description_text(description: ModelDescription, *, folder: Path, comments: Mapping[str, str] | None = None) -> str:
-    """A description as the text of `model.toml`, with paths relative to its folder; `comments`: key -> line above it."""
+    """A description as `model.toml`, with paths relative to its folder; `comments`: key -> line above it."""
     notes = comments or {}
     rows: list[str] = []
 
@@ -221,3 +256,13 @@ def _relative(path: Path, folder: Path) -> str:
 
 def _package_text(package: OpLibrary, folder: Path) -> str:
     return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)
+
+
+def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
+    """Op packages for a backend that lie in a folder, generated and built, for a first description."""
+    for each in sorted(path for path in folder.iterdir() if path.is_dir()):
+        try:
+            built = find_built(each, backend=backend)
+        except UdogenError:
+            continue
+        yield OpLibrary(built.folder.path if built.folder else each)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen import backends
 from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
+from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
@@ -26,12 +25,12 @@ from udogen.runtime.buffers.buffer import ION, RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
 from udogen.runtime.contexts.arrays import as_stored, dequantize
-from udogen.runtime.contexts.binary_info import head_of
-from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
-from udogen.runtime.contexts.commands import OpLibrary, parse_package
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.description import FILE, ModelDescription, is_description, read_description
+from udogen.runtime.models.description import ModelDescription, describe, resolved, shards_of
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
+from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.placement import (
     MIB,
     SessionPlan,
@@ -42,7 +41,6 @@ from udogen.runtime.sessions.placement import (
     layers_of,
     place_layers,
 )
-from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.session import Sessions, sessions_of
 
 if TYPE_CHECKING:
@@ -86,7 +84,11 @@ class MemoryBreakdown:
     def __str__(self) -> str:
         head = ("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")
         body = [
-            (row.name, *(_mib(each) for each in (row.total, row.free, row.used, row.model, row.context, row.compute)), "")
+            (
+                row.name,
+                *(_mib(each) for each in (row.total, row.free, row.used, row.model, row.context, row.compute)),
+                "",
+            )
             for row in self.rows
         ]
         return "\n".join(columns([head, *body]))
@@ -99,7 +101,7 @@ class MemoryBreakdown:
 
 @dataclass
 class Timing:
-    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].median` is not kept, `least` and `mean` are."""
+    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
 
     steps: int = 0
     total: float = 0.0
@@ -162,7 +164,7 @@ class Model(Closing):
                     reading.enter_context(StoredContext(each, guarded=guarded, warn=guarded, on_step=on_step))
                     for each in shards_of(description)
                 ]
-                self.names = _unique([each.name for each in stored])
+                self.names = unique_names([each.name for each in stored])
                 self.wiring: Wiring = wire(
                     [(name, each.info) for name, each in zip(self.names, stored, strict=True)],
                     graphs=description.graphs,
@@ -202,24 +204,25 @@ class Model(Closing):
         are proposed from names, types and shapes (`model.wiring.proposed`).
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
+        changes: dict[str, Any] = {}
         if packages is not None:
             rows = [arguments.path(each, "an op package") for each in packages]
-            description = replace(description, packages=tuple(parse_package(str(each)) for each in rows))
+            changes["packages"] = tuple(parse_package(str(each)) for each in rows)
         for key, table in (("links", links), ("state", state)):
             if table is not None:
                 arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
                 for name, other in table.items():
                     arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
-                description = replace(description, **{key: dict(table)})
+                changes[key] = dict(table)
         if sessions is not None:
-            description = replace(description, sessions=arguments.whole(sessions, "the number of sessions"))
+            changes["sessions"] = arguments.whole(sessions, "the number of sessions")
         if graphs is not None:
-            description = replace(description, graphs=arguments.names(graphs, "the graphs of a model"))
-        for key, name in (("runtime", runtime), ("memory", memory)):
-            if name is not None:
-                arguments.expect(name, str, f"the {key} of a model", "its name")
-                description = replace(description, **{key: name})
-        return cls(description)
+            changes["graphs"] = arguments.names(graphs, "the graphs of a model")
+        for key, text in (("runtime", runtime), ("memory", memory)):
+            if text is not None:
+                arguments.expect(text, str, f"the {key} of a model", "its name")
+                changes[key] = text
+        return cls(replace(description, **changes))
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -234,9 +237,9 @@ class Model(Closing):
     ) -> dict[str, Array]:
         """Execute one step; returns its outputs by name, as they are stored: `model.step(hidden=x, position=3)`.
 
-        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` gives the real
-        numbers of outputs.  `graph` may be left out where names and shapes of the inputs leave one choice.  `out`: arrays
-        that outputs are written to.  After an error the state is that before the step.
+        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` gives the
+        real numbers of outputs.  `graph` may be left out where names and shapes of the inputs leave one choice.
+        `out`: arrays that outputs are written to.  After an error the state is that before the step.
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
@@ -244,11 +247,7 @@ class Model(Closing):
         with self._lock:
             self.check_open()
             chain = self._chain_of(given, graph)
-            arrays = {
-                name: _stored(array, chain.inputs[name])
-                for name, array in given.items()
-                if name in chain.inputs
-            }
+            arrays = {name: _stored(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs}
             _check_inputs(chain, given)
             began = perf_counter()
             outputs = self._execute(chain, arrays, out)
@@ -339,7 +338,8 @@ class Model(Closing):
     @property
     def state(self) -> dict[str, BufferPair]:
         """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`; copies are counted."""
-        return {f"{self.names[each.context]}.{each.key}": pair for each, pair in zip(self.wiring.states, self._pairs)}
+        rows = zip(self.wiring.states, self._pairs, strict=True)
+        return {f"{self.names[each.context]}.{each.key}": pair for each, pair in rows}
 
     def reset(self) -> None:
         """Set all state to zero, for a new sequence: `model.reset()`."""
@@ -378,7 +378,7 @@ class Model(Closing):
             for state, pair in zip(self.wiring.states, self._pairs, strict=True)
             if state.uses.get(chain.name, ("", ""))[1]
         ]
-        given, got = {}, {}
+        given, got = dict[str, ManagedBuffer](), dict[str, ManagedBuffer]()
         if self.description.memory == "shared":
             for buffers, side, usage in ((given, wired.inputs, INPUT), (got, wired.outputs, OUTPUT)):
                 for each in side:
@@ -456,25 +456,6 @@ class Model(Closing):
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
 
 
-def describe(source: PathArgument) -> ModelDescription:
-    """The description behind a path: `model.toml`, a folder with one or with context binaries, or one binary."""
-    path = arguments.path(source, "the model", hint="give model.toml, or a folder of context binaries")
-    if path.is_dir() and (path / FILE).is_file():
-        path = path / FILE
-    return read_description(path) if is_description(path) else ModelDescription(contexts=(path,))
-
-
-def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
-    """The context binaries of a model, in order; one that is missing is an error."""
-    found = find_shards(description.contexts)
-    missing = [note for note in found.notes if "missing" in note]
-    if missing:
-        raise UsageError(
-            f"a shard of the model is missing: {missing[0]}", hint="a model needs all of its shards, in order"
-        )
-    return found.shards
-
-
 def plan_sessions(
     description: ModelDescription,
     wiring: Wiring,
@@ -498,17 +479,6 @@ def plan_sessions(
     return place_layers(layers, specs, exactly=description.sessions)
 
 
-def resolved(description: ModelDescription) -> ModelDescription:
-    """A description with the backend and the runtime that made the binaries, where it names none."""
-    head = head_of(shards_of(description)[0].binary)
-    maker = backends.by_number(head.backend_id)
-    if not description.backend:
-        description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
-    if description.runtime == "auto" and head.emulator:
-        description = replace(description, runtime="emulator")
-    return description
-
-
 def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
     description = resolved(description)
     soc = socs.model_of(description.soc) if description.soc else 0
@@ -524,13 +494,14 @@ def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callab
     return made
 
 
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of contexts, each once."""
     return tuple(name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names))
 
 
 def _stored(array: Array, info: TensorInfo) -> Array:
     """An array as a tensor stores it; whole numbers that fit are converted."""
-    shape, dtype = _layout(info)
+    shape, dtype = layout(info)
     if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
         array = array.reshape(shape)
     if array.dtype != dtype and array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
@@ -541,9 +512,8 @@ def _stored(array: Array, info: TensorInfo) -> Array:
     return found
 
 
-def _layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    from udogen.opdef import datatypes
-
+def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
     row = datatypes.parse(info.dtype)
     if row is not None and row.numpy and row.bits % 8 == 0:
         return tuple(info.shape), np.dtype(row.numpy)
@@ -553,14 +523,12 @@ def _layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
-    return all(array.shape == _layout(chain.inputs[name])[0] or array.size == 1 for name, array in given.items())
+    return all(array.shape == layout(chain.inputs[name])[0] or array.size == 1 for name, array in given.items())
 
 
 def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
     faults = []
-    linked = {
-        tensor.name: each for each in chain.wired.connections for _, tensor in each.targets
-    }
+    linked = {tensor.name: each for each in chain.wired.connections for _, tensor in each.targets}
     for name in given:
         if name in chain.inputs:
             continue
@@ -598,8 +566,9 @@ def _plan(wiring: Wiring, chains: Any, pairs: Sequence[BufferPair], *, registers
         value = values.setdefault(buffer.name, len(values))
         tensors.append(
             PlannedTensor(
-                value=value, buffer=buffer.name, shard=shard, graph=graph.name, tensor=tensor, role=graph.binding(tensor).role,
-                dtype=info.dtype, shape=tuple(info.shape), offset=0, nbytes=info.nbytes,
+                value=value, buffer=buffer.name, shard=shard, graph=graph.name, tensor=tensor,
+                role=graph.binding(tensor).role, dtype=info.dtype, shape=tuple(info.shape),
+                offset=0, nbytes=info.nbytes,
                 first=lifetime[0], last=lifetime[1], bound=how,
             )
         )  # fmt: skip
@@ -626,16 +595,3 @@ def _plan(wiring: Wiring, chains: Any, pairs: Sequence[BufferPair], *, registers
                     for stage, tensor in row.ends:
                         add(side[row.name], graphs[stage], contexts[stage], tensor, (first, first + len(graphs) - 1))
     return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")
-
-
-def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
-    """Op packages for a backend that lie in a folder, generated and built, for a first description."""
-    from udogen.errors import UdogenError
-    from udogen.runtime.built import find_built
-
-    for each in sorted(path for path in folder.iterdir() if path.is_dir()):
-        try:
-            built = find_built(each, backend=backend)
-        except UdogenError:
-            continue
-        yield OpLibrary(built.folder.path if built.folder else each)

@@ -1,4 +1,4 @@
-"""How the graphs of a model belong together: checked, or proposed, from names, types and shapes; nothing is restored."""
+"""How the graphs of a model belong together: checked, or proposed from names, types and shapes; nothing is restored."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _unknown(chains: Sequence[Chain], links: Mapping[str, str], state: Mapping[s
 
 
 def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
-    """Tensors that would be written by a link and by a state, and outputs that would be the next value of two states."""
+    """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
     for reads in links:
         if _plain(reads) in state:
             yield (
@@ -293,7 +293,8 @@ def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterat
             yield from (f"  │ ─▶ {_shown(each.name, each.info)}" for each in given)
             for each in kept:
                 reads, writes = each.uses[chain.name]
-                yield f"  │ ↺  {_shown(reads or writes, each.info)}  state {reads or '(not read)'} = {writes or '(kept)'}"
+                shown = _shown(reads or writes, each.info)
+                yield f"  │ ↺  {shown}  state {reads or '(not read)'} = {writes or '(kept)'}"
             yield from (f"  │ ◀─ {_shown(each.name, each.info)}" for each in got)
             leaving = [each for each in wired.connections if each.source == stage]
             for connection in leaving:

@@ -1,0 +1,90 @@
+"""The command for the worker that executes a model, its answer, and that answer for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.runtime.contexts.commands import OutputRow
+from udogen.runtime.contexts.report import output_line, time_text
+from udogen.runtime.models.description import ModelDescription
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """Execute steps of a model; with `dry_run` only find out what they would be."""
+
+    description: ModelDescription
+    steps: int
+    feeds: Mapping[str, str]  # TENSOR or GRAPH:TENSOR -> file: one array, or one for each step
+    output_dir: Path | None
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class StepRan:
+    """One step."""
+
+    number: int
+    graph: str
+    seconds: float
+    outputs: tuple[OutputRow, ...]
+
+
+@dataclass(frozen=True)
+class GraphTiming:
+    """All steps of one graph, in seconds; `contexts`: of each context in the last one."""
+
+    graph: str
+    steps: int
+    mean: float
+    least: float
+    contexts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ModelRan:
+    """What a model is, and what came of its steps (none of a dry run)."""
+
+    links: Mapping[str, str]
+    state: Mapping[str, str]
+    proposed: tuple[str, ...]
+    picture: tuple[str, ...]
+    sessions: Any  # the plan, as JSON
+    table: tuple[str, ...]  # of sessions
+    steps: tuple[StepRan, ...] = ()
+    timings: tuple[GraphTiming, ...] = ()
+    memory: str = ""
+    memory_rows: Any = ()
+    plan: Any = None  # of buffers, as JSON
+    copied: Mapping[str, int] | None = None
+    zeros: tuple[str, ...] = ()  # inputs that were given nothing
+    proof: tuple[Any, ...] | None = None
+
+
+def model_lines(ran: ModelRan, runtime: str) -> Iterator[str]:
+    """What came of a model, for a person."""
+    yield from ran.table
+    yield ""
+    if not ran.steps:
+        yield from ran.picture
+        yield ""
+    if ran.proposed:
+        yield "proposed from names, types and shapes: " + " ".join(ran.proposed)
+    if ran.zeros:
+        yield f"zeros: {', '.join(ran.zeros)}"
+    if not ran.steps:
+        return
+    if ran.memory:
+        yield ran.memory
+        yield ""
+    last = {each.graph: each for each in ran.steps}
+    for row in ran.timings:
+        yield f"{row.graph}: {row.steps} step{'s' * (row.steps != 1)}, {time_text(row.mean)} each"
+        for output in last[row.graph].outputs:
+            yield f"  {output_line(output)}"
+    copied = ran.copied or {}
+    yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
+    yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"
