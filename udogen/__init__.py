@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from udogen.generate.pipeline import GenerateOptions
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
+    from udogen.runtime.contexts.builder import GraphBuilder
     from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
     from udogen.verify.options import TestOptions
@@ -42,6 +43,7 @@ _PUBLIC = {
     "VerificationFailed": "errors",
     "build_package": "build.make",
     "GenerateOptions": "generate.pipeline",
+    "GraphBuilder": "runtime.contexts.builder",
     "generate_packages": "generate.pipeline:generate",
     "load_configs": "configs.load:load",
     "load_examples": "verify.test_files.expand",
@@ -71,6 +73,7 @@ __all__ = [
     "ConfigError",
     "Example",
     "GenerateOptions",
+    "GraphBuilder",
     "Model",
     "Outcome",
     "PackageLibrary",

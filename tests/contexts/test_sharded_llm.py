@@ -174,7 +174,7 @@ for _ in range(4):
     assert str(library) in Path("/proc/self/maps").read_text()
 """
     folder = sharded_llm(kind)
-    library = folder / json.loads((folder / "model.json").read_text("utf-8"))["op_package"]["library"]
+    library = folder / json.loads((folder / "sizes.json").read_text("utf-8"))["op_package"]["library"]
     argv = [sys.executable, "-c", program, str(library), str(folder / "forward_0.bin"), kind]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VectorEncoding,
     )
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
+    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar, TensorParam
     from udogen.runtime.buffers.block_weights import (
         RepackBuffer,
         dequantize_blocks,
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from udogen.runtime.channel import LogLine, shared_array
     from udogen.runtime.contexts.arrays import dequantize, grid_of, quantize
     from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
+    from udogen.runtime.contexts.builder import GraphDraft, TensorSpec
+    from udogen.runtime.contexts.commands import OpLibrary
     from udogen.runtime.contexts.context_json import info_json
     from udogen.runtime.contexts.graph import Graph, TensorBinding
     from udogen.runtime.contexts.runtime import Context, Runtime
@@ -100,13 +102,14 @@ _NAMES = {
     "udogen.runtime.contexts.runtime": "Context Runtime",
     "udogen.runtime.contexts.graph": "Graph TensorBinding",
     "udogen.runtime.contexts.binaries": "Shard StoredContext find_shards",
+    "udogen.runtime.contexts.commands": "OpLibrary",
     "udogen.runtime.contexts.context_json": "info_json",
     "udogen.qnn.handles": "ContextOptions DeviceInfo GraphHandle ProfileEvent",
     "udogen.qnn.interface": "QnnError",
     "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
     "udogen.runtime.library": "RuntimeLibrary find_runtime interface_providers",
     "udogen.runtime.built": "Built find_built find_source",
-    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar QnnTensor",
+    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar QnnTensor TensorParam",
     "udogen.qnn.quantization": (
         "AxisScaleOffset BlockEncoding BlockwiseExpansion BwAxisScaleOffset BwScaleOffset ScaleOffset VectorEncoding"
     ),
@@ -132,6 +135,7 @@ _NAMES = {
     "udogen.runtime.sessions.connections": "Connection find_connections",
     "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
     "udogen.runtime.contexts.arrays": "dequantize grid_of quantize",
+    "udogen.runtime.contexts.builder": "GraphDraft TensorSpec",
     "udogen.runtime.models.description": "ModelDescription read_description write_description",
     "udogen.runtime.models.model": "MemoryBreakdown MemoryRow Timing",
     "udogen.runtime.models.wiring": "Wiring wire",
@@ -200,6 +204,7 @@ __all__ = [
     "ExternalSizes",
     "FileRange",
     "Graph",
+    "GraphDraft",
     "GraphHandle",
     "GraphInfo",
     "HexagonSession",
@@ -220,6 +225,7 @@ __all__ = [
     "OpCrashed",
     "OpFailed",
     "OpLibraries",
+    "OpLibrary",
     "OpPackageInfo",
     "OpRefused",
     "OpResult",
@@ -259,6 +265,8 @@ __all__ = [
     "TensorArg",
     "TensorBinding",
     "TensorInfo",
+    "TensorParam",
+    "TensorSpec",
     "Times",
     "Timing",
     "UdoPackage",

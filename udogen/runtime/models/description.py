@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from udogen import backends
 from udogen.backends import htp
-from udogen.errors import UdogenError, UsageError, open_plain, writing
+from udogen.errors import UsageError, open_plain, writing
 from udogen.opdef.problems import nearest
 from udogen.resources import read_toml
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.built import find_built
 from udogen.runtime.contexts.binaries import Shard, find_shards
 from udogen.runtime.contexts.binary_info import head_of
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
@@ -256,13 +255,3 @@ def _relative(path: Path, folder: Path) -> str:
 
 def _package_text(package: OpLibrary, folder: Path) -> str:
     return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)
-
-
-def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
-    """Op packages for a backend that lie in a folder, generated and built, for a first description."""
-    for each in sorted(path for path in folder.iterdir() if path.is_dir()):
-        try:
-            built = find_built(each, backend=backend)
-        except UdogenError:
-            continue
-        yield OpLibrary(built.folder.path if built.folder else each)
