@@ -183,7 +183,7 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     from udogen.runtime.contexts.runs import ContextSession
     from udogen.runtime.execution_counts import sentences, summary, unproved
     from udogen.runtime.failures import Situation
-    from udogen.runtime.models.commands import ModelRan, RunModel, model_lines
+    from udogen.runtime.models.commands import RunSteps, StepsRan, model_lines
     from udogen.runtime.models.description import resolved
 
     description = resolved(_description(options))
@@ -194,12 +194,12 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         prove=options.prove,
     )
     feeds = dict(pairs((*options.inputs, *options.feeds), "--feed"))
-    command = RunModel(description, options.steps or 1, feeds, options.output_dir, options.dry_run)
+    command = RunSteps(description, options.steps or 1, feeds, options.output_dir, options.dry_run)
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
         ContextSession(how, on_step=advance, on_log=_log_printer(options)) as session,
     ):
-        ran = session.ask(command, ModelRan, Situation("of these contexts", what="model"))
+        ran = session.ask(command, StepsRan, Situation("of these contexts", what="model"))
         runtime = session.runtime
     counts = summary(list(ran.proof or ()))
     fault = unproved(counts) if options.prove and not options.dry_run else None

@@ -37,7 +37,7 @@ from udogen.runtime.contexts.commands import (
 )
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
-from udogen.runtime.models.commands import ModelRan, RunModel
+from udogen.runtime.models.commands import RunSteps, StepsRan
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ContextWorker:
             DescribeContext: self.describe,
             PlaceContexts: self.place,
             RunContext: self.run,
-            RunModel: self.run_model,
+            RunSteps: self.run_model,
             Quit: self.quit,
         }
 
@@ -153,7 +153,7 @@ class ContextWorker:
             seconds, graphs, placement.as_json(), stored.verdict.message, differences, self._rises(before)
         )
 
-    def run_model(self, command: RunModel) -> ModelRan:
+    def run_model(self, command: RunSteps) -> StepsRan:
         """The steps of a model."""
         from udogen.runtime.models.runs import run_model  # contexts alone do not need it
 

@@ -13,7 +13,7 @@ from udogen.runtime.models.description import ModelDescription
 
 
 @dataclass(frozen=True)
-class RunModel:
+class RunSteps:
     """Execute steps of a model; with `dry_run` only find out what they would be."""
 
     description: ModelDescription
@@ -45,7 +45,7 @@ class GraphTiming:
 
 
 @dataclass(frozen=True)
-class ModelRan:
+class StepsRan:
     """What a model is, and what came of its steps (none of a dry run)."""
 
     links: Mapping[str, str]
@@ -64,7 +64,7 @@ class ModelRan:
     proof: tuple[Any, ...] | None = None
 
 
-def model_lines(ran: ModelRan, runtime: str) -> Iterator[str]:
+def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     """What came of a model, for a person."""
     yield from ran.table
     yield ""

@@ -557,16 +557,17 @@ def _plan(wiring: Wiring, chains: Any, pairs: Sequence[BufferPair], *, registers
     steps: list[PlannedStep] = []
     tensors: list[PlannedTensor] = []
     buffers: dict[str, PlannedBuffer] = {}
-    values: dict[str, int] = {}
+    values: dict[ManagedBuffer, int] = {}
     how = ION if registers else RAW
 
     def add(buffer: ManagedBuffer, graph: Graph, shard: int, tensor: str, lifetime: tuple[int, int]) -> None:
         info = graph.binding(tensor).info
-        buffers[buffer.name] = PlannedBuffer(buffer.name, max(buffer.capacity, 1), 128, buffer.allocator)
-        value = values.setdefault(buffer.name, len(values))
+        value = values.setdefault(buffer, len(values))
+        name = f"{value}: {buffer.name}"  # connections of several chains have one name
+        buffers[name] = PlannedBuffer(name, max(buffer.capacity, 1), 128, buffer.allocator)
         tensors.append(
             PlannedTensor(
-                value=value, buffer=buffer.name, shard=shard, graph=graph.name, tensor=tensor,
+                value=value, buffer=name, shard=shard, graph=graph.name, tensor=tensor,
                 role=graph.binding(tensor).role, dtype=info.dtype, shape=tuple(info.shape),
                 offset=0, nbytes=info.nbytes,
                 first=lifetime[0], last=lifetime[1], bound=how,

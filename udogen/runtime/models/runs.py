@@ -16,7 +16,7 @@ from udogen.opdef.problems import nearest
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of
-from udogen.runtime.models.commands import GraphTiming, ModelRan, RunModel, StepRan
+from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.description import shards_of
 from udogen.runtime.models.model import Model, Timing, layout, plan_sessions, unique_names
 from udogen.runtime.models.wiring import Wiring, picture, wire
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 1000  # that are reported one by one
 
 
-def run_model(command: RunModel, runtime: Runtime, phase: Callable[[str], None]) -> ModelRan:
+def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
     """Open the model in this process and execute its steps."""
     if command.dry_run:
         return _planned(command, runtime, phase)
@@ -62,7 +62,7 @@ def run_model(command: RunModel, runtime: Runtime, phase: Callable[[str], None])
         )
 
 
-def _planned(command: RunModel, runtime: Runtime, phase: Callable[[str], None]) -> ModelRan:
+def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
     """What a model would be; nothing is restored."""
     description = command.description
     with ExitStack() as stack:
@@ -88,9 +88,9 @@ def _planned(command: RunModel, runtime: Runtime, phase: Callable[[str], None]) 
         return replace(found, zeros=tuple(feeds.zeros))
 
 
-def _described(wiring: Wiring, plan: SessionPlan) -> ModelRan:
+def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
     where = {layer.name: plan.session_of(layer.name).name for layer in plan.layers}
-    return ModelRan(
+    return StepsRan(
         dict(wiring.links),
         dict(wiring.state),
         wiring.proposed,

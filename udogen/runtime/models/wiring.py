@@ -246,7 +246,7 @@ def propose_state(chains: Sequence[Chain]) -> dict[str, str]:
                     and _stem(tensor.name) == _stem(other.name)
                     and _STATE & {*_words(tensor.name), *_words(other.name)}
                 }
-                found[tensor.name] = found.get(tensor.name, near) & near
+                found.setdefault(tensor.name, set()).update(near)
     chosen = {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
     return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
 
@@ -269,7 +269,7 @@ def propose_links(chains: Sequence[Chain], state: Mapping[str, str]) -> dict[str
                 near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
                 if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
                     near = {fitting[0].name}
-                found[tensor.name] = found.get(tensor.name, near) & near
+                found.setdefault(tensor.name, set()).update(near)
     return {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
 
 
