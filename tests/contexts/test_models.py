@@ -181,7 +181,8 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
     for tokens in (16, 1, 1):
         out = model.step(hidden=np.zeros((1, tokens, 64)), mask=np.zeros((1, 1, tokens, 32)), position=0)
         assert out["logits"].shape == (1, tokens, 64)
-    assert [row.steps for row in model.timings.values()] == [1, 2]
+    assert {name: row.steps for name, row in model.timings.items()} == {"prefill_forward": 1, "kv_forward": 2}
+    assert model.graphs == ("prefill_forward", "kv_forward")
     table = str(model.memory).splitlines()
     assert table[0].split() == ["memory", "[MiB]", "total", "free", "self", "model", "context", "compute"]
     assert [line.split()[0] for line in table[1:]] == ["HTP0", "HTP1", "HTP2", "host"]

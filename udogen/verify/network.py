@@ -264,7 +264,7 @@ class Network:
     def value_info(self, name: str, value: Array) -> Any:
         """A tensor with the type and shape of a value."""
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-        return self.onnx.helper.make_tensorvalue_info(name, kind, value.shape)
+        return self.onnx.helper.make_tensor_value_info(name, kind, value.shape)
 
     def quants(self, expected: Sequence[Mapping[str, Array]]) -> dict[str, Quant]:
         """The 8 bits of every float tensor, from what it holds for all samples."""

@@ -16,7 +16,7 @@ from udogen.opdef.problems import nearest
 from udogen.resources import read_toml
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.contexts.binaries import Shard, find_shards
+from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
 from udogen.runtime.contexts.binary_info import head_of
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.library import KINDS
@@ -193,9 +193,13 @@ def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
 
 def resolved(description: ModelDescription) -> ModelDescription:
     """A description with the backend and the runtime that made the binaries, where it names none."""
-    head = head_of(shards_of(description)[0].binary)
-    maker = backends.by_number(head.backend_id)
+    first = shards_of(description)[0]
+    head = head_of(first.binary)
     if not description.backend:
+        maker = backends.by_number(head.backend_id)
+        if maker is None:  # only the description inside a binary of Qualcomm's has it
+            with StoredContext(first, warn=False) as stored:
+                maker = backends.by_number(stored.info.backend_id)
         description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
     if description.runtime == "auto" and head.emulator:
         description = replace(description, runtime="emulator")

@@ -153,7 +153,6 @@ class Model(Closing):
         `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.
         """
         self.description = description
-        self.closed = True
         self._lock = threading.RLock()
         with ExitStack() as stack:
             if runtime is None:
@@ -179,10 +178,9 @@ class Model(Closing):
             self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
             self.timings: dict[str, Timing] = {name: Timing() for name in self._chains}
             self._copied = Copies()
+            self.closed, self.steps = False, 0
             self.reset()
             self._stack = stack.pop_all()
-        self.steps = 0
-        self.closed = False
 
     @classmethod
     def open(
@@ -344,6 +342,7 @@ class Model(Closing):
     def reset(self) -> None:
         """Set all state to zero, for a new sequence: `model.reset()`."""
         with self._lock:
+            self.check_open()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 zero = self.sessions.context(self.names[state.context])
                 graph, (reads, writes) = next(iter(state.uses.items()))

@@ -76,7 +76,10 @@ def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = (
             f"the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph",
             hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(found) or 'none'}",
         )
-    return tuple(found[name] for name in dict.fromkeys(wanted or found))
+    if wanted:
+        return tuple(found[name] for name in dict.fromkeys(wanted))
+    # Not all runtimes keep the order of graphs: those with the largest inputs are first, a prompt before a token.
+    return tuple(sorted(found.values(), key=lambda chain: -sum(each.nbytes for each in chain.stages[0].inputs)))
 
 
 def wire(
