@@ -14,13 +14,14 @@ import click
 from udogen.backends import RUNTIMES, htp
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
-from udogen.errors import RunFailed, UdogenError, UsageError, writing
+from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.channel import LogLine
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
     from udogen.runtime.contexts.report import Result
     from udogen.runtime.contexts.runs import RunOptions
+    from udogen.runtime.models.commands import ComparedTensor
     from udogen.runtime.models.description import ModelDescription
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
@@ -58,6 +59,19 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     multiple=True,
     metavar="NAME=FILE",
     help="A model: an input, TENSOR or GRAPH:TENSOR (.npy, raw bytes); one array for all steps, or one for each.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); the first that differs is named.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="X",
+    help="How far they may be off: in stored steps, of floats as a part of the range (default: 0).",
 )
 @click.option("--dry-run", is_flag=True, help="A model: show how its contexts belong together; nothing is executed.")
 @click.option("--backend", type=click.Choice(list(RUNTIMES)), help="Default: htp; of a model that of its binaries.")
@@ -136,6 +150,8 @@ class RunContextOptions:
     states: tuple[str, ...]
     steps: int | None
     feeds: tuple[str, ...]
+    against: Path | None
+    tolerance: float
     dry_run: bool
     backend: str | None
     kind: str
@@ -163,7 +179,7 @@ class RunContextOptions:
         """Whether the contexts are to run as one model."""
         from udogen.runtime.models.description import is_description
 
-        asked = self.links or self.states or self.steps or self.feeds or self.dry_run
+        asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
         return bool(asked) or any(is_description(each) for each in self.paths)
 
 
@@ -194,7 +210,15 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         prove=options.prove,
     )
     feeds = dict(pairs((*options.inputs, *options.feeds), "--feed"))
-    command = RunSteps(description, options.steps or 1, feeds, options.output_dir, options.dry_run)
+    command = RunSteps(
+        description=description,
+        steps=options.steps or 1,
+        feeds=feeds,
+        output_dir=options.output_dir,
+        dry_run=options.dry_run,
+        against=options.against,
+        tolerance=options.tolerance,
+    )
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
         ContextSession(how, on_step=advance, on_log=_log_printer(options)) as session,
@@ -203,6 +227,7 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         runtime = session.runtime
     counts = summary(list(ran.proof or ()))
     fault = unproved(counts) if options.prove and not options.dry_run else None
+    fault = fault or _difference(ran.first_wrong)
     if options.plan_file and ran.plan:
         _write_plans(options.plan_file, [ran.plan])
     if options.as_json:
@@ -215,6 +240,15 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     if fault:
         output.print_error(fault)
     return fault
+
+
+def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
+    if first is None:
+        return None
+    return VerificationFailed(
+        f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
+        hint="the context before it is the last one that is right; --tolerance X allows more",
+    )
 
 
 _PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is for people, or in a file

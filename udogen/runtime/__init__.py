@@ -36,9 +36,6 @@ if TYPE_CHECKING:
         ExternalBuffer,
         ExternalSizes,
         allocate_external,
-        external_sizes,
-        register_spill_fill,
-        register_weights,
     )
     from udogen.runtime.buffers.memory import align_up, allocate, mapped_to_hexagon, shared_allocator
     from udogen.runtime.buffers.picture import draw_plan
@@ -116,9 +113,7 @@ _NAMES = {
     "udogen.runtime.buffers.memory": "align_up allocate mapped_to_hexagon shared_allocator",
     "udogen.runtime.buffers.buffer": "Buffer BufferPart ION RAW SHARED_BUFFER SPILL_FILL WEIGHTS",
     "udogen.runtime.buffers.pools": "Constants FileRange ImageLayout Pool open_pool",
-    "udogen.runtime.buffers.external": (
-        "ExternalBuffer ExternalSizes allocate_external external_sizes register_spill_fill register_weights"
-    ),
+    "udogen.runtime.buffers.external": ("ExternalBuffer ExternalSizes allocate_external"),
     "udogen.runtime.buffers.planning": (
         "BufferOptions BufferPlan Endpoint ExecutionStep Link PlannedBuffers chain_links plan_buffers state_links"
     ),
@@ -284,7 +279,6 @@ __all__ = [
     "devices_of",
     "draw_plan",
     "executions",
-    "external_sizes",
     "find_built",
     "find_connections",
     "find_runtime",
@@ -304,8 +298,6 @@ __all__ = [
     "read_description",
     "read_registration",
     "register_package",
-    "register_spill_fill",
-    "register_weights",
     "repack_rows",
     "session_specs",
     "sessions_of",

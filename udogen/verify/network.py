@@ -79,6 +79,7 @@ class NetworkResult:
     samples: int
     layers: tuple[LayerResult, ...]
     seconds: float  # of one execution on QNN, with all tensors as outputs
+    elsewhere: tuple[str, ...]  # nodes that QNN did not take: ONNX Runtime's CPU computed them
     random: tuple[str, ...]  # inputs that were not given
     outputs: Mapping[str, Array]  # of the model, for the last sample, as real numbers
 
@@ -110,6 +111,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         samples=len(samples),
         layers=layers,
         seconds=min(ran.seconds),
+        elsewhere=ran.elsewhere,
         random=random,
         outputs={name: found[-1][name] for name in network.outputs if name in found[-1]},
     )
@@ -591,6 +593,8 @@ def lines(result: NetworkResult) -> Iterator[str]:
     yield ""
     if result.random:
         yield f"random numbers: {', '.join(result.random)}"
+    if result.elsewhere:
+        yield f"not on QNN, but on ONNX Runtime's CPU: {', '.join(result.elsewhere)}"
     first = result.first_wrong
     wrong = sum(each.wrong for each in result.layers)
     if first is None:
@@ -616,6 +620,7 @@ def as_json(result: NetworkResult) -> dict[str, object]:
         "samples": result.samples,
         "seconds": result.seconds,
         "random": list(result.random),
+        "elsewhere": list(result.elsewhere),
         "layers": [replace(each, shape=tuple(each.shape)).__dict__ for each in result.layers],
         "first_wrong": None if first is None else first.tensor,
     }

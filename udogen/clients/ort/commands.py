@@ -61,10 +61,11 @@ class RunNetwork:
 
 @dataclass(frozen=True)
 class NetworkRan:
-    """Its outputs for each sample, and the seconds that each took."""
+    """Its outputs for each sample, the seconds that each took, and the nodes that did not run on QNN."""
 
     samples: tuple[tuple[ArrayRow, ...], ...]
     seconds: tuple[float, ...]
+    elsewhere: tuple[str, ...]
 
 
 @dataclass(frozen=True)

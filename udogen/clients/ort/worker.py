@@ -103,7 +103,7 @@ class OrtWorker:
             seconds.append(time.perf_counter() - began)
             outputs = zip(command.outputs, map(np.ascontiguousarray, found), strict=True)
             samples.append(tuple(ArrayRow(name, str(each.dtype), each.shape, each) for name, each in outputs))
-        return NetworkRan(tuple(samples), tuple(seconds))
+        return NetworkRan(tuple(samples), tuple(seconds), open_session.nodes_elsewhere(made))
 
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:

@@ -21,6 +21,8 @@ class RunSteps:
     feeds: Mapping[str, str]  # TENSOR or GRAPH:TENSOR -> file: one array, or one for each step
     output_dir: Path | None
     dry_run: bool
+    against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
+    tolerance: float = 0.0  # in stored steps of fixed-point tensors; of others as a part of the range
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,17 @@ class StepRan:
     graph: str
     seconds: float
     outputs: tuple[OutputRow, ...]
+
+
+@dataclass(frozen=True)
+class ComparedTensor:
+    """A tensor of a step beside what was expected: how far apart, in stored steps or as a part of its range."""
+
+    step: int
+    tensor: str
+    apart: float
+    unit: str
+    wrong: bool
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,13 @@ class StepsRan:
     plan: Any = None  # of buffers, as JSON
     copied: Mapping[str, int] | None = None
     zeros: tuple[str, ...] = ()  # inputs that were given nothing
+    compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
     proof: tuple[Any, ...] | None = None
+
+    @property
+    def first_wrong(self) -> ComparedTensor | None:
+        """The first tensor that is not what was expected."""
+        return next((each for each in self.compared if each.wrong), None)
 
 
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
@@ -85,6 +104,21 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield f"{row.graph}: {row.steps} step{'s' * (row.steps != 1)}, {time_text(row.mean)} each"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
+    yield from _comparison(ran)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
     yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"
+
+
+def _comparison(ran: StepsRan) -> Iterator[str]:
+    """How far tensors are from what was expected, and the first that is too far."""
+    if not ran.compared:
+        return
+    first = ran.first_wrong
+    farthest = max(ran.compared, key=lambda each: each.apart)
+    yield (
+        f"compared: {len(ran.compared)} tensors, the farthest is `{farthest.tensor}` in step {farthest.step}, "
+        f"by {farthest.apart:.3g} {farthest.unit}"
+    )
+    if first is not None:
+        yield f"the first that differs is `{first.tensor}` in step {first.step}: by {first.apart:.3g} {first.unit}"

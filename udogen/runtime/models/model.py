@@ -331,6 +331,30 @@ class Model(Closing):
         """What a step can execute."""
         return tuple(self._chains)
 
+    def tensors(self, graph: str) -> dict[str, Array]:
+        """What each context wrote in the last step of a graph, but outputs: `model.tensors("step")["forward_0.hidden_out"]`.
+
+        Copies, as stored: of what passes between contexts, and of state.
+        """
+        with self._lock:
+            self.check_open()
+            chain = self._one(graph)
+            found = {}
+            for each in chain.wired.connections:
+                context = self.names[chain.wired.chain.contexts[each.source]]
+                found[f"{context}.{each.output.name}"] = chain.pipeline.buffers[each.name].copy_to()
+            for state, pair in zip(self.wiring.states, self._pairs, strict=True):
+                written = state.uses.get(graph, ("", ""))[1]
+                if written:
+                    found[f"{self.names[state.context]}.{written}"] = pair.copy_to()
+            return found
+
+    def origin(self, graph: str, output: str) -> str:
+        """The name of an output with its context: forward_7.logits."""
+        chain = self._one(graph).wired
+        [(stage, tensor)] = next(each.ends for each in chain.outputs if each.name == output)
+        return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
+
     # --- state --------------------------------------------------------------------------------------------------------
 
     @property
