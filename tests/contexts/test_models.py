@@ -436,3 +436,32 @@ def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
         f"forward_{shard}{rest}" for shard in range(2) for rest in (".bin", ".bin.udogen.json", "_json.json")
     }
     assert udogen("inspect", folder / "forward_0.bin").returncode == 0
+
+
+# --- where it goes wrong ----------------------------------------------------------------------------------------------
+
+
+def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ramp(1))
+    options = ("--graph", "step", "--steps", 2, "--feed", f"x={tmp_path / 'x.npy'}")
+    expected = Numpy()
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in ("forward_0.total", "forward_1.total", "forward_1.x_out")}
+    for _ in range(2):
+        rows["forward_1.x_out"].append(expected.step(ramp(1)))
+        for shard in range(2):
+            rows[f"forward_{shard}.total"].append(expected.totals[shard])
+    np.savez(tmp_path / "right.npz", **{name: np.stack(each) for name, each in rows.items()})
+    found = answered(folder, *options, "--against", tmp_path / "right.npz")
+    assert len(found["compared"]) == 6 and not any(row["wrong"] for row in found["compared"])
+    rows["forward_1.total"][1] = rows["forward_1.total"][1] + 1
+    np.savez(tmp_path / "wrong.npz", **{name: np.stack(each) for name, each in rows.items()})
+    done = udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz")
+    assert done.returncode == 6
+    assert "`forward_1.total` is the first tensor that differs, in step 1" in done.stderr
+    assert (
+        udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode
+        == 0
+    )
+    np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
+    done = udogen("run", "context", folder, *options, "--against", tmp_path / "other.npz")
+    assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr

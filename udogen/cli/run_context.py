@@ -226,8 +226,8 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         ran = session.ask(command, StepsRan, Situation("of these contexts", what="model"))
         runtime = session.runtime
     counts = summary(list(ran.proof or ()))
-    fault = unproved(counts) if options.prove and not options.dry_run else None
-    fault = fault or _difference(ran.first_wrong)
+    unproven = unproved(counts) if options.prove and not options.dry_run else None
+    fault: UdogenError | None = unproven or _difference(ran.first_wrong)
     if options.plan_file and ran.plan:
         _write_plans(options.plan_file, [ran.plan])
     if options.as_json:

@@ -332,9 +332,9 @@ class Model(Closing):
         return tuple(self._chains)
 
     def tensors(self, graph: str) -> dict[str, Array]:
-        """What each context wrote in the last step of a graph, but outputs: `model.tensors("step")["forward_0.hidden_out"]`.
+        """What contexts wrote for each other and for the next step: `model.tensors("step")["forward_0.hidden_out"]`.
 
-        Copies, as stored: of what passes between contexts, and of state.
+        Copies of the last step of a graph, as stored.
         """
         with self._lock:
             self.check_open()

@@ -151,8 +151,9 @@ class Expected:
                     continue
                 expected = expected[step]
             if expected.shape != made[name].shape:
+                shapes = list(expected.shape), list(made[name].shape)
                 raise UsageError(
-                    f"`{name}` of {self._file} has the shape {list(expected.shape)}, the tensor {list(made[name].shape)}",
+                    f"`{name}` of {self._file} has the shape {shapes[0]}, the tensor {shapes[1]}",
                     hint="give that shape, or one array for each step (a first axis more)",
                 )
             self._compared.append(self._row(step, name, info, made[name], expected))
