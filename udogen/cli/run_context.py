@@ -112,7 +112,14 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
 )
 @click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
 @prove_option
-@click.option("--profile", is_flag=True, help="Show what the runtime measures.")
+@click.option("--profile", is_flag=True, help="Show what the runtime measures, of each op where it does.")
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE.json",
+    help="Write what the runtime measures as a trace that Perfetto opens.",
+)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
 @output.json_option
 @click.pass_context
@@ -171,6 +178,7 @@ class RunContextOptions:
     loops: int
     prove: bool
     profile: bool
+    trace_file: Path | None
     timeout: float | None
     as_json: bool
 
@@ -196,6 +204,7 @@ class _ContextResult:
 
 def _run_model(options: RunContextOptions) -> UdogenError | None:
     """Run the contexts as one model, and print what came of it; returns what its op packages did not count."""
+    from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.contexts.runs import ContextSession
     from udogen.runtime.execution_counts import sentences, summary, unproved
     from udogen.runtime.failures import Situation
@@ -217,6 +226,7 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         output_dir=options.output_dir,
         dry_run=options.dry_run,
         against=options.against,
+        profile=how.profile,
         tolerance=options.tolerance,
     )
     with (
@@ -230,6 +240,8 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     fault: UdogenError | None = unproven or _difference(ran.first_wrong)
     if options.plan_file and ran.plan:
         _write_plans(options.plan_file, [ran.plan])
+    if options.trace_file and ran.profiles:
+        write_trace(options.trace_file, ran.profiles)
     if options.as_json:
         report = {**asdict(ran), "runtime": asdict(runtime), "bind_plan": str(options.plan_file or "") or None}
         error = {"error": fault.as_json()} if fault else {}
@@ -352,7 +364,7 @@ def _run_options(options: RunContextOptions) -> RunOptions:
         inputs=dict(pairs(options.inputs, "--input")),
         output_dir=options.output_dir,
         loops=options.loops,
-        profile=options.profile,
+        profile=options.profile or options.trace_file is not None,
         prove=options.prove,
         alignment=options.align,
         packed=not options.separate,
@@ -443,8 +455,11 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:
     """Print each result; returns whether something failed."""
     from udogen.runtime.contexts import report
+    from udogen.runtime.contexts.profile import write_trace
 
     rows = [(job, done.results[job.index]) for job in done.jobs]
+    if options.trace_file:
+        write_trace(options.trace_file, report.profiles_of(rows))
     wrong = any(report.went_wrong(result) for _, result in rows)
     if options.as_json:
         about = {

@@ -8,12 +8,12 @@ from typing import Any
 
 from udogen.errors import UdogenError
 from udogen.runtime import execution_counts
-from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, ProfileRow, TensorRow
+from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, TensorRow
+from udogen.runtime.contexts.profile import GraphProfile, event_lines
 from udogen.runtime.failures import error_of
 
 Result = ContextRan | UdogenError
 Row = tuple[Job, Result]
-_UNITS = {1: "µs", 2: "bytes", 3: "cycles"}  # QNN_PROFILE_EVENTUNIT_…
 
 
 def went_wrong(result: Result) -> bool:
@@ -57,6 +57,17 @@ def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
     return execution_counts.summary([row for result in found for row in result.proof or ()])
 
 
+def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
+    """What was measured of each graph."""
+    return [
+        GraphProfile(job.name, graph.name, graph.seconds or 0.0, graph.profile or ())
+        for job, result in rows
+        if not isinstance(result, UdogenError)
+        for graph in result.graphs
+        if graph.error is None
+    ]
+
+
 def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
     """A paragraph for each context, and the sum."""
     for job, result in rows:
@@ -95,14 +106,7 @@ def _graph(graph: GraphRan) -> Iterator[str]:
     for row in graph.outputs or ():
         yield f"    {output_line(row)}"
     for event in graph.profile or ():
-        yield from _event(event, "    ")
-
-
-def _event(event: ProfileRow, indent: str) -> Iterator[str]:
-    unit = _UNITS.get(event.unit, "")
-    yield f"{indent}{event.name or 'execution'}: {event.value:,}{' ' + unit if unit else ''}"
-    for below in event.below:
-        yield from _event(below, indent + "  ")
+        yield from event_lines(event, "    ")
 
 
 def _error(message: str, hint: str, details: Sequence[str], indent: str) -> Iterator[str]:

@@ -660,7 +660,7 @@ class Runtime(Closing):
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
-                measures = ProfileHandle(self._backend) if profile else None
+                measures = ProfileHandle(self._backend, detailed=True) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing("numpy") if self.uses_arrays else nullcontext():
                         handle = self._restored(content, device, chosen, name)
@@ -727,7 +727,7 @@ class Runtime(Closing):
             self.check_open()
             self._check_device(device)
             with ExitStack() as stack:
-                measures = stack.enter_context(ProfileHandle(self._backend)) if profile else None
+                measures = stack.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
                 handle = self._backend.context(self.device(device))
                 stack.pop_all()
             interface = self._interface

@@ -31,17 +31,16 @@ from udogen.runtime.contexts.commands import (
     OpLibrary,
     OutputRow,
     PlaceContexts,
-    ProfileRow,
     RunContext,
     keys_of,
 )
+from udogen.runtime.contexts.profile import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
 from udogen.runtime.models.commands import RunSteps, StepsRan
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import ProfileEvent
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Context
 
@@ -178,7 +177,7 @@ class ContextWorker:
             found = replace(found, proof=self._rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
             found = replace(found, outputs=_outputs(graph, command.output_dir))
             if context.profile:
-                found = replace(found, profile=tuple(map(_row_of, context.profile.events()[-1:])))
+                found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may be well
             error = failed(_in_words(problem, f"graph `{name}`"))
             found = replace(found, error=replace(error, function="", code=0))
@@ -229,10 +228,6 @@ def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
             arrays.write(file, found)
         rows.append(arrays.output_row(info, found, file))
     return tuple(rows)
-
-
-def _row_of(event: ProfileEvent) -> ProfileRow:
-    return ProfileRow(event.name, event.value, event.unit, tuple(map(_row_of, event.below)))
 
 
 def _timed(function: Callable[[], Any]) -> float:

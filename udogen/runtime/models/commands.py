@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.runtime.contexts.commands import OutputRow
+from udogen.runtime.contexts.profile import GraphProfile, event_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
 
@@ -22,6 +23,7 @@ class RunSteps:
     output_dir: Path | None
     dry_run: bool
     against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
+    profile: bool = False
     tolerance: float = 0.0  # in stored steps of fixed-point tensors; of others as a part of the range
 
 
@@ -74,6 +76,7 @@ class StepsRan:
     plan: Any = None  # of buffers, as JSON
     copied: Mapping[str, int] | None = None
     zeros: tuple[str, ...] = ()  # inputs that were given nothing
+    profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
     proof: tuple[Any, ...] | None = None
 
@@ -104,6 +107,10 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield f"{row.graph}: {row.steps} step{'s' * (row.steps != 1)}, {time_text(row.mean)} each"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
+    for each in ran.profiles:
+        yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
+        for event in each.events:
+            yield from event_lines(event, "  ")
     yield from _comparison(ran)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"

@@ -27,6 +27,7 @@ from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedSt
 from udogen.runtime.contexts.arrays import as_stored, dequantize
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import parse_package
+from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.description import ModelDescription, describe, resolved, shards_of
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
@@ -145,12 +146,14 @@ class Model(Closing):
         *,
         runtime: Runtime | None = None,
         guarded: bool = True,
+        profile: bool = False,
         log: LogSink | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         """Open what is described; with `runtime` in one that is open, where its packages are registered.
 
-        `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.
+        `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
+        measures executions (`profile_of`), which makes them slower.
         """
         self.description = description
         self._lock = threading.RLock()
@@ -172,7 +175,7 @@ class Model(Closing):
                 )
                 self.session_plan = plan_sessions(description, self.wiring, self.names, stored, runtime)
                 binaries = dict(zip(self.names, stored, strict=True))
-                self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries))
+                self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
             self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
@@ -354,6 +357,17 @@ class Model(Closing):
         chain = self._one(graph).wired
         [(stage, tensor)] = next(each.ends for each in chain.outputs if each.name == output)
         return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
+
+    def profile_of(self, graph: str) -> list[GraphProfile]:
+        """What the runtime measured of each context in the last step, if it was one of this graph."""
+        chain = self._one(graph)
+        found = []
+        for context, bound, seconds in zip(
+            chain.wired.chain.contexts, chain.pipeline.graphs, chain.pipeline.seconds, strict=True
+        ):
+            measured = bound.context.profile.events() if bound.context.profile else []
+            found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
+        return found
 
     # --- state --------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from udogen.opdef.problems import nearest
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of
+from udogen.runtime.contexts.profile import GraphProfile
 from udogen.runtime.models.commands import ComparedTensor, GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.description import shards_of
 from udogen.runtime.models.model import Model, Timing, layout, plan_sessions, unique_names
@@ -35,16 +36,19 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     if command.dry_run:
         return _planned(command, runtime, phase)
     phase("open the model")
-    with Model(command.description, runtime=runtime, guarded=False) as model:
+    with Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model:
         order = command.description.graphs or model.graphs
         feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
         expected = Expected(command.against, command.tolerance) if command.against else None
+        profiles: dict[str, list[GraphProfile]] = {}
         ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
         for number in range(command.steps):
             graph = order[min(number, len(order) - 1)]
             phase(f"step {number}: graph `{graph}`")
             given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
             outputs = model.step(given, graph=graph)
+            if command.profile:
+                profiles[graph] = model.profile_of(graph)
             if expected is not None:
                 expected.compare(model, graph, outputs, number)
             folder = command.output_dir / f"step_{number}" if command.output_dir else None
@@ -62,6 +66,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             plan=model.plan.as_json(),
             copied=model.copied._asdict(),
             zeros=tuple(feeds.zeros),
+            profiles=tuple(each for rows in profiles.values() for each in rows),
             compared=() if expected is None else expected.ended(),
         )
 
