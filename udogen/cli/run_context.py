@@ -185,7 +185,7 @@ class RunContextOptions:
     @property
     def is_model(self) -> bool:
         """Whether the contexts are to run as one model."""
-        from udogen.runtime.models.description import is_description
+        from udogen.runtime.contexts.commands import is_description
 
         asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
         return bool(asked) or any(is_description(each) for each in self.paths)
@@ -204,21 +204,24 @@ class _ContextResult:
 
 def _run_model(options: RunContextOptions) -> UdogenError | None:
     """Run the contexts as one model, and print what came of it; returns what its op packages did not count."""
+    from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.contexts.runs import ContextSession
     from udogen.runtime.execution_counts import sentences, summary, unproved
     from udogen.runtime.failures import Situation
     from udogen.runtime.models.commands import RunSteps, StepsRan, model_lines
-    from udogen.runtime.models.description import resolved
+    from udogen.runtime.models.description import resolved, shards_of
 
     description = resolved(_description(options))
     how = replace(
         _run_options(replace(options, backend=description.backend, kind=description.runtime, packages=())),
-        packages=description.packages,
+        packages=tuple(_library(each, description.backend) for each in description.packages),
         soc=soc_of(description.soc or None, description.backend),
         prove=options.prove,
     )
     feeds = dict(pairs((*options.inputs, *options.feeds), "--feed"))
+    if text := manifest.unverified([each.binary for each in shards_of(description)]):
+        output.warn(text)
     command = RunSteps(
         description=description,
         steps=options.steps or 1,
@@ -231,7 +234,7 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     )
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
-        ContextSession(how, on_step=advance, on_log=_log_printer(options)) as session,
+        ContextSession(how, worker=_WORKER, on_step=advance, on_log=_log_printer(options)) as session,
     ):
         ran = session.ask(command, StepsRan, Situation("of these contexts", what="model"))
         runtime = session.runtime
@@ -263,12 +266,14 @@ def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
     )
 
 
+_WORKER = "udogen.runtime.models.worker"
 _PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is for people, or in a file
 
 
 def _description(options: RunContextOptions) -> ModelDescription:
     """The model that the command line describes: a file or folder, and what options say instead."""
-    from udogen.runtime.models.description import ModelDescription, describe, is_description, resolved
+    from udogen.runtime.contexts.commands import is_description, parse_package
+    from udogen.runtime.models.description import ModelDescription, describe
 
     for option, used in (
         ("--loops", options.loops > 1),
@@ -284,9 +289,8 @@ def _description(options: RunContextOptions) -> ModelDescription:
     if len(paths) > 1 and any(is_description(each) for each in paths):
         raise UsageError("a description of a model stands alone", hint="leave out " + str(paths[-1]))
     found = describe(paths[0]) if len(paths) == 1 else ModelDescription(contexts=tuple(paths))
-    backend = options.backend or resolved(found).backend
     given = {
-        "packages": tuple(_package(text, backend) for text in options.packages),
+        "packages": tuple(map(parse_package, options.packages)),
         "links": dict(pairs(options.links, "--link")),
         "state": dict(pairs(options.states, "--state")),
         "graphs": options.graphs,
@@ -345,6 +349,7 @@ def _run(options: RunContextOptions) -> _ContextResult:
 def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime expects it."""
     from udogen.runtime.buffers.memory import check_alignment
+    from udogen.runtime.contexts.commands import parse_package
     from udogen.runtime.contexts.runs import RunOptions
 
     backend = options.backend or htp.BACKEND.id
@@ -358,7 +363,7 @@ def _run_options(options: RunContextOptions) -> RunOptions:
         system=options.system,
         soc=soc_of(options.soc, backend),
         device=options.device,
-        packages=tuple(_package(text, backend) for text in options.packages),
+        packages=tuple(_library(parse_package(text), backend) for text in options.packages),
         log_level=_level(options.level),
         graphs=options.graphs,
         inputs=dict(pairs(options.inputs, "--input")),
@@ -395,11 +400,11 @@ def _jobs(paths: list[Path]) -> list[Job]:
     return jobs_of(found.shards)
 
 
-def _package(text: str, backend: str) -> OpLibrary:
+def _library(found: OpLibrary, backend: str) -> OpLibrary:
+    """The library of an op package, which may be named by the folder that it was built in."""
     from udogen.runtime.built import find_built, outdated
-    from udogen.runtime.contexts.commands import OpLibrary, parse_package
+    from udogen.runtime.contexts.commands import OpLibrary
 
-    found = parse_package(text)
     path, provider = found.path, found.provider
     if path.is_dir():
         built = find_built(path, backend=backend, provider=provider)

@@ -31,6 +31,11 @@ def parse_package(text: str) -> OpLibrary:
     return OpLibrary(Path(found["path"]), found["provider"] or "", found["target"] or "")
 
 
+def is_description(path: Path) -> bool:
+    """Whether a path is a description of a model (`model.toml`), by its name."""
+    return path.suffix == ".toml" or (path.suffix == ".json" and path.is_file())
+
+
 @dataclass(frozen=True)
 class OpenContexts:
     """Load a runtime, and register op packages in it."""

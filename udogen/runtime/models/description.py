@@ -18,7 +18,7 @@ from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
 from udogen.runtime.contexts.binary_info import head_of
-from udogen.runtime.contexts.commands import OpLibrary, parse_package
+from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
 from udogen.runtime.library import KINDS
 from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
@@ -66,11 +66,6 @@ class ModelDescription:
                 f"a model has {self.sessions} sessions of {self.session_limit} bytes",
                 hint="sessions: 1 or more, or 0 for as few as are enough; session_limit: a size, as in 3.5GB",
             )
-
-
-def is_description(path: Path) -> bool:
-    """Whether a path is a description of a model, by its name."""
-    return path.suffix == ".toml" or (path.suffix == ".json" and path.is_file())
 
 
 def read_description(path: Path) -> ModelDescription:
