@@ -43,7 +43,7 @@ class _Stage(NamedTuple):
 
 
 class Pipeline(Closing):
-    """Graphs that run one after another, callable as one function of arrays.
+    """Graphs that run one after another, callable as one function of arrays: `Pipeline([one, two], domain)(x=x)["y"]`.
 
     Outputs that are inputs of later stages (by name, or by `links` as in `find_connections`) are bound to buffers of
     the memory domain.  Tensors that are bound already stay bound, such as those of a state.  `states` are pairs that

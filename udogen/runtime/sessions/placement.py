@@ -239,7 +239,9 @@ def place_layers(
     pins: Mapping[str, str] | None = None,
     shared_spill_fill: bool = False,
 ) -> SessionPlan:
-    """Place layers on sessions: in order, within limits, on as few sessions as possible or on `exactly`.
+    """Place layers on sessions: `plan = place_layers(layers_of(shards), sessions_of(runtime, 3), exactly=3)`.
+
+    In order, within limits, on as few sessions as possible or on `exactly`.
 
     `pins` (layer -> session) fixes layers; the others are placed between them.  If all are fixed, any order is
     possible. Among all ways with the same number of sessions, the fullest session is minimal, then the distribution
