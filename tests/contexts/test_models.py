@@ -465,3 +465,37 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
     np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
     done = udogen("run", "context", folder, *options, "--against", tmp_path / "other.npz")
     assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("htp", "real"), ("cpu", "real"), ("cpu", "emulator")])
+def test_a_profile_has_the_ops_and_is_a_trace(
+    model_of: Callable[[str, str], Path], tmp_path: Path, backend: str, kind: str
+) -> None:
+    """Qualcomm's HTP counts cycles of each op, by the name of its output; what is not measured is not 0."""
+    trace = tmp_path / "trace.json"
+    done = udogen(
+        "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
+    )
+    assert done.returncode == 0, done.stderr
+    assert not [line for line in done.stdout.splitlines() if line.endswith((": 0 µs", ": 0 cycles"))]
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [each["name"] for each in events if each["tid"] == 1] == ["forward_0: step", "forward_1: step"]
+    assert all(each["ph"] == "X" and each["dur"] > 0 for each in events)
+    if (backend, kind) == ("htp", "real"):
+        parts = [each for each in events if each["tid"] == 2]
+        assert {name for each in parts for name in ("total", "x_out") if each["name"].startswith(name)} == {
+            "total",
+            "x_out",
+        }
+        assert all(each["args"]["cycles"] > 0 for each in parts)
+        assert "total:" in done.stdout and " cycles  " in done.stdout
+
+
+def test_a_first_description_is_not_written_over(folder: Path) -> None:
+    assert udogen("init", "--from-contexts", folder).returncode == 0
+    done = udogen("init", "--from-contexts", folder)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = udogen("init", "--from-contexts", folder, "--package", "P")
+    assert done.returncode == 2 and "means nothing with --from-contexts" in done.stderr
+    text = (folder / "model.toml").read_text()
+    assert 'backend = "cpu"' in text and 'runtime = "emulator"' in text and '"past_total" = "total"' in text

@@ -707,7 +707,7 @@ class MemoryDomain(Closing):
         return made
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
-        """Two buffers with the same roles, for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.
+        """Two buffers for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.
 
         `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
         """

@@ -15,7 +15,7 @@ _HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --st
 
 
 @dataclass(frozen=True)
-class Chain:
+class GraphChain:
     """The graphs that one step executes, in order: that of one name in each context that has it."""
 
     name: str
@@ -37,7 +37,7 @@ class StateTensor:
 class WiredChain:
     """A chain with what connects its graphs, and what is left to the caller."""
 
-    chain: Chain
+    chain: GraphChain
     connections: tuple[Connection, ...]
     inputs: tuple[OuterTensor, ...]
     outputs: tuple[OuterTensor, ...]
@@ -59,16 +59,16 @@ class Wiring:
         return next(each for each in self.chains if each.chain.name == name)
 
 
-def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = ()) -> tuple[Chain, ...]:
+def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = ()) -> tuple[GraphChain, ...]:
     """The chains of some contexts (name, description), all or those that are wanted, in that order."""
     if all(len(info.graphs) == 1 for _, info in infos):  # one after the other, whatever their names are
         stages = tuple(info.graphs[0] for _, info in infos)
-        found = {stages[0].name: Chain(stages[0].name, tuple(range(len(infos))), stages)}
+        found = {stages[0].name: GraphChain(stages[0].name, tuple(range(len(infos))), stages)}
     else:
         found = {}
         for name in dict.fromkeys(graph.name for _, info in infos for graph in info.graphs):
             having = [n for n, (_, info) in enumerate(infos) if any(graph.name == name for graph in info.graphs)]
-            found[name] = Chain(name, tuple(having), tuple(infos[n][1].graph(name) for n in having))
+            found[name] = GraphChain(name, tuple(having), tuple(infos[n][1].graph(name) for n in having))
     strange = [name for name in wanted if name not in found]
     if strange or not found:
         near = nearest(strange[0], found) if strange else ""
@@ -114,7 +114,7 @@ def wire(
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def _unknown(chains: Sequence[Chain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
+def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
     """Names that no graph has, and states without an output that writes them."""
     stages = [stage for chain in chains for stage in chain.stages]
     inputs = dict.fromkeys(each.name for stage in stages for each in stage.inputs)
@@ -152,7 +152,7 @@ def _plain(name: str) -> str:
 
 
 def _states(
-    chains: Sequence[Chain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
+    chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
 ) -> tuple[StateTensor, ...]:
     found = []
     for context, name in enumerate(names):
@@ -195,7 +195,7 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 # --- what is connected ------------------------------------------------------------------------------------------------
 
 
-def _wired(chain: Chain, links: Mapping[str, str], states: Sequence[StateTensor]) -> WiredChain:
+def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTensor]) -> WiredChain:
     stateful = {
         (chain.contexts.index(each.context), name)
         for each in states
@@ -236,7 +236,7 @@ def _fits(one: TensorInfo, other: TensorInfo) -> bool:
     return (one.dtype, one.shape, one.quant) == (other.dtype, other.shape, other.quant)
 
 
-def propose_state(chains: Sequence[Chain]) -> dict[str, str]:
+def propose_state(chains: Sequence[GraphChain]) -> dict[str, str]:
     """States: inputs and outputs of one graph of the same type and shape, whose names belong to caches and the like."""
     found: dict[str, set[str]] = {}
     for chain in chains:
@@ -254,7 +254,7 @@ def propose_state(chains: Sequence[Chain]) -> dict[str, str]:
     return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
 
 
-def propose_links(chains: Sequence[Chain], state: Mapping[str, str]) -> dict[str, str]:
+def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
     """Links: an input and an output of the context before it, of the same type and shape, by their names.
 
     Where names do not belong together: the only output and the only input of that type and shape.

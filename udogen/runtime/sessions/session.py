@@ -208,7 +208,7 @@ class Session(Closing):
 
 
 class Sessions:
-    """The open sessions of a plan, with their contexts: `with Sessions(runtime, plan, {"forward_0": path}) as sessions:`."""
+    """The open sessions of a plan, with their contexts: `Sessions(runtime, plan, {"forward_0": path})`."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
         arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.sessions.placement.place)")
