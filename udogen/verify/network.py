@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from udogen.build.package import open_packages
 from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.clients.ort.op_session import explain_failure
 from udogen.errors import RunFailed, ToolMissing, UsageError
@@ -101,7 +102,8 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     if options.bits == BITS_8:
         quants = network.quants(expected)
         model = Quantizer(network, quants).quantized(model, expected[0])
-    ran, runtime = _on_qnn(onnx, options, model, network.observed, samples)
+        evaluator = Evaluator(onnx, network, options.references or {}, network.rounded_weights(quants))
+    ran, runtime = _on_qnn(onnx, replace(options, packages=_needed(options, network)), model, network.observed, samples)
     found = [_real(rows, quants) for rows in ran.samples]
     layers = tuple(_layers(options, network, evaluator, quants, (samples, expected, found)))
     return NetworkResult(
@@ -114,6 +116,18 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         elsewhere=ran.elsewhere,
         random=random,
         outputs={name: found[-1][name] for name in network.outputs if name in found[-1]},
+    )
+
+
+def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
+    """The op packages, without those of which a network that ends early has no op."""
+    if not options.until:
+        return options.packages
+    used = {node.op_type for node in network.nodes}
+    return tuple(
+        path
+        for path in options.packages
+        if not path.is_dir() or used & {op for each in open_packages(path) for op in each.ops}
     )
 
 
@@ -247,6 +261,19 @@ class Network:
                 hint="give that shape, or several samples with a first axis more",
             )
         return [np.ascontiguousarray(row.astype(dtype)) for row in rows]
+
+    def rounded_weights(self, quants: Mapping[str, Quant]) -> dict[str, Array]:
+        """The constants as 8 bits have them; biases and settings as they are."""
+        kept = {
+            name
+            for node in self.nodes
+            for index, name in enumerate(node.input)
+            if _is_setting(node, index) or (index == 2 and node.op_type in _BIASED)
+        }
+        return {
+            name: quants[name].rounded(value) if name in quants and name not in kept else value
+            for name, value in self.constants.items()
+        }
 
     # --- models made from it ------------------------------------------------------------------------------------------
 
@@ -400,7 +427,14 @@ def _captured(node: Any) -> Iterator[str]:
 class Evaluator:
     """Computes nodes one by one: ONNX's in ONNX Runtime's CPU, custom ops by their references."""
 
-    def __init__(self, onnx: Any, network: Network, references: Mapping[str, ReferenceFunction]) -> None:
+    def __init__(
+        self,
+        onnx: Any,
+        network: Network,
+        references: Mapping[str, ReferenceFunction],
+        constants: Mapping[str, Array] | None = None,
+    ) -> None:
+        self._constants = network.constants if constants is None else constants
         self._onnx, self._network, self._references = onnx, network, references
         self._sessions: dict[int, tuple[Any, list[str]]] = {}
         self._functions = {(each.domain, each.name) for each in network.model.functions}
@@ -436,7 +470,7 @@ class Evaluator:
         return not known and node.op_type not in self._references
 
     def _reference(self, node: Any, values: Mapping[str, Array]) -> dict[str, Array]:
-        known = {**self._network.constants, **values}
+        known = {**self._constants, **values}
         inputs = [np.asarray(known[name], np.float64) if name else None for name in node.input]
         params = {each.name: _attribute(self._onnx, each) for each in node.attribute}
         outputs = [name for name in node.output if name]
@@ -446,10 +480,10 @@ class Evaluator:
     def _session(self, node: Any, values: Mapping[str, Array]) -> tuple[Any, list[str]]:
         helper, network = self._onnx.helper, self._network
         used = list(dict.fromkeys(name for name in (*node.input, *_captured(node)) if name))
-        names = [name for name in used if name not in network.constants]
+        names = [name for name in used if name not in self._constants]
         rows = [network.value_info(name, values[name]) for name in names]
-        constant = [name for name in used if name in network.constants]
-        constants = [self._onnx.numpy_helper.from_array(network.constants[name], name) for name in constant]
+        constant = [name for name in used if name in self._constants]
+        constants = [self._onnx.numpy_helper.from_array(self._constants[name], name) for name in constant]
         outputs = [self._onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "node", rows, outputs, constants)
         model = helper.make_model(graph, opset_imports=network.model.opset_import)
