@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from udogen.generate.pipeline import GenerateOptions
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
+    from udogen.runtime.contexts.builder import GraphBuilder
+    from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
     from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome
@@ -30,6 +32,7 @@ _PUBLIC = {
     "Case": "verify.cases",
     "ConfigError": "opdef.problems",
     "Example": "verify.cases",
+    "Model": "runtime.models.model",
     "Outcome": "verify.results",
     "PackageLibrary": "build.package",
     "RunFailed": "errors",
@@ -40,6 +43,7 @@ _PUBLIC = {
     "VerificationFailed": "errors",
     "build_package": "build.make",
     "GenerateOptions": "generate.pipeline",
+    "GraphBuilder": "runtime.contexts.builder",
     "generate_packages": "generate.pipeline:generate",
     "load_configs": "configs.load:load",
     "load_examples": "verify.test_files.expand",
@@ -69,6 +73,8 @@ __all__ = [
     "ConfigError",
     "Example",
     "GenerateOptions",
+    "GraphBuilder",
+    "Model",
     "Outcome",
     "PackageLibrary",
     "RunFailed",

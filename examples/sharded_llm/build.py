@@ -14,13 +14,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from model import SEED, Grid, grids
-from network import INPUTS, OUTPUTS, Sizes, block, weights
+from network import OUTPUTS, Sizes, block, weights
 
 from udogen import (
     GenerateOptions,
+    GraphBuilder,
     RunFailed,
     UdogenError,
     build_package,
@@ -29,35 +31,26 @@ from udogen import (
     open_packages,
 )
 from udogen.runtime import (
-    APP_READ,
-    APP_WRITE,
-    NATIVE,
-    STATIC,
-    Context,
-    OpConfig,
-    Param,
+    GraphDraft,
+    ModelDescription,
+    OpLibrary,
     QnnTensor,
-    Runtime,
-    Scalar,
     ScaleOffset,
-    StoredContext,
+    TensorSpec,
     find_built,
     find_runtime,
-    info_json,
+    write_description,
 )
 
 HERE = Path(__file__).resolve().parent
-ROLES = {**dict.fromkeys(INPUTS, APP_WRITE), **dict.fromkeys(OUTPUTS, APP_READ)}
-PACKAGE, QTI = "LlmPackage", "qti.aisw"
 
 
 @dataclass(frozen=True)
-class Order:
+class ShardOptions:
     """What a process that builds shards needs."""
 
     kind: str
-    library: Path
-    provider: str
+    package: Path
     out: Path
     sizes: Sizes
     seed: int
@@ -71,127 +64,101 @@ def note(line: str) -> None:
 class Composer:
     """The ops of a block as nodes of a graph: a value is its tensor."""
 
-    def __init__(self, context: Context, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]) -> None:
-        self.context, self.graph = context, context.new_graph(name)
-        self._grids, self._weights = grids, weights
-        self._made: dict[str, Grid | None] = {}
-        axes = bytearray(np.uint32([0, 2, 1, 3]).tobytes())
-        self._perm = QnnTensor("perm", dtype="UINT_32", shape=(4,), role=STATIC, data=axes)
-        self.graph.add_tensor(self._perm)
+    def __init__(self, graph: GraphDraft, grids: dict[str, Grid], weights: dict[str, np.ndarray]) -> None:
+        self.graph, self._grids, self._weights = graph, grids, weights
 
     def input(self, name: str, shape: tuple[int, ...]) -> QnnTensor:
-        return self._tensor(name, shape, self._grids.get(name))
+        spec = self._spec(name, shape)
+        return self.graph.input(spec.name, spec.dtype, spec.shape, spec.quant)
 
     def weight(self, name: str) -> QnnTensor:
-        grid, real = self._grids[name], self._weights[name]
-        return self._tensor(name, real.shape, grid, data=bytearray(grid.store(real).tobytes()))
+        spec = self._spec(name, ())
+        return self.graph.weight(name, self._weights[name], spec.dtype, spec.quant)
 
     def matmul(self, a: QnnTensor, b: QnnTensor, name: str, *, transposed: bool = False) -> QnnTensor:
         shape = (*a.shape[:-1], b.shape[-2 if transposed else -1])
-        return self._node("MatMul", [a, b], name, shape, Scalar("transpose_in1", "BOOL_8", transposed))
+        return self._op("MatMul", [a, b], name, shape, transpose_in1=transposed)
 
     def add(self, a: QnnTensor, b: QnnTensor, name: str) -> QnnTensor:
-        return self._node("ElementWiseAdd", [a, b], name, np.broadcast_shapes(a.shape, b.shape))
+        return self._op("ElementWiseAdd", [a, b], name, np.broadcast_shapes(a.shape, b.shape))
 
     def softmax(self, x: QnnTensor, name: str) -> QnnTensor:
-        return self._node("Softmax", [x], name, x.shape)
+        return self._op("Softmax", [x], name, x.shape)
 
     def reshape(self, x: QnnTensor, shape: tuple[int, ...], name: str) -> QnnTensor:
-        return self._node("Reshape", [x], name, shape, moved=x)
+        return self.graph.op("Reshape", [x], name, shape=shape, like=x)
 
     def swap(self, x: QnnTensor, name: str) -> QnnTensor:
         first, second, third, fourth = x.shape
-        return self._node("Transpose", [x], name, (first, third, second, fourth), self._perm, moved=x)
+        shape = (first, third, second, fourth)
+        return self.graph.op("Transpose", [x], name, shape=shape, like=x, params={"perm": (0, 2, 1, 3)})
 
     def rms_norm(self, x: QnnTensor, gain: QnnTensor, name: str) -> QnnTensor:
-        return self._node("RmsNorm", [x, gain], name, x.shape, Scalar("epsilon", "FLOAT_32", 1e-6), package=PACKAGE)
+        return self._op("RmsNorm", [x, gain], name, x.shape, epsilon=1e-6)
 
     def swiglu(self, gate: QnnTensor, up: QnnTensor, name: str) -> QnnTensor:
-        return self._node("SwiGlu", [gate, up], name, gate.shape, package=PACKAGE)
+        return self._op("SwiGlu", [gate, up], name, gate.shape)
 
     def cache_write(self, past: QnnTensor, rows: QnnTensor, position: QnnTensor, name: str) -> QnnTensor:
-        return self._node("CacheWrite", [past, rows, position], name, past.shape, package=PACKAGE)
+        return self._op("CacheWrite", [past, rows, position], name, past.shape)
 
-    def _node(
-        self,
-        op: str,
-        inputs: list[QnnTensor],
-        name: str,
-        shape: tuple[int, ...],
-        *params: Param,
-        package: str = QTI,
-        moved: QnnTensor | None = None,  # an input whose numbers the op only moves
-    ) -> QnnTensor:
-        made = self._tensor(name, shape, self._made[moved.name] if moved else self._grids[name])
-        node = OpConfig(name, package=package, op_type=op, inputs=inputs, outputs=[made], params=params)
-        self.graph.add_node(node)
-        return made
+    def _op(self, op: str, inputs: list[QnnTensor], name: str, shape: tuple[int, ...], **params: Any) -> QnnTensor:
+        return self.graph.op(op, inputs, self._spec(name, shape), params=params)
 
-    def _tensor(self, name: str, shape: tuple[int, ...], grid: Grid | None, data: bytearray | None = None) -> QnnTensor:
-        role = STATIC if data is not None else ROLES.get(name, NATIVE)
-        self._made[name] = grid
-        dtype, quant = ("INT_32", None) if grid is None else (grid.dtype, ScaleOffset(grid.scale, grid.offset))
-        return self.graph.add_tensor(QnnTensor(name, dtype=dtype, shape=shape, role=role, quant=quant, data=data))
+    def _spec(self, name: str, shape: tuple[int, ...]) -> TensorSpec:
+        grid = self._grids.get(name)
+        if grid is None:
+            return TensorSpec(name, "INT_32", shape)
+        return TensorSpec(name, grid.dtype, shape, ScaleOffset(grid.scale, grid.offset))
 
 
-def build_shard(order: Order, shard: int) -> str | list[str]:
+def build_shard(options: ShardOptions, shard: int) -> str | list[str]:
     """Build both graphs of one shard and store the context: the file's name, or what was wrong."""
     log: deque[str] = deque(maxlen=20)
+    sizes, own = options.sizes, weights(options.sizes, shard, options.seed)
+    rows, last = grids(sizes, options.seed)[shard], shard == sizes.shards - 1
+    names = [name for name in OUTPUTS if last or name != "logits"]
+    runtime = {"packages": [options.package], "runtime": options.kind, "log": lambda _level, text: log.append(text)}
     try:
-        with Runtime("htp", kind=order.kind, log=lambda _level, text: log.append(text)) as runtime:
-            return store_shard(order, shard, runtime)
+        with GraphBuilder("htp", **runtime) as builder:
+            for name, tokens in sizes.graphs.items():
+                with builder.graph(name, outputs=names) as graph:
+                    block(Composer(graph, rows, own), sizes, tokens, last=last)
+            return builder.save(options.out / f"forward_{shard}.bin").name
     except UdogenError as fault:  # such an exception does not pass from process to process
         return [fault.message, *fault.details, *log]
 
 
-def store_shard(order: Order, shard: int, runtime: Runtime) -> str:
-    """The same, where nothing goes wrong."""
-    sizes, place = order.sizes, order.out / f"forward_{shard}.bin"
-    own, rows = weights(sizes, shard, order.seed), grids(sizes, order.seed)[shard]
-    runtime.register(order.library, order.provider)
-    with runtime.new_context() as context:
-        for name, tokens in sizes.graphs.items():
-            composer = Composer(context, name, grids=rows, weights=own)
-            block(composer, sizes, tokens, last=shard == sizes.shards - 1)
-            context.finalize_graph(composer.graph)
-        context.save(place)
-    with StoredContext(place, use_json=False) as stored:
-        place.with_name(f"forward_{shard}_json.json").write_text(info_json(stored.info), "utf-8")
-    return place.name
-
-
-def build_ops(out: Path) -> tuple[Path, str]:
-    """The op package for HTP, from its config and kernels: the library and its provider."""
+def build_ops(out: Path) -> Path:
+    """The op package for HTP, from its config and kernels: its folder."""
     packages, problems = load_configs([HERE / "LlmOps.xml"])
     options = GenerateOptions(out, backends=("htp",), layout="qnn", kernels=HERE / "kernels")
     made = generate_packages(packages, options, problems)
     [package] = open_packages(made[0].folder)
     build_package(package, on_step=note)
-    built = find_built(package.path, backend="htp")
-    return Path(built.library), built.provider
+    return package.path
 
 
 def build(out: Path, *, sizes: Sizes, seed: int, kind: str, jobs: int) -> list[Path]:
     """Everything below `out`; the files of the shards, in their order."""
     out.mkdir(parents=True, exist_ok=True)
-    library, provider = build_ops(out / "package")
+    package = build_ops(out / "package").resolve()
     find_runtime("htp", kind=kind, on_step=note)  # the emulator is compiled once, before processes need it
-    order = Order(kind, library.resolve(), provider, out, sizes, seed)
+    options = ShardOptions(kind, package, out, sizes, seed)
     # Each process has a runtime of its own; a spawned one has inherited no thread of this one.
     with ProcessPoolExecutor(min(jobs, sizes.shards), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(build_shard, order, shard) for shard in range(sizes.shards)]
+        waiting = [pool.submit(build_shard, options, shard) for shard in range(sizes.shards)]
         for each in as_completed(waiting):
             result = each.result()
             if not isinstance(result, str):
                 raise RunFailed(f"a shard cannot be built: {result[0]}", details=result[1:])
             note(result)
-    about = {
-        "sizes": asdict(sizes),
-        "seed": seed,
-        "runtime": kind,
-        "op_package": {"library": str(library.relative_to(out)), "provider": provider},
-    }
-    (out / "model.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    built = find_built(package, backend="htp")
+    library = {"library": str(built.library.relative_to(out.resolve())), "provider": built.provider}
+    about = {"sizes": asdict(sizes), "seed": seed, "runtime": kind, "op_package": library}
+    (out / "sizes.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    (out / "model.toml").unlink(missing_ok=True)
+    write_description(out / "model.toml", ModelDescription((out,), (OpLibrary(package),), "htp"))
     return [out / f"forward_{shard}.bin" for shard in range(sizes.shards)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 PREFILL, KV = "prefill_forward", "kv_forward"  # the two graphs of each shard
 
-# What graphs take and answer; everything else stays inside.
+# What graphs take and return; everything else stays inside.
 INPUTS = ("hidden", "mask", "position", "past_key", "past_value")
 OUTPUTS = ("hidden_out", "key", "value", "logits")
 

@@ -63,7 +63,7 @@ class RawModel:
     """All shards restored, with their caches."""
 
     def __init__(self, folder: Path, *, kind: str) -> None:
-        about = json.loads((folder / "model.json").read_text("utf-8"))
+        about = json.loads((folder / "sizes.json").read_text("utf-8"))
         self.sizes, self._stack = Sizes(**about["sizes"]), ExitStack()
         runtime = find_runtime("htp", kind=kind)
         backend = self._stack.enter_context(BackendHandle(Interface.load(runtime.path)))

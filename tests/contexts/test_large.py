@@ -27,7 +27,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
 ) -> None:
     """What is measured elsewhere: the client in C registers, restores and executes as ours does."""
     folder = sharded_llm(kind)
-    package = json.loads((folder / "model.json").read_text("utf-8"))["op_package"]
+    package = json.loads((folder / "sizes.json").read_text("utf-8"))["op_package"]
     runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
     for argv in ([client], c_client.PYTHON):
         measured = c_client.run(

@@ -79,7 +79,7 @@ def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_the_sharded_model(sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path) -> None:
     folder = sharded_llm(kind)
-    library = folder / json.loads((folder / "model.json").read_text())["op_package"]["library"]
+    library = folder / json.loads((folder / "sizes.json").read_text())["op_package"]["library"]
     plan = tmp_path / "plan.json"
     text = run(
         *("--ctx_dir", folder, "--runtime", kind, "--op-package", f"{library}:LlmPackageInterfaceProvider"),
@@ -110,7 +110,7 @@ def test_inputs_from_files_and_outputs_to_files(shards: Path, tmp_path: Path) ->
 
 def test_real_numbers_are_quantized(sharded_llm: Callable[[str], Path], tmp_path: Path) -> None:
     folder = sharded_llm("emulator")
-    library = folder / json.loads((folder / "model.json").read_text())["op_package"]["library"]
+    library = folder / json.loads((folder / "sizes.json").read_text())["op_package"]["library"]
     np.save(tmp_path / "hidden.npy", np.full((1, 1, 64), 0.5, np.float32))
     text = run(
         *(folder / "forward_0.bin", "--runtime", "emulator", "--op-package", library, "--graph", "kv_forward"),

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 @click.command("init")
 @click.argument("name", required=False, metavar="[NAME]")
 @click.option("--from-onnx", "model", type=click.Path(path_type=Path), metavar="MODEL", help="Take the ops of a model.")
+@click.option(
+    "--from-contexts",
+    "contexts",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Describe the model of a folder of context binaries: DIR/model.toml.",
+)
 @click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
 @click.option(
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-o", "out", type=click.Path(path_type=Path), metavar="FILE",
-    help="The config to write, .xml or .json (default: <package>.xml).",
+    help="The file to write: a config, .xml or .json (default: <package>.xml), or model.toml.",
 )  # fmt: skip
 @output.json_option
 def command(**given: Any) -> None:
@@ -47,7 +54,12 @@ def command(**given: Any) -> None:
     when asked.  An existing file is never overwritten.
     """
     options = InitOptions(**given)
-    if options.model is not None:
+    if options.contexts is not None:
+        of_onnx = (("--from-onnx", options.model), ("--op", options.wanted), ("--dim", options.dims))
+        others = (*of_onnx, ("--package", options.package), *options.described)
+        _refuse(others, "means nothing with --from-contexts", "leave it out")
+        _from_contexts(options, options.contexts)
+    elif options.model is not None:
         _refuse(options.described, "means nothing with --from-onnx", "the model defines its ops")
         _from_onnx(options, options.model)
     else:
@@ -61,6 +73,7 @@ class InitOptions:
 
     name: str | None
     model: Path | None
+    contexts: Path | None
     wanted: tuple[str, ...]
     dims: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -81,6 +94,18 @@ def _refuse(options: Iterable[tuple[str, object]], why: str, hint: str) -> None:
     for option, value in options:
         if value:
             raise UsageError(f"{option} {why}", hint=hint)
+
+
+def _from_contexts(options: InitOptions, folder: Path) -> None:
+    from udogen.runtime.models.first import first_description
+
+    file, found = first_description(folder, options.out)
+    if options.as_json:
+        files = [{"path": str(file), "action": "written"}]
+        output.print_json({"ok": True, "files": files, "links": found.links, "state": found.state})
+        return
+    output.print_result(f"{file}: written")
+    output.print_note(f"  udogen run context {file} --dry-run shows how its contexts belong together")
 
 
 def _from_flags(options: InitOptions) -> None:

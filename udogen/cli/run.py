@@ -8,6 +8,7 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "op": ("run_op", "One op of a built package."),
+    "model": ("run_model", "A whole ONNX model with op packages, compared tensor by tensor."),
     "context": ("run_context", "Context binaries: restore them, execute their graphs."),
 }
 

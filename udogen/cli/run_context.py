@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from udogen.backends import RUNTIMES
+from udogen.backends import RUNTIMES, htp
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
-from udogen.errors import RunFailed, UdogenError, UsageError, writing
+from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
+    from udogen.runtime.channel import LogLine
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
     from udogen.runtime.contexts.report import Result
     from udogen.runtime.contexts.runs import RunOptions
+    from udogen.runtime.models.commands import ComparedTensor
+    from udogen.runtime.models.description import ModelDescription
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
 
 @click.command("context")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="DIR|FILE...")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="DIR|FILE|model.toml...")
 @click.option("--ctx_dir", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="The same.")
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat (default: all).")
 @click.option(
@@ -39,7 +38,43 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
     metavar="LIB|DIR[:PROVIDER[:TARGET]]",
     help="Register this op package first, a library or the folder it was built in; may repeat.",
 )
-@click.option("--backend", type=click.Choice(list(RUNTIMES)), default="htp", help="Default: htp.")
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    metavar="INPUT=OUTPUT",
+    help="A model: this input is the output of a context before it; may repeat.",
+)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="INPUT=OUTPUT",
+    help="A model: this output is the input's value in the next step, and stays on the device; may repeat.",
+)
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="A model: execute N steps.")
+@click.option(
+    "--feed",
+    "feeds",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="A model: an input, TENSOR or GRAPH:TENSOR (.npy, raw bytes); one array for all steps, or one for each.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); the first that differs is named.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="X",
+    help="How far they may be off: in stored steps, of floats as a part of the range (default: 0).",
+)
+@click.option("--dry-run", is_flag=True, help="A model: show how its contexts belong together; nothing is executed.")
+@click.option("--backend", type=click.Choice(list(RUNTIMES)), help="Default: htp; of a model that of its binaries.")
 @runtime_kind
 @click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
 @click.option("--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside it).")
@@ -66,6 +101,7 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
 @click.option(
     "--bind-plan-out",
     "--bind_plan_out",
+    "--plan",
     "plan_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -76,7 +112,14 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
 )
 @click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
 @prove_option
-@click.option("--profile", is_flag=True, help="Show what the runtime measures.")
+@click.option("--profile", is_flag=True, help="Show what the runtime measures, of each op where it does.")
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE.json",
+    help="Write what the runtime measures as a trace that Perfetto opens.",
+)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
 @output.json_option
 @click.pass_context
@@ -85,8 +128,16 @@ def command(click_context: click.Context, /, **given: Any) -> None:
 
     In a DIR, `forward_<i>.bin` with `forward_<i>_json.json` beside it are taken in the order of their numbers, or else
     every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
+
+    With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: what a context writes is what
+    the next one reads, and state stays on the device from step to step.
     """
     options = RunContextOptions(**given)
+    if options.is_model:
+        fault = _run_model(options)
+        if fault:
+            click_context.exit(fault.exit_code)
+        return
     done = _run(options)
     fault = _unproved(done.results.values()) if options.prove else None
     wrong = _print(done, fault, options)
@@ -102,7 +153,14 @@ class RunContextOptions:
     folders: tuple[Path, ...]
     graphs: tuple[str, ...]
     packages: tuple[str, ...]
-    backend: str
+    links: tuple[str, ...]
+    states: tuple[str, ...]
+    steps: int | None
+    feeds: tuple[str, ...]
+    against: Path | None
+    tolerance: float
+    dry_run: bool
+    backend: str | None
     kind: str
     library: Path | None
     system: Path | None
@@ -120,8 +178,17 @@ class RunContextOptions:
     loops: int
     prove: bool
     profile: bool
+    trace_file: Path | None
     timeout: float | None
     as_json: bool
+
+    @property
+    def is_model(self) -> bool:
+        """Whether the contexts are to run as one model."""
+        from udogen.runtime.contexts.commands import is_description
+
+        asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
+        return bool(asked) or any(is_description(each) for each in self.paths)
 
 
 @dataclass(frozen=True)
@@ -133,6 +200,115 @@ class _ContextResult:
     runtime: ContextsOpened
     placed: ContextsPlaced | None
     warnings: list[str]
+
+
+def _run_model(options: RunContextOptions) -> UdogenError | None:
+    """Run the contexts as one model, and print what came of it; returns what its op packages did not count."""
+    from udogen.runtime.contexts import manifest
+    from udogen.runtime.contexts.profile import write_trace
+    from udogen.runtime.contexts.runs import ContextSession
+    from udogen.runtime.execution_counts import sentences, summary, unproved
+    from udogen.runtime.failures import Situation
+    from udogen.runtime.models.commands import RunSteps, StepsRan, model_lines
+    from udogen.runtime.models.description import resolved, shards_of
+
+    description = resolved(_description(options))
+    how = replace(
+        _run_options(replace(options, backend=description.backend, kind=description.runtime, packages=())),
+        packages=tuple(_library(each, description.backend) for each in description.packages),
+        soc=soc_of(description.soc or None, description.backend),
+        prove=options.prove,
+    )
+    feeds = dict(pairs((*options.inputs, *options.feeds), "--feed"))
+    if text := manifest.unverified([each.binary for each in shards_of(description)]):
+        output.warn(text)
+    command = RunSteps(
+        description=description,
+        steps=options.steps or 1,
+        feeds=feeds,
+        output_dir=options.output_dir,
+        dry_run=options.dry_run,
+        against=options.against,
+        profile=how.profile,
+        tolerance=options.tolerance,
+    )
+    with (
+        output.emulator_steps(how.backend, how.kind) as advance,
+        ContextSession(how, worker=_WORKER, on_step=advance, on_log=_log_printer(options)) as session,
+    ):
+        ran = session.ask(command, StepsRan, Situation("of these contexts", what="model"))
+        runtime = session.runtime
+    counts = summary(list(ran.proof or ()))
+    unproven = unproved(counts) if options.prove and not options.dry_run else None
+    fault: UdogenError | None = unproven or _difference(ran.first_wrong)
+    if options.plan_file and ran.plan:
+        _write_plans(options.plan_file, [ran.plan])
+    if options.trace_file and ran.profiles:
+        write_trace(options.trace_file, ran.profiles)
+    if options.as_json:
+        report = {**asdict(ran), "runtime": asdict(runtime), "bind_plan": str(options.plan_file or "") or None}
+        error = {"error": fault.as_json()} if fault else {}
+        output.print_json({"ok": not fault, **{k: v for k, v in report.items() if k not in _PRINTED}, **error})
+        return fault
+    for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
+        output.print_result(line)
+    if fault:
+        output.print_error(fault)
+    return fault
+
+
+def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
+    if first is None:
+        return None
+    return VerificationFailed(
+        f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
+        hint="the context before it is the last one that is right; --tolerance X allows more",
+    )
+
+
+_WORKER = "udogen.runtime.models.worker"
+_PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is for people, or in a file
+
+
+def _description(options: RunContextOptions) -> ModelDescription:
+    """The model that the command line describes: a file or folder, and what options say instead."""
+    from udogen.runtime.contexts.commands import is_description, parse_package
+    from udogen.runtime.models.description import ModelDescription, describe
+
+    for option, used in (
+        ("--loops", options.loops > 1),
+        ("--separate", options.separate),
+        ("--align", options.align != 64),
+        ("--device", options.device is not None),
+    ):
+        if used:
+            raise UsageError(f"{option} is for contexts alone, not for a model", hint="leave it out; see --help")
+    paths = [*options.paths, *options.folders]
+    if not paths:
+        raise UsageError("no model was given", hint="name model.toml, or a folder of context binaries; see --help")
+    if len(paths) > 1 and any(is_description(each) for each in paths):
+        raise UsageError("a description of a model stands alone", hint="leave out " + str(paths[-1]))
+    found = describe(paths[0]) if len(paths) == 1 else ModelDescription(contexts=tuple(paths))
+    given = {
+        "packages": tuple(map(parse_package, options.packages)),
+        "links": dict(pairs(options.links, "--link")),
+        "state": dict(pairs(options.states, "--state")),
+        "graphs": options.graphs,
+        "backend": options.backend,
+        "runtime": options.kind if options.kind != "auto" else "",
+        "soc": options.soc,
+        "sessions": options.sessions,
+        "session_limit": options.session_limit and _limit(options.session_limit, options.sessions or 0, None),
+        "memory": "shared" if options.shared else "",
+    }
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value}
+    return replace(found, **changes)
+
+
+def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:
+    if options.level is None:
+        return None
+    return lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
 
 
 def _run(options: RunContextOptions) -> _ContextResult:
@@ -150,12 +326,9 @@ def _run(options: RunContextOptions) -> _ContextResult:
     warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
     for text in warnings:
         output.warn(text)
-    print_log = (
-        None if options.level is None else lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
-    )
     with (
-        output.emulator_steps(options.backend, options.kind) as advance,
-        ContextSession(how, on_step=advance, on_log=print_log) as session,
+        output.emulator_steps(how.backend, options.kind) as advance,
+        ContextSession(how, on_step=advance, on_log=_log_printer(options)) as session,
     ):
         described = list(describe_contexts(session, jobs))
         known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
@@ -176,25 +349,27 @@ def _run(options: RunContextOptions) -> _ContextResult:
 def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime expects it."""
     from udogen.runtime.buffers.memory import check_alignment
+    from udogen.runtime.contexts.commands import parse_package
     from udogen.runtime.contexts.runs import RunOptions
 
-    if options.prove and not options.packages:
+    backend = options.backend or htp.BACKEND.id
+    if options.prove and not options.packages and not options.is_model:
         raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     check_alignment(options.align)
     return RunOptions(
-        backend=options.backend,
+        backend=backend,
         kind=options.kind,
         library=options.library,
         system=options.system,
-        soc=soc_of(options.soc, options.backend),
+        soc=soc_of(options.soc, backend),
         device=options.device,
-        packages=tuple(_package(text, options.backend) for text in options.packages),
+        packages=tuple(_library(parse_package(text), backend) for text in options.packages),
         log_level=_level(options.level),
         graphs=options.graphs,
         inputs=dict(pairs(options.inputs, "--input")),
         output_dir=options.output_dir,
         loops=options.loops,
-        profile=options.profile,
+        profile=options.profile or options.trace_file is not None,
         prove=options.prove,
         alignment=options.align,
         packed=not options.separate,
@@ -225,20 +400,18 @@ def _jobs(paths: list[Path]) -> list[Job]:
     return jobs_of(found.shards)
 
 
-def _package(text: str, backend: str) -> OpLibrary:
+def _library(found: OpLibrary, backend: str) -> OpLibrary:
+    """The library of an op package, which may be named by the folder that it was built in."""
     from udogen.runtime.built import find_built, outdated
     from udogen.runtime.contexts.commands import OpLibrary
 
-    found = _PACKAGE.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--op-package {text}: this is not LIB|DIR[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
-    path, provider = Path(found["path"]), found["provider"] or ""
+    path, provider = found.path, found.provider
     if path.is_dir():
         built = find_built(path, backend=backend, provider=provider)
         path, provider = built.library, built.provider
     if why := outdated(path):
         output.warn(why)
-    return OpLibrary(path, provider, found["target"] or "")
+    return OpLibrary(path, provider, found.target)
 
 
 def _level(text: str | None) -> int:
@@ -251,7 +424,7 @@ def _level(text: str | None) -> int:
 
 
 def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    from udogen.runtime.sessions.placement import DEFAULT_LIMIT
+    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
@@ -259,10 +432,10 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
         return DEFAULT_LIMIT
     if sessions is None:
         raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
-    found = _SIZE.fullmatch(text)
-    if found is None or not float(found["number"]):
+    size = parse_size(text)
+    if size is None:
         raise UsageError(f"--session-limit {text}: this is no size", hint="as in 3.5GB, 2000MiB")
-    return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()])
+    return size
 
 
 @contextmanager
@@ -287,8 +460,11 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:
     """Print each result; returns whether something failed."""
     from udogen.runtime.contexts import report
+    from udogen.runtime.contexts.profile import write_trace
 
     rows = [(job, done.results[job.index]) for job in done.jobs]
+    if options.trace_file:
+        write_trace(options.trace_file, report.profiles_of(rows))
     wrong = any(report.went_wrong(result) for _, result in rows)
     if options.as_json:
         about = {

@@ -142,7 +142,15 @@ class Scalar:
     value: Number | str
 
 
-Param = Scalar | QnnTensor
+@dataclass(frozen=True)
+class TensorParam:
+    """A param that is a tensor of the graph with another name."""
+
+    name: str
+    tensor: QnnTensor
+
+
+Param = Scalar | QnnTensor | TensorParam
 
 
 class OpConfig:
@@ -186,12 +194,13 @@ class OpConfig:
         self._kept.append(array)
         for struct, param in zip(array, params, strict=False):
             struct.name = self._text(param.name)
-            if isinstance(param, QnnTensor):
-                struct.paramType = ffi.integer_const("QNN_PARAMTYPE_TENSOR")
-                ffi.memmove(ffi.addressof(struct, "tensorParam"), param.struct, ffi.sizeof("Qnn_Tensor_t"))
-            else:
+            if isinstance(param, Scalar):
                 struct.paramType = ffi.integer_const("QNN_PARAMTYPE_SCALAR")
                 self._set_scalar(struct.scalarParam, param)
+            else:
+                tensor = param.tensor if isinstance(param, TensorParam) else param
+                struct.paramType = ffi.integer_const("QNN_PARAMTYPE_TENSOR")
+                ffi.memmove(ffi.addressof(struct, "tensorParam"), tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
         return array
 
     def _set_scalar(self, struct: Any, param: Scalar) -> None:

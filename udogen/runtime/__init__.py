@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VectorEncoding,
     )
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
+    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar, TensorParam
     from udogen.runtime.buffers.block_weights import (
         RepackBuffer,
         dequantize_blocks,
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
         ExternalBuffer,
         ExternalSizes,
         allocate_external,
-        external_sizes,
-        register_spill_fill,
-        register_weights,
     )
     from udogen.runtime.buffers.memory import align_up, allocate, mapped_to_hexagon, shared_allocator
     from udogen.runtime.buffers.picture import draw_plan
@@ -56,7 +53,10 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.pools import Constants, FileRange, ImageLayout, Pool, open_pool
     from udogen.runtime.built import Built, find_built, find_source
     from udogen.runtime.channel import LogLine, shared_array
+    from udogen.runtime.contexts.arrays import dequantize, grid_of, quantize
     from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
+    from udogen.runtime.contexts.builder import GraphDraft, TensorSpec
+    from udogen.runtime.contexts.commands import OpLibrary
     from udogen.runtime.contexts.context_json import info_json
     from udogen.runtime.contexts.graph import Graph, TensorBinding
     from udogen.runtime.contexts.runtime import Context, Runtime
@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.models.description import ModelDescription, read_description, write_description
+    from udogen.runtime.models.model import MemoryBreakdown, MemoryRow, Timing
+    from udogen.runtime.models.wiring import Wiring, wire
     from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.sessions.connections import Connection, find_connections
@@ -96,22 +99,21 @@ _NAMES = {
     "udogen.runtime.contexts.runtime": "Context Runtime",
     "udogen.runtime.contexts.graph": "Graph TensorBinding",
     "udogen.runtime.contexts.binaries": "Shard StoredContext find_shards",
+    "udogen.runtime.contexts.commands": "OpLibrary",
     "udogen.runtime.contexts.context_json": "info_json",
     "udogen.qnn.handles": "ContextOptions DeviceInfo GraphHandle ProfileEvent",
     "udogen.qnn.interface": "QnnError",
     "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
     "udogen.runtime.library": "RuntimeLibrary find_runtime interface_providers",
     "udogen.runtime.built": "Built find_built find_source",
-    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar QnnTensor",
+    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar QnnTensor TensorParam",
     "udogen.qnn.quantization": (
         "AxisScaleOffset BlockEncoding BlockwiseExpansion BwAxisScaleOffset BwScaleOffset ScaleOffset VectorEncoding"
     ),
     "udogen.runtime.buffers.memory": "align_up allocate mapped_to_hexagon shared_allocator",
     "udogen.runtime.buffers.buffer": "Buffer BufferPart ION RAW SHARED_BUFFER SPILL_FILL WEIGHTS",
     "udogen.runtime.buffers.pools": "Constants FileRange ImageLayout Pool open_pool",
-    "udogen.runtime.buffers.external": (
-        "ExternalBuffer ExternalSizes allocate_external external_sizes register_spill_fill register_weights"
-    ),
+    "udogen.runtime.buffers.external": ("ExternalBuffer ExternalSizes allocate_external"),
     "udogen.runtime.buffers.planning": (
         "BufferOptions BufferPlan Endpoint ExecutionStep Link PlannedBuffers chain_links plan_buffers state_links"
     ),
@@ -127,6 +129,11 @@ _NAMES = {
     "udogen.runtime.sessions.pipeline": "Copies Pipeline",
     "udogen.runtime.sessions.connections": "Connection find_connections",
     "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
+    "udogen.runtime.contexts.arrays": "dequantize grid_of quantize",
+    "udogen.runtime.contexts.builder": "GraphDraft TensorSpec",
+    "udogen.runtime.models.description": "ModelDescription read_description write_description",
+    "udogen.runtime.models.model": "MemoryBreakdown MemoryRow Timing",
+    "udogen.runtime.models.wiring": "Wiring wire",
     "udogen.runtime.op.session": "OpSession",
     "udogen.runtime.channel": "LogLine shared_array",
     "udogen.runtime.op.calls": "OpCall OpResult OpPackageInfo ParamArg RuntimeInfo TensorArg Times",
@@ -192,6 +199,7 @@ __all__ = [
     "ExternalSizes",
     "FileRange",
     "Graph",
+    "GraphDraft",
     "GraphHandle",
     "GraphInfo",
     "HexagonSession",
@@ -201,7 +209,10 @@ __all__ = [
     "Link",
     "LogLine",
     "ManagedBuffer",
+    "MemoryBreakdown",
     "MemoryDomain",
+    "MemoryRow",
+    "ModelDescription",
     "NoCounter",
     "NotExecuted",
     "OpCall",
@@ -209,6 +220,7 @@ __all__ = [
     "OpCrashed",
     "OpFailed",
     "OpLibraries",
+    "OpLibrary",
     "OpPackageInfo",
     "OpRefused",
     "OpResult",
@@ -248,9 +260,13 @@ __all__ = [
     "TensorArg",
     "TensorBinding",
     "TensorInfo",
+    "TensorParam",
+    "TensorSpec",
     "Times",
+    "Timing",
     "UdoPackage",
     "VectorEncoding",
+    "Wiring",
     "WrongMachine",
     "add_op_package",
     "adsp_library_path",
@@ -258,16 +274,17 @@ __all__ = [
     "allocate",
     "allocate_external",
     "chain_links",
+    "dequantize",
     "dequantize_blocks",
     "devices_of",
     "draw_plan",
     "executions",
-    "external_sizes",
     "find_built",
     "find_connections",
     "find_runtime",
     "find_shards",
     "find_source",
+    "grid_of",
     "info_json",
     "interface_providers",
     "layers_of",
@@ -276,11 +293,11 @@ __all__ = [
     "open_pool",
     "place_layers",
     "plan_buffers",
+    "quantize",
     "quantize_blocks",
+    "read_description",
     "read_registration",
     "register_package",
-    "register_spill_fill",
-    "register_weights",
     "repack_rows",
     "session_specs",
     "sessions_of",
@@ -289,4 +306,6 @@ __all__ = [
     "state_links",
     "table_lines",
     "unrepack_rows",
+    "wire",
+    "write_description",
 ]

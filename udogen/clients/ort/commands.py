@@ -49,6 +49,26 @@ class RunModel:
 
 
 @dataclass(frozen=True)
+class RunNetwork:
+    """Run a whole model with some op packages, once for each sample of its inputs."""
+
+    backend: str
+    packages: tuple[Path, ...]
+    model: Path
+    samples: tuple[tuple[ArrayRow, ...], ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NetworkRan:
+    """Its outputs for each sample, the seconds that each took, and the nodes that did not run on QNN."""
+
+    samples: tuple[tuple[ArrayRow, ...], ...]
+    seconds: tuple[float, ...]
+    elsewhere: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ModelRan:
     """Its outputs, and what the package counted: of the op and of all ops, before, when it was ready, and after."""
 

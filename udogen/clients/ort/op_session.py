@@ -42,7 +42,7 @@ class OrtSession:
         check_loadable(built.library, "op package")
         check_provider(built.library, built.provider)
         self._built, self._backend, self._timeout = built, backend, timeout
-        self._worker = WorkerSession(_MODULE, explain=_explain)
+        self._worker = WorkerSession(_MODULE, explain=explain_failure)
         self._known: dict[bytes, OpResult] = {}
         self._models: dict[str, Op | None] = {}
 
@@ -173,7 +173,7 @@ class OrtSession:
 _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, ToolMissing)}
 
 
-def _explain(situation: Situation, failed: Failed) -> UdogenError:
+def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported; what the op itself printed is its reason."""
     call, printed = situation.call, log_messages.without_noise(situation.output)[-_SHOWN_LINES:]
     kind = _KINDS.get(failed.kind, RunFailed)

@@ -285,6 +285,17 @@ def _placement_of(made: Any, dump: Path) -> _Placement:
     return _Placement(nodes, tuple(replaced), in_packages)
 
 
+def nodes_elsewhere(made: Any) -> tuple[str, ...]:
+    """The nodes of a session that are not on QNN, by name, without those that only quantize at its borders."""
+    return tuple(
+        node.name or node.op_type
+        for part in made.get_provider_graph_assignment_info()
+        if EP not in part.ep_name
+        for node in part.get_nodes()
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear")
+    )
+
+
 def _check_placement(placement: _Placement, model: Model, packages: Sequence[Package], output: str) -> None:
     for package in packages:
         for op in package.ops:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import gc
 import hashlib
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from udogen.build import elf
 from udogen.clients.ort import open_session, versions
-from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
+from udogen.clients.ort.commands import (
+    ArrayRow,
+    ModelRan,
+    NetworkRan,
+    OpenOrt,
+    OrtOpened,
+    RunModel,
+    RunNetwork,
+)
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.worker.serving import Commands, Parent, serve
@@ -27,7 +36,7 @@ class OrtWorker:
 
     def commands(self) -> Commands:
         """What it can be asked."""
-        return {OpenOrt: self.open, RunModel: self.run, Quit: self.quit}
+        return {OpenOrt: self.open, RunModel: self.run, RunNetwork: self.run_network, Quit: self.quit}
 
     def open(self, command: OpenOrt) -> OrtOpened:
         """Import ONNX Runtime, and find Qualcomm's backend."""
@@ -71,6 +80,30 @@ class OrtWorker:
             counters.counted if (counters := _counters(library, provider)) else "",
             (before, ready, _counts(library, provider, command.op)),
         )
+
+    def run_network(self, command: RunNetwork) -> NetworkRan:
+        """Execute a whole model; its custom nodes are on QNN, in their packages, or it is an error."""
+        import numpy as np
+
+        self._drop()
+        self._phase("make the session")
+        made = open_session.session(command.model, command.packages, backend=command.backend)
+        samples, seconds = [], []
+        for rows in command.samples:
+            feeds = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in rows}
+            self._phase("execute")
+            began = time.perf_counter()
+            try:
+                found = made.run(list(command.outputs), feeds)
+            except Exception as fault:  # of pybind11, by kind
+                raise failures.OpFailed(
+                    f"ONNX Runtime could not execute {command.model.name}: {' '.join(str(fault).split())[:300]}",
+                    hint="`udogen run op` with the shapes and parameters of a node shows more",
+                ) from fault
+            seconds.append(time.perf_counter() - began)
+            outputs = zip(command.outputs, map(np.ascontiguousarray, found), strict=True)
+            samples.append(tuple(ArrayRow(name, str(each.dtype), each.shape, each) for name, each in outputs))
+        return NetworkRan(tuple(samples), tuple(seconds), open_session.nodes_elsewhere(made))
 
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:

@@ -277,7 +277,7 @@ def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
 
 
 class RepackBuffer:
-    """Block-quantized weights in the layout that vector code reads; blocks are set and read back.
+    """Block-quantized weights in the layout that vector code reads: `RepackBuffer("Q4_0", (16, 256)).quantize(array)`.
 
     Its bytes are not in the layout of the tensor's type, so only kernels for the repacked layout may read them.  The
     last number of `shape` is the length of a row, as in numpy.

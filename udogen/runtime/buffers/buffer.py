@@ -248,7 +248,7 @@ class Buffer:
         return made
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-        """A range of it, for one of several tensors (`Graph.bind`)."""
+        """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`."""
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
         length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
         self._open_memory()

@@ -154,7 +154,7 @@ class BufferDesc:
 
 @dataclass(frozen=True)
 class Role:
-    """One tensor that a managed buffer is used as: INPUT or OUTPUT of a graph."""
+    """One tensor that a managed buffer is used as: `Role(graph, "key", OUTPUT)`."""
 
     graph: Any  # a Graph of an open context
     tensor: str
@@ -358,6 +358,11 @@ class ManagedBuffer:
     def address(self) -> int:
         """The address of its memory in this process."""
         return self._memory.address
+
+    @property
+    def allocator(self) -> str:
+        """What allocated its memory: memfd, rpcmem."""
+        return self._memory.kind
 
     @property
     def registered(self) -> tuple[str, ...]:
@@ -632,7 +637,10 @@ class Owner(Protocol):
 
 
 class MemoryDomain(Closing):
-    """The driver-managed buffers of a runtime or session; close it before its owner."""
+    """The driver-managed buffers of a runtime or session: `with MemoryDomain(runtime) as domain:`.
+
+    Close it before its owner.
+    """
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
         if not hasattr(owner, "contexts") or isinstance(owner, type):
@@ -673,7 +681,10 @@ class MemoryDomain(Closing):
         return sum(each.capacity for each in self.buffers)
 
     def allocate(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> ManagedBuffer:
-        """Allocate a buffer for these roles; raises if they contradict each other or the description."""
+        """Allocate a buffer for these roles: `domain.allocate([Role(one, "y", OUTPUT), Role(two, "x", INPUT)])`.
+
+        Raises if they contradict each other or the description.
+        """
         self._check_open()
         while self._dropped:
             self._dropped.pop().free()
@@ -704,7 +715,10 @@ class MemoryDomain(Closing):
         return made
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
-        """Allocate two buffers with the same roles, for a state that one execution reads and writes."""
+        """Two buffers for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.
+
+        `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
+        """
         roles = _roles(roles)
         name = name or (roles[0].tensor if roles else "state")
         first = self.allocate(roles, desc, name=f"{name}.0")

@@ -154,7 +154,10 @@ def register_spill_fill(
 def allocate_external(
     contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
 ) -> Buffer | None:
-    """A buffer for the weights of one context or the spilling of several; None if none is needed."""
+    """A buffer for the weights of one context or the spilling of several: `allocate_external([context], WEIGHTS)`.
+
+    None if none is needed.
+    """
     if kind == WEIGHTS and len(contexts) != 1:
         raise RunFailed(
             f"{len(contexts)} contexts cannot share an external weights buffer: each context needs its own",

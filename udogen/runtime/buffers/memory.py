@@ -304,7 +304,10 @@ def shared_allocator() -> AllocatorChoice:
 
 
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
-    """Allocate a buffer of `size` bytes, aligned to `alignment`; zeroed where the system does so."""
+    """Allocate a buffer of `size` bytes: `with allocate("client", 4096, alignment=128) as buffer:`.
+
+    It is zeroed where the system does so.
+    """
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
     arguments.expect(name, str, "the name of a buffer", "a str")
     row = ALLOCATORS.get(kind)

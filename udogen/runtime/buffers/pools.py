@@ -48,7 +48,7 @@ class PoolKind(NamedTuple):
 
 
 class Pool:
-    """Memory that is handed out piece by piece; a context manager."""
+    """Memory that is handed out piece by piece: `offset = pool.take(256)`; a context manager."""
 
     def __init__(self, kind: PoolKind, buffer: Buffer) -> None:
         self.kind, self.buffer = kind, buffer
@@ -93,7 +93,7 @@ class Pool:
 def open_pool(
     kind: str, size: int = 0, *, file: FileRange | None = None, image: ImageLayout | None = None, name: str = "pool"
 ) -> Pool:
-    """Open a memory pool: ashmem, mmap_fd, hardware_buffer_blob or hardware_buffer."""
+    """Open a memory pool: `with open_pool("ashmem", 4096) as pool:`; mmap_fd, hardware_buffer_blob, hardware_buffer."""
     row = POOLS.get(kind)
     if row is None:
         raise UsageError(f"there is no memory pool `{kind}`", hint=f"one of: {', '.join(POOLS)}")
@@ -205,7 +205,10 @@ class ConstantPlacement:
 
 
 class Constants(Closing):
-    """The constants of a graph, copied or in a pool; a context manager."""
+    """The constants of a graph, copied or in a pool: `with Constants(pool) as constants:`.
+
+    `constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=array)` is a tensor for `GraphHandle.add_tensor`.
+    """
 
     def __init__(self, pool: Pool | None = None, *, threshold: int = THRESHOLD) -> None:
         if pool is not None and not pool.kind.holds_constants:

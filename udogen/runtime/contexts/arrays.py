@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from udogen.errors import RunFailed, UsageError, open_plain, writing
-from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
-from udogen.runtime.contexts.commands import TensorRow
+from udogen.opdef import datatypes
+from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
+from udogen.runtime.contexts.commands import OutputRow, TensorRow
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
     from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
 
 def read_into(into: Array, file: Path, info: TensorInfo) -> str:
@@ -47,45 +51,80 @@ def _read_npy(into: Array, file: Path, info: TensorInfo) -> str:
         raise UsageError(f"{file} is no array that numpy can load: {problem}", hint="use numpy.save") from problem
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    if found.shape != into.shape:
+    stored, how = as_stored(found, info, into.dtype, into.shape, what=str(file))
+    into[...] = stored
+    return how
+
+
+def as_stored(found: Array, info: TensorInfo, dtype: Any, shape: Sequence[int], *, what: str) -> tuple[Array, str]:
+    """An array as a tensor stores it, and how it became so: as it is, quantized from real numbers, or converted.
+
+    `dtype` and `shape` are those of the tensor's arrays; `what` names the array in messages.
+    """
+    if found.shape != tuple(shape):
         raise UsageError(
-            f"{file} has the shape {list(found.shape)}, input `{info.name}` has {list(into.shape)}",
-            hint="reshape it, and save it again",
+            f"{what} has the shape {list(found.shape)}, input `{info.name}` has {list(shape)}",
+            hint="give it that shape (numpy.reshape)",
         )
-    if found.dtype == into.dtype:
-        into[...] = found
-        return "as stored"
-    if found.dtype.kind == "f" and info.quant is not None and into.dtype.kind in "iu":
-        into[...] = quantized(found, info, into.dtype)
-        return "quantized"
-    if found.dtype.kind == into.dtype.kind == "f":
-        into[...] = found
-        return f"from {found.dtype}"
+    if found.dtype == dtype:
+        return found, "as stored"
+    if found.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
+        return quantized(found, info, dtype), "quantized"
+    if found.dtype.kind == dtype.kind == "f":
+        return found.astype(dtype), f"from {found.dtype}"
     raise UsageError(
-        f"{file} is {found.dtype}, input `{info.name}` is {info.dtype} ({into.dtype})",
-        hint=f"save an array of {into.dtype}" + (", or of real numbers" if info.quant is not None else ""),
+        f"{what} is {found.dtype}, input `{info.name}` is {info.dtype} ({dtype})",
+        hint=f"give an array of {dtype}" + (", or of real numbers" if info.quant is not None else ""),
     )
 
 
 def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
     """Real numbers as the tensor stores them, rounded to the nearest and kept in range."""
-    scale: Any
-    offset: Any
-    if isinstance(info.quant, ScaleOffset):
-        scale, offset = info.quant.scale, info.quant.offset
-    elif isinstance(info.quant, AxisScaleOffset):
-        along = [1] * real.ndim
-        along[info.quant.axis] = len(info.quant.pairs)
-        scale = np.array([pair.scale for pair in info.quant.pairs]).reshape(along)
-        offset = np.array([pair.offset for pair in info.quant.pairs]).reshape(along)
-    else:
-        raise RunFailed(
-            f"input `{info.name}` has the quantization {type(info.quant).__name__}, which udogen does not apply",
-            hint="give the stored integers",
-        )
+    return quantize(real, info.quant, dtype, what=f"input `{info.name}`")
+
+
+def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:
+    """Real numbers as they are stored, rounded to the nearest and kept in range: `quantize(x, info.quant, "u2")`."""
+    scale, offset = _grid(quant, np.ndim(real), what)
     limits = np.iinfo(dtype)
-    stored: Array = np.clip(np.rint(real / scale) - offset, limits.min, limits.max).astype(dtype)
-    return stored
+    stored: Array = np.clip(np.rint(np.asarray(real, np.float64) / scale) - offset, limits.min, limits.max)
+    return stored.astype(dtype)
+
+
+def dequantize(stored: Array, quant: Quantization) -> Array:
+    """What stored numbers mean: `dequantize(outputs["y"], graph.binding("y").info.quant)`."""
+    if quant is None:
+        return stored
+    scale, offset = _grid(quant, np.ndim(stored), "the tensor")
+    real: Array = (np.asarray(stored, np.float64) + offset) * scale
+    return real
+
+
+def grid_of(low: float, high: float, dtype: str) -> ScaleOffset:
+    """The quantization of fixed-point numbers from `low` to `high`; zero is one of them: `grid_of(-1, 1, "UINT_8")`."""
+    row = datatypes.parse(dtype)
+    if row is None or not row.numpy or np.dtype(row.numpy).kind not in "iu":
+        raise UsageError(f"{dtype} stores no fixed-point numbers", hint="as in UFIXED_POINT_8, SFIXED_POINT_16")
+    low, high = min(float(low), 0.0), max(float(high), 0.0)
+    limits = np.iinfo(row.numpy)
+    # The scale is a float in QNN's structs; what is computed here must be what is stored there.
+    scale = float(np.float32((high - low) / (limits.max - limits.min))) or 1.0
+    return ScaleOffset(scale, round(low / scale) - int(limits.min))
+
+
+def _grid(quant: Quantization, rank: int, what: str) -> tuple[Any, Any]:
+    """Scale and offset, shaped so that numpy applies them to a tensor."""
+    if isinstance(quant, ScaleOffset):
+        return quant.scale, quant.offset
+    if isinstance(quant, AxisScaleOffset):
+        along = [1] * rank
+        along[quant.axis] = len(quant.pairs)
+        scale = np.array([pair.scale for pair in quant.pairs]).reshape(along)
+        return scale, np.array([pair.offset for pair in quant.pairs]).reshape(along)
+    raise RunFailed(
+        f"{what} has the quantization {type(quant).__name__}, which udogen does not apply",
+        hint="give the stored integers",
+    )
 
 
 def write(place: Path, array: Array) -> None:
@@ -101,3 +140,15 @@ def write(place: Path, array: Array) -> None:
 def row_of(info: TensorInfo) -> TensorRow:
     """A tensor in a report."""
     return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
+
+
+def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+    """An output in a report."""
+    numbers = array.size and array.dtype.kind in "fiub"
+    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
+    return OutputRow(**row_of(info).__dict__, file=str(file) if file else None, least=least, largest=largest)
+
+
+def file_name(name: str) -> str:
+    """A name of the model as the name of a file."""
+    return _UNFIT.sub("_", name).strip(".") or "_"

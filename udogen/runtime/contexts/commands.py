@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.errors import UsageError
 from udogen.runtime.channel import Failed
+
+_PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,19 @@ class OpLibrary:
     path: Path
     provider: str = ""
     target: str = ""
+
+
+def parse_package(text: str) -> OpLibrary:
+    """An op package as a user names it: LIB|DIR[:PROVIDER[:TARGET]]."""
+    found = _PACKAGE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"op package {text}: this is not LIB|DIR[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
+    return OpLibrary(Path(found["path"]), found["provider"] or "", found["target"] or "")
+
+
+def is_description(path: Path) -> bool:
+    """Whether a path is a description of a model (`model.toml`), by its name."""
+    return path.suffix == ".toml" or (path.suffix == ".json" and path.is_file())
 
 
 @dataclass(frozen=True)

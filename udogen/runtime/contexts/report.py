@@ -8,12 +8,12 @@ from typing import Any
 
 from udogen.errors import UdogenError
 from udogen.runtime import execution_counts
-from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, ProfileRow, TensorRow
+from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, TensorRow
+from udogen.runtime.contexts.profile import GraphProfile, event_lines
 from udogen.runtime.failures import error_of
 
 Result = ContextRan | UdogenError
 Row = tuple[Job, Result]
-_UNITS = {1: "µs", 2: "bytes", 3: "cycles"}  # QNN_PROFILE_EVENTUNIT_…
 
 
 def went_wrong(result: Result) -> bool:
@@ -57,6 +57,17 @@ def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
     return execution_counts.summary([row for result in found for row in result.proof or ()])
 
 
+def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
+    """What was measured of each graph."""
+    return [
+        GraphProfile(job.name, graph.name, graph.seconds or 0.0, graph.profile or ())
+        for job, result in rows
+        if not isinstance(result, UdogenError)
+        for graph in result.graphs
+        if graph.error is None
+    ]
+
+
 def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
     """A paragraph for each context, and the sum."""
     for job, result in rows:
@@ -64,7 +75,7 @@ def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
             yield f"{job.name}: failed"
             yield from _error(result.message, result.hint, result.details, "  ")
             continue
-        yield f"{job.name}: restored in {_time(result.seconds)}"
+        yield f"{job.name}: restored in {time_text(result.seconds)}"
         for note in result.differences:
             yield f"  ! {note}"
         for graph in result.graphs:
@@ -85,7 +96,7 @@ def _graph(graph: GraphRan) -> Iterator[str]:
         yield f"  {graph.name}: failed"
         yield from _error(graph.error.message, graph.error.hint, graph.error.details, "    ")
         return
-    yield f"  {graph.name}: {_time(graph.seconds or 0.0)} per execution"
+    yield f"  {graph.name}: {time_text(graph.seconds or 0.0)} per execution"
     zeros = [row.name for row in graph.inputs or () if row.how == "zeros"]
     for given in graph.inputs or ():
         if given.how != "zeros":
@@ -93,18 +104,9 @@ def _graph(graph: GraphRan) -> Iterator[str]:
     if zeros:
         yield f"    zeros: {', '.join(zeros)}"
     for row in graph.outputs or ():
-        span = f", {row.least:.6g} … {row.largest:.6g}" if row.least is not None else ""
-        file = f" -> {row.file}" if row.file else ""
-        yield f"    {row.name}: {_type(row)}{span}{file}"
+        yield f"    {output_line(row)}"
     for event in graph.profile or ():
-        yield from _event(event, "    ")
-
-
-def _event(event: ProfileRow, indent: str) -> Iterator[str]:
-    unit = _UNITS.get(event.unit, "")
-    yield f"{indent}{event.name or 'execution'}: {event.value:,}{' ' + unit if unit else ''}"
-    for below in event.below:
-        yield from _event(below, indent + "  ")
+        yield from event_lines(event, "    ")
 
 
 def _error(message: str, hint: str, details: Sequence[str], indent: str) -> Iterator[str]:
@@ -118,7 +120,14 @@ def _type(row: TensorRow) -> str:
     return f"{row.dtype} {'x'.join(str(extent) for extent in row.shape) or 'scalar'}"
 
 
-def _time(seconds: float) -> str:
+def output_line(row: OutputRow) -> str:
+    """An output: its type, what it spans, where it was saved."""
+    span = f", {row.least:.6g} … {row.largest:.6g}" if row.least is not None else ""
+    return f"{row.name}: {_type(row)}{span}" + (f" -> {row.file}" if row.file else "")
+
+
+def time_text(seconds: float) -> str:
+    """A time in the unit that suits it."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.2f} {unit}"

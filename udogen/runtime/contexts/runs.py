@@ -85,6 +85,7 @@ class ContextSession:
         self,
         options: RunOptions,
         *,
+        worker: str = _MODULE,
         on_step: Callable[[str], None] = lambda _line: None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
@@ -92,7 +93,7 @@ class ContextSession:
         self._found: RuntimeLibrary = find_runtime(
             options.backend, explicit=options.library, kind=options.kind, on_step=on_step
         )
-        self._worker = WorkerSession(_MODULE, explain=_explain, on_log=on_log)
+        self._worker = WorkerSession(worker, explain=_explain, on_log=on_log)
 
     def __enter__(self) -> ContextSession:
         self._start()

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -58,6 +58,8 @@ from udogen.runtime.library import (
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
+    from udogen.runtime.buffers.buffer import Buffer
+    from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
     from udogen.runtime.contexts.binaries import StoredContext
 
 
@@ -266,6 +268,28 @@ class Context(Closing):
                 )
             self.handle.finalize()
             self.deferred = False
+
+    @property
+    def needs(self) -> ExternalSizes:
+        """What it needs of external buffers, if it was restored with `deferred`: `context.needs.weights` bytes."""
+        from udogen.runtime.buffers import external  # few contexts have external buffers
+
+        return external.external_sizes(self)
+
+    def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
+        """Place its weights in a buffer, before `finalize`: `context.give_weights(buffer)`, with `needs.weights` bytes.
+
+        `features` names what cannot be read from the context: `udma64`, `securepd`, `graph switching`.
+        """
+        from udogen.runtime.buffers import external
+
+        return external.register_weights(self, buffer, offset=offset, features=features)
+
+    def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
+        """Let its graphs spill to a buffer, before `finalize`; contexts that share one run in turn."""
+        from udogen.runtime.buffers import external
+
+        return external.register_spill_fill(self, buffer, offset=offset, features=features)
 
     def register(
         self,
@@ -636,7 +660,7 @@ class Runtime(Closing):
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
-                measures = ProfileHandle(self._backend) if profile else None
+                measures = ProfileHandle(self._backend, detailed=True) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing("numpy") if self.uses_arrays else nullcontext():
                         handle = self._restored(content, device, chosen, name)
@@ -703,7 +727,7 @@ class Runtime(Closing):
             self.check_open()
             self._check_device(device)
             with ExitStack() as stack:
-                measures = stack.enter_context(ProfileHandle(self._backend)) if profile else None
+                measures = stack.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
                 handle = self._backend.context(self.device(device))
                 stack.pop_all()
             interface = self._interface

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -32,29 +31,26 @@ from udogen.runtime.contexts.commands import (
     OpLibrary,
     OutputRow,
     PlaceContexts,
-    ProfileRow,
     RunContext,
     keys_of,
 )
+from udogen.runtime.contexts.profile import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import ProfileEvent
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Context
-
-_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
 
 class ContextWorker:
     """One runtime and what is restored in it; each phase is announced before it is entered."""
 
     def __init__(self, parent: Parent) -> None:
-        self._parent, self._phase = parent, parent.phase
+        self._parent, self.phase = parent, parent.phase
         self._runtime: Runtime | None = None
-        self._counted: list[CountedPackage] = []
+        self.counted: list[CountedPackage] = []
         self._kept: list[Context] = []  # restored until the end
 
     def commands(self) -> Commands:
@@ -69,7 +65,7 @@ class ContextWorker:
 
     def open(self, command: OpenContexts) -> ContextsOpened:
         """Load the runtime and register op packages."""
-        self._phase("load the runtime")
+        self.phase("load the runtime")
         self._system = command.system
         run = self._runtime = Runtime(
             command.backend,
@@ -81,10 +77,10 @@ class ContextWorker:
             log_level=command.log_level,
         )
         for package in command.packages:
-            self._phase(f"register the op package {package.path}")
+            self.phase(f"register the op package {package.path}")
             run.register(package.path, package.provider, package.target or None)
             if command.prove:
-                self._counted.append(_counted(package))
+                self.counted.append(_counted(package))
         return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
 
     def describe(self, command: DescribeContext) -> ContextDescribed:
@@ -103,29 +99,30 @@ class ContextWorker:
         for job in command.jobs:
             with self._stored(job, check=False) as stored:
                 shards.append(placement.SizedShard(job.name, stored.info, stored.path.stat().st_size))
-        self._phase("place the contexts on sessions")
-        sessions = session.sessions_of(self._opened, command.sessions, limit=command.limit)
+        self.phase("place the contexts on sessions")
+        sessions = session.sessions_of(self.runtime, command.sessions, limit=command.limit)
         found = placement.place_layers(placement.layers_of(shards), sessions, exactly=command.sessions)
         devices = {job.name: found.session_of(job.name).device for job in command.jobs}
         return ContextsPlaced(tuple(placement.table_lines(found)), found.as_json(), devices)
 
     @property
-    def _opened(self) -> Runtime:
+    def runtime(self) -> Runtime:
+        """The runtime that was opened."""
         assert self._runtime is not None
         return self._runtime
 
     def _stored(self, job: Job, *, check: bool = True) -> StoredContext:
-        self._phase("read the description of the context")
+        self.phase("read the description of the context")
         shard = Shard(job.binary, job.metadata)
         # Not guarded: this is a worker already.
         return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
 
     def run(self, command: RunContext) -> ContextRan:
         """One context: its graphs in the order asked for."""
-        began, before = time.perf_counter(), [each.counts() for each in self._counted]
+        began, before = time.perf_counter(), [each.counts() for each in self.counted]
         with self._stored(command.job) as stored:
-            self._phase("restore the context")
-            context = self._opened.restore(
+            self.phase("restore the context")
+            context = self.runtime.restore(
                 stored.data,
                 name=str(stored.path),
                 info=stored.info,
@@ -142,36 +139,35 @@ class ContextWorker:
                         f"{command.job.binary} has none of the graphs asked for: {', '.join(command.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
-                self._phase("bind its tensors")
+                self.phase("bind its tensors")
                 steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
                 wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
                 placement = plan_buffers(steps, wishes)
                 with PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
-                self._phase("free the context")
+                self.phase("free the context")
         differences = tuple(each.message for each in stored.differences)
-        return ContextRan(
-            seconds, graphs, placement.as_json(), stored.verdict.message, differences, self._rises(before)
-        )
+        return ContextRan(seconds, graphs, placement.as_json(), stored.verdict.message, differences, self.rises(before))
 
-    def _rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
-        pairs = zip(self._counted, before, strict=True)
-        return tuple(row for package, counts in pairs for row in package.rows(counts)) if self._counted else None
+    def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
+        """What op packages counted since then, where that was asked for."""
+        pairs = zip(self.counted, before, strict=True)
+        return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 
     def _graph(self, context: Context, name: str, buffers: PlannedBuffers, command: RunContext) -> GraphRan:
         found = GraphRan(name)
         try:
-            self._phase(f"graph `{name}`: retrieve")
+            self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
             buffers.bind(graph, shard=command.job.index)
             found = replace(found, inputs=_fill(graph, command.job.name, command.inputs))
-            self._phase(f"graph `{name}`: execute")
-            before = [each.counts() for each in self._counted]
+            self.phase(f"graph `{name}`: execute")
+            before = [each.counts() for each in self.counted]
             seconds = [_timed(graph.execute) for _ in range(command.loops)]
-            found = replace(found, proof=self._rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
+            found = replace(found, proof=self.rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
             found = replace(found, outputs=_outputs(graph, command.output_dir))
             if context.profile:
-                found = replace(found, profile=tuple(map(_row_of, context.profile.events()[-1:])))
+                found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may be well
             error = failed(_in_words(problem, f"graph `{name}`"))
             found = replace(found, error=replace(error, function="", code=0))
@@ -179,7 +175,7 @@ class ContextWorker:
 
     def quit(self, _command: Quit) -> Done:
         """Free everything."""
-        self._phase("free the backend")
+        self.phase("free the backend")
         if self._runtime is not None:
             self._runtime.close()
         return Done()
@@ -218,23 +214,10 @@ def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
     for info in graph.outputs:
         found, file = graph.array(info.name), None
         if folder is not None:
-            file = folder / file_name(graph.name) / f"{file_name(info.name)}.npy"
+            file = folder / arrays.file_name(graph.name) / f"{arrays.file_name(info.name)}.npy"
             arrays.write(file, found)
-        numbers = found.size and found.dtype.kind in "fiub"
-        span = (found.min().item(), found.max().item()) if numbers else (None, None)
-        rows.append(
-            OutputRow(**arrays.row_of(info).__dict__, file=str(file) if file else None, least=span[0], largest=span[1])
-        )
+        rows.append(arrays.output_row(info, found, file))
     return tuple(rows)
-
-
-def file_name(name: str) -> str:
-    """A name of the model as the name of a file."""
-    return _UNFIT.sub("_", name).strip(".") or "_"
-
-
-def _row_of(event: ProfileEvent) -> ProfileRow:
-    return ProfileRow(event.name, event.value, event.unit, tuple(map(_row_of, event.below)))
 
 
 def _timed(function: Callable[[], Any]) -> float:

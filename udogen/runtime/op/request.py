@@ -49,15 +49,20 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
             tuple(_of_some_rank(op, arg, backends.RUNTIMES[built.folder.backend].ranks) for arg in args)
             for args in (inputs, outputs)
         )
-    given = options.params
-    if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
-        given = _in_place(op, given)
-    params = tuple(_param(op, name, value, options) for name, value in given.items())
+    params = params_of(op, built, options)
     if options.rules is not None:
         outputs = with_rules(
             outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, known=options.shapes
         )
     return OpCall(op_type, built.package, inputs, outputs, params, loops=options.loops)
+
+
+def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
+    """The parameters of a node, with types from the config; with those before the last one where places count."""
+    given = options.params
+    if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
+        given = _in_place(op, given)
+    return tuple(_param(op, name, value, options) for name, value in given.items())
 
 
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:

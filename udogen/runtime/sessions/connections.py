@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +50,15 @@ class Connection:
         return f"{self.source}.{self.output.name}"
 
 
+@dataclass(frozen=True)
+class OuterTensor:
+    """An input or output of a chain that its caller gives or gets; inputs of one name and kind are one."""
+
+    name: str
+    info: TensorInfo
+    ends: tuple[tuple[int, str], ...]  # (stage, tensor)
+
+
 def find_connections(
     stages: Sequence[Stage], *, links: Mapping[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
 ) -> tuple[Connection, ...]:
@@ -90,6 +99,13 @@ def find_connections(
     )
 
 
+def links_of(stages: Sequence[Stage], links: Mapping[str, str]) -> dict[str, str]:
+    """Those links of a whole model whose input one of these stages has."""
+    known = {each.name for stage in stages for each in stage.inputs}
+    known |= {f"{number}.{each.name}" for number, stage in enumerate(stages) for each in stage.inputs}
+    return {reads: writes for reads, writes in links.items() if reads in known}
+
+
 def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
     """The nearest stage that writes it, and its name there."""
     number, _, name = wanted.partition(".")
@@ -118,3 +134,21 @@ def _mismatch(stages: Sequence[Stage], source: int, output: TensorInfo, target: 
     if output.quant != tensor.quant:
         return [f"{first} and {second} have different quantizations"]
     return []
+
+
+def outer_tensors(
+    sides: Sequence[Sequence[TensorInfo]], inside: Collection[tuple[int, str]], *, shared: bool
+) -> Iterator[OuterTensor]:
+    """The tensors of some stages that are not inside: inputs of one name and kind are one, others `stage.name`."""
+    found: dict[str, list[tuple[int, TensorInfo]]] = {}
+    for number, side in enumerate(sides):
+        for tensor in side:
+            if (number, tensor.name) not in inside:
+                found.setdefault(tensor.name, []).append((number, tensor))
+    for name, places in found.items():
+        kinds = {(each.dtype, each.shape, each.quant) for _, each in places}
+        if len(places) == 1 or (shared and len(kinds) == 1):
+            yield OuterTensor(name, places[0][1], tuple((number, name) for number, _ in places))
+        else:
+            for number, each in places:
+                yield OuterTensor(f"{number}.{name}", each, ((number, name),))

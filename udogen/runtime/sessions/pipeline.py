@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
@@ -11,10 +12,9 @@ from udogen.opdef.problems import nearest
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.sessions.connections import Connection, find_connections
+from udogen.runtime.sessions.connections import Connection, find_connections, outer_tensors
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
 
@@ -43,7 +43,7 @@ class _Stage(NamedTuple):
 
 
 class Pipeline(Closing):
-    """Graphs that run one after another, callable as one function of arrays.
+    """Graphs that run one after another, callable as one function of arrays: `Pipeline([one, two], domain)(x=x)["y"]`.
 
     Outputs that are inputs of later stages (by name, or by `links` as in `find_connections`) are bound to buffers of
     the memory domain.  Tensors that are bound already stay bound, such as those of a state.  `states` are pairs that
@@ -75,6 +75,7 @@ class Pipeline(Closing):
         self._outputs = self._outer("outputs", apart | connected)
         self._lock = threading.Lock()
         self.executions = 0
+        self.seconds: tuple[float, ...] = ()  # of each stage in the last execution
         try:
             for connection in self.connections:
                 self._bind(connection)
@@ -114,12 +115,14 @@ class Pipeline(Closing):
         with self._lock:
             if self.closed:
                 raise RunFailed("the pipeline is closed", hint="use it inside its `with` block")
-            before = self._counted()
+            before, seconds = self._counted(), []
             for stage in self._stages:
+                began = perf_counter()
                 self._run(stage, given, wanted)
+                seconds.append(perf_counter() - began)
             for pair in self.states:
                 pair.swap()
-            self.executions += 1
+            self.executions, self.seconds = self.executions + 1, tuple(seconds)
             self.last = _difference(self._counted(), before)
         return wanted
 
@@ -181,19 +184,8 @@ class Pipeline(Closing):
 
     def _outer(self, side: str, inside: Collection[tuple[int, str]]) -> dict[str, dict[int, str]]:
         """Outer inputs or outputs: name -> tensor in each stage that has it."""
-        found: dict[str, list[tuple[int, TensorInfo]]] = {}
-        for number, graph in enumerate(self.graphs):
-            for tensor in getattr(graph, side):
-                if (number, tensor.name) not in inside:
-                    found.setdefault(tensor.name, []).append((number, tensor))
-        ends: dict[str, dict[int, str]] = {}
-        for name, places in found.items():
-            kinds = {(each.dtype, each.shape, each.quant) for _, each in places}
-            if len(places) == 1 or (side == "inputs" and len(kinds) == 1):
-                ends[name] = {number: name for number, _ in places}
-            else:
-                ends.update({f"{number}.{name}": {number: name} for number, _ in places})
-        return ends
+        sides = [getattr(graph, side) for graph in self.graphs]
+        return {each.name: dict(each.ends) for each in outer_tensors(sides, inside, shared=side == "inputs")}
 
     def _check_names(self, given: Collection[str], wanted: Collection[str]) -> None:
         faults = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
 from udogen.qnn.interface import QnnError
-from udogen.runtime.sessions.connections import Connection, find_connections
+from udogen.runtime.sessions.connections import Connection, find_connections, links_of
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextHandle
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 
-
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 MIB = 1 << 20
 # "Limited to a memory mapping of around 3.5GB" (ggml-hexagon's developer page): read as 10**9, because
 # a model that maps too much fails on the device, and one session too many costs little.
@@ -163,6 +165,12 @@ def size_text(size: int) -> str:
     return f"{size / MIB:.2f} MiB" if abs(size) >= MIB / 10 else f"{size} bytes"
 
 
+def parse_size(text: str) -> int | None:
+    """Bytes of a size as a user writes it: 3.5GB, 2000MiB; None where it is no size."""
+    found = _SIZE.fullmatch(text)
+    return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()]) or None if found else None
+
+
 # --- the table --------------------------------------------------------------------------------------------------
 
 _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free", "layers")
@@ -174,7 +182,7 @@ def table_lines(plan: SessionPlan) -> list[str]:
     rows.append(
         ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
     )
-    table = _columns([_HEAD, *rows])
+    table = columns([_HEAD, *rows])
     for source, target in dict.fromkeys((each.source, each.target) for each in plan.handovers):
         handed = [each for each in plan.handovers if (each.source, each.target) == (source, target)]
         names = ", ".join(f"`{each.activation}`" for each in handed)
@@ -196,8 +204,9 @@ def _mib(size: int) -> str:
     return f"{size / MIB:.2f}"
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD))]
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first and the last cell to the left, numbers between them to the right."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     made = []
     for row in rows:
         numbers = "  ".join(text.rjust(width) for text, width in zip(row[1:-1], widths[1:-1], strict=True))
@@ -230,7 +239,9 @@ def place_layers(
     pins: Mapping[str, str] | None = None,
     shared_spill_fill: bool = False,
 ) -> SessionPlan:
-    """Place layers on sessions: in order, within limits, on as few sessions as possible or on `exactly`.
+    """Place layers on sessions: `plan = place_layers(layers_of(shards), sessions_of(runtime, 3), exactly=3)`.
+
+    In order, within limits, on as few sessions as possible or on `exactly`.
 
     `pins` (layer -> session) fixes layers; the others are placed between them.  If all are fixed, any order is
     possible. Among all ways with the same number of sessions, the fullest session is minimal, then the distribution
@@ -537,6 +548,11 @@ def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
     return found[0], found[1]
 
 
+def glob_free(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as patterns for `layers_of` that match nothing else."""
+    return tuple(re.sub(r"([*?[])", r"[\1]", name) for name in names)
+
+
 def layers_of(
     shards: Sequence[SizedShard], *, links: Mapping[str, str] | None = None, states: Sequence[str] = STATES
 ) -> tuple[Layer, ...]:
@@ -560,8 +576,7 @@ def _connections(
     for name in names:
         having = [i for i, shard in enumerate(shards) if any(graph.name == name for graph in shard.info.graphs)]
         stages = [shards[i].info.graph(name) for i in having]
-        here = {each.name for stage in stages for each in stage.inputs}
-        found[name] = (having, find_connections(stages, links={a: b for a, b in links.items() if a in here}))
+        found[name] = (having, find_connections(stages, links=links_of(stages, links)))
     return found
 
 

@@ -43,7 +43,7 @@ def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
 
 
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:
-    """Sessions for the devices of a runtime: one on each, or `count` spread over them.
+    """Sessions for the devices of a runtime: one on each, or `count` spread over them: `sessions_of(runtime, 3)`.
 
     QNN does not report how much a session may map, so `limit` is the same for every device.
     """
@@ -208,7 +208,7 @@ class Session(Closing):
 
 
 class Sessions:
-    """The open sessions of a plan, with their contexts."""
+    """The open sessions of a plan, with their contexts: `Sessions(runtime, plan, {"forward_0": path})`."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
         arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.sessions.placement.place)")

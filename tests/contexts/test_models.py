@@ -1,0 +1,501 @@
+"""udogen.Model and GraphBuilder: two contexts with a state each, beside numpy; what is wrong; how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests.contexts.conftest import nothing_left
+from tests.contexts.stepping import BACKENDS
+from tests.making import LONG, ROOT, need_runtime, udogen
+from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
+from udogen.runtime import ModelDescription, draw_plan, grid_of, read_description, write_description
+
+SHAPE = (1, 1, 8)
+LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}
+
+
+def build(folder: Path, backend: str, kind: str, *, shards: int = 2) -> Path:
+    """Shards with two graphs: `step` (total = past + x, x_out = total + number of the shard), `peek` (x + past)."""
+    if kind == "real":
+        need_runtime(backend)
+    for shard in range(shards):
+        with GraphBuilder(backend, runtime=kind) as builder:
+            with builder.graph("step", outputs=["total", "x_out"]) as graph:
+                x, past = (graph.input(name, "FLOAT_32", SHAPE) for name in ("x", "past_total"))
+                total = graph.op("ElementWiseAdd", [past, x], "total", like=x)
+                number = graph.weight("number", np.full(SHAPE, shard + 1, np.float32))
+                graph.op("ElementWiseAdd", [total, number], "x_out", like=x)
+            with builder.graph("peek", outputs=["x_out"]) as graph:
+                x, past = (graph.input(name, "FLOAT_32", SHAPE) for name in ("x", "past_total"))
+                graph.op("ElementWiseAdd", [past, x], "x_out", like=x)
+            builder.save(folder / f"forward_{shard}.bin")
+    return folder
+
+
+@cache
+def cached(base: Path, backend: str, kind: str) -> Path:
+    return build(base / f"{backend}-{kind}", backend, kind)
+
+
+@pytest.fixture
+def model_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """The folder of the two shards, built once for each runtime."""
+    return lambda backend, kind: cached(tmp_path_factory.getbasetemp(), backend, kind)
+
+
+@pytest.fixture
+def folder(model_of: Callable[[str, str], Path], tmp_path: Path) -> Path:
+    """A copy of them for the CPU emulator, to change."""
+    return Path(shutil.copytree(model_of("cpu", "emulator"), tmp_path / "model"))
+
+
+class Numpy:
+    """The same in numpy."""
+
+    def __init__(self) -> None:
+        self.totals = [np.zeros(SHAPE, np.float32) for _ in range(2)]
+
+    def step(self, x: np.ndarray) -> np.ndarray:
+        for shard in range(2):
+            self.totals[shard] = self.totals[shard] + x
+            x = self.totals[shard] + shard + 1
+        return x
+
+    def peek(self, x: np.ndarray) -> np.ndarray:
+        return x + self.totals[0] + self.totals[1]
+
+
+def ramp(start: int) -> np.ndarray:
+    return np.arange(start, start + 8, dtype=np.float32).reshape(SHAPE)
+
+
+# --- what it computes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", ["raw", "shared"])
+@pytest.mark.parametrize(("backend", "kind"), BACKENDS)
+def test_steps_compute_what_numpy_does(
+    model_of: Callable[[str, str], Path], backend: str, kind: str, memory: str
+) -> None:
+    folder, expected = model_of(backend, kind), Numpy()
+    with Model.open(folder, links=LINKS, state=STATE, memory=memory) as model:
+        assert (model.runtime.backend, model.runtime.emulator) == (backend, kind == "emulator"), "as the binaries"
+        assert sorted(model.graphs) == ["peek", "step"]
+        places = {name: {pair.reading.address, pair.writing.address} for name, pair in model.state.items()}
+        assert sorted(places) == ["forward_0.past_total", "forward_1.past_total"]
+        for number in range(4):
+            np.testing.assert_array_equal(
+                model.step(x=ramp(number), graph="step")["x_out"], expected.step(ramp(number))
+            )
+            np.testing.assert_array_equal(model.step(x=ramp(9), graph="peek")["x_out"], expected.peek(ramp(9)))
+        for shard, pair in enumerate(model.state.values()):
+            np.testing.assert_array_equal(pair.copy_to(), expected.totals[shard])
+        assert {name: {pair.reading.address, pair.writing.address} for name, pair in model.state.items()} == places
+        assert (model.copied.state, model.copied.activation) == (0, 0)
+        assert (model.copied.input, model.copied.output) == ((8 * 32,) * 2 if memory == "shared" else (0, 0))
+        assert [(row.steps, len(row.contexts)) for row in model.timings.values()] == [(4, 2), (4, 2)]
+        model.reset()
+        np.testing.assert_array_equal(model.step(x=ramp(1), graph="step")["x_out"], Numpy().step(ramp(1)))
+        schema = json.loads((ROOT / "schemas/bind_plan.schema.json").read_text())
+        jsonschema.validate(model.plan.as_json(), schema)
+        assert len({row.buffer for row in model.plan.tensors}) == len(model.domain.buffers)
+        assert "forward_1.past_total" in draw_plan(model.plan)
+
+
+def test_a_step_gives_arrays_of_its_own_or_writes_to_those_that_are_given(folder: Path) -> None:
+    with Model.open(folder) as model:
+        first = model.step({"x": ramp(0)}, graph="step")["x_out"]
+        before = first.copy()
+        given = np.empty(SHAPE, np.float32)
+        assert model.step(x=ramp(1), graph="step", out={"x_out": given})["x_out"] is given
+        np.testing.assert_array_equal(first, before)
+
+
+def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
+    grid = grid_of(-4, 4, "UFIXED_POINT_8")
+    with GraphBuilder("cpu", runtime="emulator") as builder, builder.graph("g", outputs=["y"]) as graph:
+        x = graph.input("x", "UFIXED_POINT_8", (4,), grid)
+        graph.op("Reshape", [x], "y", shape=(2, 2), like=x)
+    builder_file = tmp_path / "one.bin"
+    with GraphBuilder("cpu", runtime="emulator") as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "UFIXED_POINT_8", (4,), grid)
+            graph.op("Reshape", [x], "y", shape=(2, 2), like=x)
+        builder.save(builder_file)
+    real = np.array([-4, 0, 1, 4.0])
+    with Model.open(builder_file) as model:
+        found = model.step(x=real)["y"]
+        assert found.dtype == np.uint8
+        np.testing.assert_allclose(model.real("y", found).reshape(-1), real, atol=grid.scale / 2)
+        assert model.real("y", found)[0, 1] == 0, "zero is one of the numbers of a grid"
+
+
+def test_ten_thousand_steps_leave_memory_and_descriptors_as_they_were(folder: Path) -> None:
+    with nothing_left(), Model.open(folder, memory="shared") as model:
+        x = ramp(0) * 0
+        for _ in range(200):
+            model.step(x=x, graph="step")
+        before, opened = resident(), len(os.listdir("/proc/self/fd"))
+        for _ in range(10_000):
+            model.step(x=x, graph="step")
+        assert resident() - before < 1 << 20
+        assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- what is proposed -------------------------------------------------------------------------------------------------
+
+
+def test_links_and_states_are_proposed(folder: Path) -> None:
+    with Model.open(folder) as model:
+        assert (model.wiring.links, model.wiring.state) == (LINKS, STATE)
+        assert model.wiring.proposed == ("--state past_total=total", "--link x=x_out")
+    with Model.open(folder, links=LINKS, state={}) as model:
+        assert model.wiring.proposed == () and not model.state
+        assert set(model.inputs("step")) == {"x", "past_total"}
+
+
+def test_the_sharded_model_is_understood(sharded_llm: Callable[[str], Path]) -> None:
+    """On sessions of their own; which graph a step executes follows from the shapes."""
+    program = """
+import sys, numpy as np
+from udogen import Model
+with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
+    assert model.wiring.links == {"hidden": "hidden_out"}
+    assert model.wiring.state == {"past_key": "key", "past_value": "value"}
+    assert len(model.state) == 16 and len(model.sessions.sessions) == 3
+    for tokens in (16, 1, 1):
+        out = model.step(hidden=np.zeros((1, tokens, 64)), mask=np.zeros((1, 1, tokens, 32)), position=0)
+        assert out["logits"].shape == (1, tokens, 64)
+    assert {name: row.steps for name, row in model.timings.items()} == {"prefill_forward": 1, "kv_forward": 2}
+    assert model.graphs == ("prefill_forward", "kv_forward")
+    table = str(model.memory).splitlines()
+    assert table[0].split() == ["memory", "[MiB]", "total", "free", "self", "model", "context", "compute"]
+    assert [line.split()[0] for line in table[1:]] == ["HTP0", "HTP1", "HTP2", "host"]
+    for row in model.memory.rows[:3]:
+        assert row.used == row.model + row.context + row.compute and row.free == row.total - row.used
+    assert model.memory.rows[3].context == 0, "state is registered, on the sessions"
+"""
+    argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
+    env = {**os.environ, "UDOGEN_HTP_DEVICES": "SM8650,SM8650,SM8650", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "a link to no input": ({"links": {"hiden": "x_out"}}, "link `hiden=x_out`: no graph has the input `hiden`"),
+    "a link from no output": ({"links": {"x": "x_ou"}}, "no graph has the output `x_ou`: did you mean `x_out`?"),
+    "a link of a later stage": ({"links": {"0.x": "1.x_out"}}, ""),
+    "a state without an input": ({"state": {"pas_total": "total"}}, "did you mean `past_total`?"),
+    "a state without an output": ({"state": {"past_total": "sum"}}, "state `past_total` has no output"),
+    "two writers": (
+        {"links": {"past_total": "x_out"}, "state": STATE},
+        "input `past_total` has two writers: the link from `x_out` and the state, whose next value is `total`",
+    ),
+    "one output for two states": (
+        {"links": {}, "state": {"past_total": "total", "x": "total"}},
+        "output `total` is the next value of the states `past_total` and `x`",
+    ),
+    "no such graph": ({"graphs": ["stp"]}, "the model has no graph `stp`"),
+    "sessions of a CPU": ({"sessions": 2}, "a model on cpu has one session, not 2"),
+    "memory that is none": ({"memory": "warm"}, "the memory of a model is 'warm'"),
+    "packages that are none": ({"packages": [3]}, "an op package is an int: 3"),
+}
+
+
+@pytest.mark.parametrize("what", [name for name, (_, text) in WRONG.items() if text])
+def test_a_wrong_model_is_refused_before_anything_is_restored(folder: Path, what: str) -> None:
+    options, text = WRONG[what]
+    with nothing_left(), pytest.raises(UsageError) as caught:
+        Model.open(folder, **options)  # type: ignore[arg-type]
+    assert text in str(caught.value) and (caught.value.hint or "did you mean" in text)
+
+
+def test_types_and_shapes_of_links_and_states_must_agree(tmp_path: Path) -> None:
+    for shard, (shape, dtype) in enumerate((((4,), "FLOAT_32"), ((2, 2), "FLOAT_32"))):
+        with GraphBuilder("cpu", runtime="emulator") as builder:
+            with builder.graph("g", outputs=["y"]) as graph:
+                x = graph.input("x", dtype, shape)
+                graph.op("Reshape", [x], "y", shape=(4, 1), like=x)
+            builder.save(tmp_path / f"forward_{shard}.bin")
+    with pytest.raises(UsageError, match=r"output `y` of stage 0 .* FLOAT_32 \[4, 1\], input `x` of stage 1"):
+        Model.open(tmp_path, links={"x": "y"})
+    with pytest.raises(UsageError, match=r"`x` of graph `g` is FLOAT_32 \[4\], `y` of graph `g` is FLOAT_32 \[4, 1\]"):
+        Model.open(tmp_path / "forward_0.bin", state={"x": "y"})
+
+
+def test_a_missing_shard_is_named(folder: Path) -> None:
+    (folder / "forward_1.bin").rename(folder / "forward_3.bin")
+    with pytest.raises(UsageError, match=r"a shard of the model is missing: .*forward_1.bin and forward_2.bin"):
+        Model.open(folder)
+    with pytest.raises(UsageError, match="there is no file or folder"):
+        Model.open(folder / "gone")
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_table(model_of: Callable[[str, str], Path]) -> None:
+    folder = model_of("htp", "emulator")
+    size = sum((folder / f"forward_{shard}.bin").stat().st_size for shard in range(2))
+    small = ModelDescription(contexts=(folder,), sessions=1, session_limit=size)
+    with pytest.raises(UsageError, match=r"2 layers that map .* do not fit into one session") as caught:
+        Model.open(small)
+    assert any("HTP0" in line for line in caught.value.details)
+
+
+INPUTS = {
+    "none": ({}, "graph `step` is given no input `x`"),
+    "another": ({"x": ramp(0), "y": ramp(0)}, "graph `step` takes no input `y`"),
+    "one of the state": ({"x": ramp(0), "past_total": ramp(0)}, "graph `step` takes no input `past_total`"),
+    "another shape": ({"x": ramp(0).reshape(8)}, "the array has the shape [8], input `x` has [1, 1, 8]"),
+    "another type": ({"x": ramp(0).astype(np.int32)}, "the array is int32, input `x` is FLOAT_32"),
+}
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_wrong_inputs_change_no_state(folder: Path, what: str) -> None:
+    given, text = INPUTS[what]
+    with Model.open(folder) as model:
+        with pytest.raises(UdogenError) as caught:
+            model.step(given, graph="step")
+        assert text in str(caught.value)
+        np.testing.assert_array_equal(model.step(x=ramp(3), graph="step")["x_out"], Numpy().step(ramp(3)))
+        with pytest.raises(UsageError, match="several of the graphs of the model can take these inputs"):
+            model.step(x=ramp(0))
+        with pytest.raises(UsageError, match="did you mean `step`"):
+            model.step(x=ramp(0), graph="stp")
+
+
+def test_a_closed_model_says_so(folder: Path) -> None:
+    model = Model.open(folder)
+    model.close()
+    model.close()
+    for use in (lambda: model.step(x=ramp(0), graph="step"), model.reset, model.__enter__):
+        with pytest.raises(RunFailed, match="the model is closed"):
+            use()
+    assert "closed" in repr(model)
+
+
+def test_a_device_that_is_lost_in_a_step_is_named(folder: Path) -> None:
+    """The second context fails as a lost device does: the state is that before the step."""
+    with Model.open(folder) as model:
+        model.step(x=ramp(0), graph="step")
+        before = [pair.copy_to() for pair in model.state.values()]
+        graph = model.pipelines["step"].graphs[1]
+        call, graph._call = graph._call, lambda *_args: 1007
+        with pytest.raises(RunFailed, match=r"a device of the model was lost: stage 1 .graph `step`") as caught:
+            model.step(x=ramp(1), graph="step")
+        assert "open it again" in caught.value.hint
+        graph._call = call
+        for array, pair in zip(before, model.state.values(), strict=True):
+            np.testing.assert_array_equal(pair.copy_to(), array)
+
+
+# --- model.toml -------------------------------------------------------------------------------------------------------
+
+
+def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None:
+    made = ModelDescription(
+        contexts=(folder,), graphs=("step",), links=LINKS, state={'a "b"': "c\\d"}, sessions=2, session_limit=10**6
+    )
+    write_description(folder / "model.toml", made)
+    found = read_description(folder / "model.toml")
+    assert found == ModelDescription(**{**made.__dict__, "contexts": (folder / ".",)})
+    with pytest.raises(UsageError, match="exists already"):
+        write_description(folder / "model.toml", made)
+    as_json = tmp_path / "model.json"
+    as_json.write_text(json.dumps({"contexts": [str(folder)], "links": LINKS, "session_limit": "3.5GB"}))
+    assert read_description(as_json).session_limit == 3_500_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('contexts = ["."]\nlinkz = 3\n', "model.toml:2: `linkz` is unknown: did you mean `links`?"),
+        ('contexts = "."\n', "model.toml:1: `contexts` is '.', not a list of names"),
+        ('contexts = ["."]\n[state]\na = 3\n', "model.toml:2: `state` is {'a': 3}, not a table"),
+        ('contexts = ["."]\nsession_limit = "much"\n', "model.toml:2: `session_limit` is 'much', not a size"),
+        ('links = {a = "b"}\n', "`contexts` names no file and no folder"),
+        ("contexts = [", "model.toml: "),
+    ],
+)
+def test_a_wrong_description_is_refused_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "model.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        Model.open(tmp_path / "model.toml")
+    assert fault in str(caught.value)
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def answered(*arguments: object, code: int = 0) -> dict:
+    done = udogen("run", "context", *arguments, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: dict = json.loads(done.stdout)
+    return found
+
+
+def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
+    steps = np.stack([ramp(number) for number in range(3)])
+    np.save(tmp_path / "x.npy", steps)
+    done = udogen("init", "--from-contexts", folder)
+    assert done.returncode == 0 and (folder / "model.toml").is_file(), done.stderr
+    feed = ("--feed", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
+    found = answered(folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json")
+    expected = Numpy()
+    for number in range(3):
+        made = np.load(tmp_path / "out" / f"step_{number}" / "x_out.npy")
+        np.testing.assert_array_equal(made, expected.step(ramp(number)))
+    assert [row["graph"] for row in found["steps"]] == ["step"] * 3 and found["proposed"] == []
+    assert found["links"] == LINKS and found["state"] == STATE and found["copied"]["state"] == 0
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    jsonschema.validate(plan, json.loads((ROOT / "schemas/bind_plan.schema.json").read_text()))
+    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
+    text = udogen("run", "context", folder, "--link", "x=x_out", "--graph", "step", "--steps", 2).stdout
+    assert "zeros: x" in text and "step: 2 steps" in text and "copied: 0 bytes of state" in text
+
+
+def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
+    done = udogen("run", "context", folder, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "step: 2 contexts",
+        "  ┌─ forward_0  on CPU",
+        "  │ ─▶ x FLOAT_32 1x1x8",
+        "  │ ↺  past_total FLOAT_32 1x1x8  state past_total = total",
+        "  │ ─▼ x_out FLOAT_32 1x1x8  → x of forward_1",
+        "  │ ◀─ x_out FLOAT_32 1x1x8",
+        "proposed from names, types and shapes: --state past_total=total --link x=x_out",
+    ):
+        assert line in done.stdout.splitlines()
+    assert "executed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--state", "past_total=gone"), "state `past_total` has no output"),
+        (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
+        (("--steps", "2", "--loops", "2"), "--loops is for contexts alone"),
+        (("--steps", "2", "--separate"), "--separate is for contexts alone"),
+    ],
+)
+def test_mistakes_on_the_command_line(folder: Path, options: tuple[str, ...], text: str) -> None:
+    done = udogen("run", "context", folder, *options)
+    assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_feed_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
+    done = udogen("run", "context", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
+    assert done.returncode == 2 and "has 2 arrays for input `x`, step 3 of graph `step` needs one more" in done.stderr
+
+
+# --- GraphBuilder -----------------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "no shape": (lambda g, x: g.op("Relu", [x], "y"), "the output `y` of op `Relu` has no shape"),
+    "a name twice": (lambda g, x: g.input("x", "FLOAT_32", (4,)), "graph `g` has a tensor `x` already"),
+    "no such type": (lambda g, x: g.input("z", "FLOAT_33", (4,)), "tensor `z` is FLOAT_33, which is no data type"),
+    "no quantization": (lambda g, x: g.input("z", "UFIXED_POINT_8", (4,)), "has no quantization"),
+    "no op writes it": (lambda g, x: g.op("Relu", [x], "yy", like=x), "no op of graph `g` writes the output `y`"),
+    "an array as a tensor": (lambda g, x: g.op("Relu", [np.ones(4)], "y", shape=(4,)), "an input of op `Relu`"),
+    "a weight of another type": (
+        lambda g, x: g.weight("w", np.ones(4, np.int32), "FLOAT_32"),
+        "weight `w` holds int32",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_mistakes_in_a_graph_are_sentences(what: str) -> None:
+    make, text = MISTAKES[what]
+    with nothing_left(), GraphBuilder("cpu", runtime="emulator") as builder:
+        with pytest.raises(UdogenError) as caught, builder.graph("g", outputs=["y"]) as graph:
+            make(graph, graph.input("x", "FLOAT_32", (4,)))
+        assert text in str(caught.value)
+
+
+def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        f"forward_{shard}{rest}" for shard in range(2) for rest in (".bin", ".bin.udogen.json", "_json.json")
+    }
+    assert udogen("inspect", folder / "forward_0.bin").returncode == 0
+
+
+# --- where it goes wrong ----------------------------------------------------------------------------------------------
+
+
+def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ramp(1))
+    options = ("--graph", "step", "--steps", 2, "--feed", f"x={tmp_path / 'x.npy'}")
+    expected = Numpy()
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in ("forward_0.total", "forward_1.total", "forward_1.x_out")}
+    for _ in range(2):
+        rows["forward_1.x_out"].append(expected.step(ramp(1)))
+        for shard in range(2):
+            rows[f"forward_{shard}.total"].append(expected.totals[shard])
+    np.savez(tmp_path / "right.npz", **{name: np.stack(each) for name, each in rows.items()})
+    found = answered(folder, *options, "--against", tmp_path / "right.npz")
+    assert len(found["compared"]) == 6 and not any(row["wrong"] for row in found["compared"])
+    rows["forward_1.total"][1] = rows["forward_1.total"][1] + 1
+    np.savez(tmp_path / "wrong.npz", **{name: np.stack(each) for name, each in rows.items()})
+    done = udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz")
+    assert done.returncode == 6
+    assert "`forward_1.total` is the first tensor that differs, in step 1" in done.stderr
+    assert (
+        udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode
+        == 0
+    )
+    np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
+    done = udogen("run", "context", folder, *options, "--against", tmp_path / "other.npz")
+    assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("htp", "real"), ("cpu", "real"), ("cpu", "emulator")])
+def test_a_profile_has_the_ops_and_is_a_trace(
+    model_of: Callable[[str, str], Path], tmp_path: Path, backend: str, kind: str
+) -> None:
+    """Qualcomm's HTP counts cycles of each op, by the name of its output; what is not measured is not 0."""
+    trace = tmp_path / "trace.json"
+    done = udogen(
+        "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
+    )
+    assert done.returncode == 0, done.stderr
+    assert not [line for line in done.stdout.splitlines() if line.endswith((": 0 µs", ": 0 cycles"))]
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [each["name"] for each in events if each["tid"] == 1] == ["forward_0: step", "forward_1: step"]
+    assert all(each["ph"] == "X" and each["dur"] > 0 for each in events)
+    if (backend, kind) == ("htp", "real"):
+        parts = [each for each in events if each["tid"] == 2]
+        assert {name for each in parts for name in ("total", "x_out") if each["name"].startswith(name)} == {
+            "total",
+            "x_out",
+        }
+        assert all(each["args"]["cycles"] > 0 for each in parts)
+        assert "total:" in done.stdout and " cycles  " in done.stdout
+
+
+def test_a_first_description_is_not_written_over(folder: Path) -> None:
+    assert udogen("init", "--from-contexts", folder).returncode == 0
+    done = udogen("init", "--from-contexts", folder)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = udogen("init", "--from-contexts", folder, "--package", "P")
+    assert done.returncode == 2 and "means nothing with --from-contexts" in done.stderr
+    text = (folder / "model.toml").read_text()
+    assert 'backend = "cpu"' in text and 'runtime = "emulator"' in text and '"past_total" = "total"' in text

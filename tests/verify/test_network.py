@@ -1,0 +1,110 @@
+"""`udogen run model`: a network with a custom op on Qualcomm's CPU and HTP, in float and with 8 bits; mistakes."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT, need_runtime, udogen
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+LEAKY = ROOT / "examples" / "leaky_relu"
+
+
+@cache
+def package(base: Path, backend: str) -> Path:
+    need_runtime(backend)
+    made = udogen(
+        "generate", LEAKY / "LeakyRelu.xml", "--backend", backend, "--kernels", LEAKY / "kernels", "-o", base / backend
+    )
+    assert made.returncode == 0, made.stderr
+    [folder] = [each for each in (base / backend).iterdir() if each.is_dir()]
+    built = udogen("build", f"{backend}_x86", "-C", folder)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Convolution, our LeakyRelu, pooling, a full layer, softmax; and four samples."""
+    folder = tmp_path_factory.mktemp("network")
+    helper, numbers = onnx.helper, np.random.default_rng(1)
+    weights = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (128, 10), "b2": (10,)}
+    constants = [onnx.numpy_helper.from_array(numbers.normal(size=s).astype("f") / 3, n) for n, s in weights.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["conv"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("LeakyRelu", ["conv"], ["leaky"], name="ours", domain="example", alpha=0.1),
+        helper.make_node("MaxPool", ["leaky"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["pool"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "w2", "b2"], ["full"]),
+        helper.make_node("Softmax", ["full"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", ["n", 3, 8, 8]), ("y", ["n", 10]))]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("example", 1)])
+    model.ir_version = 10
+    onnx.save(model, folder / "net.onnx")
+    np.save(folder / "x.npy", numbers.normal(size=(4, 1, 3, 8, 8)).astype("f"))
+    return folder
+
+
+def run(network: Path, *options: object, code: int = 0) -> dict[str, Any]:
+    done = udogen("run", "model", network / "net.onnx", "--input", f"x={network / 'x.npy'}", *options, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("backend", "bits"), [("cpu", "float"), ("htp", "float"), ("htp", "8")])
+def test_each_layer_agrees_with_onnx_runtime(
+    network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, backend: str, bits: str
+) -> None:
+    made = package(tmp_path_factory.getbasetemp(), backend)
+    out = ("--output-dir", tmp_path)
+    found = run(network, "--package", made, "--backend", backend, "--bits", bits, "--tests", LEAKY, *out)
+    assert [row["tensor"] for row in found["layers"]] == ["conv", "leaky", "pool", "flat", "full", "y"]
+    assert found["ok"] and found["first_wrong"] is None and found["samples"] == 4 and found["elsewhere"] == []
+    for row in found["layers"]:
+        assert row["steps"] <= 1.5 if bits == "8" else row["own"] < 1e-5
+    assert abs(np.load(tmp_path / "y.npy").sum() - 1) < (0.05 if bits == "8" else 1e-5)
+
+
+def test_the_first_layer_that_goes_wrong_is_named(
+    network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """The reference has another slope: only the layer itself is wrong, although all that come after it are off."""
+    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
+    reference = ("--reference", f"LeakyRelu={tmp_path / 'other.py'}:leaky")
+    made = package(tmp_path_factory.getbasetemp(), "cpu")
+    found = run(network, "--package", made, *reference, code=6)
+    assert [row["tensor"] for row in found["layers"] if row["wrong"]] == ["leaky"] == [found["first_wrong"]]
+    assert found["layers"][-1]["error"] > 1e-3 > 1e-5 > found["layers"][-1]["own"]
+    assert [row["tensor"] for row in run(network, "--package", made, *reference, "--until", "conv")["layers"]] == [
+        "conv"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ((), "there is no reference for the op LeakyRelu"),
+        (("--tests", str(LEAKY), "--until", "leeky"), "computes no tensor `leeky`"),
+        (("--tests", str(LEAKY), "--input", "z=z.npy"), "has no input `z`"),
+    ],
+)
+def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: str) -> None:
+    done = udogen("run", "model", network / "net.onnx", *options)
+    assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_model(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"no model")
+    for file in ("net.onnx", "gone.onnx"):
+        done = udogen("run", "model", tmp_path / file)
+        assert done.returncode == 2 and "cannot be read as an ONNX model" in done.stderr

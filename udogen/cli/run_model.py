@@ -1,0 +1,128 @@
+"""`udogen run model`: a whole ONNX model on QNN with op packages, compared tensor by tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from udogen.cli import output
+from udogen.cli.options import pairs
+from udogen.errors import UsageError, VerificationFailed
+
+if TYPE_CHECKING:
+    from udogen.verify.test_files.references import ReferenceFunction
+
+
+@click.command("model")
+@click.argument("model", type=click.Path(path_type=Path), metavar="NET.onnx")
+@click.option(
+    "--package",
+    "packages",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A built op package with ops of the model; may repeat.",
+)
+@click.option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
+@click.option("--bits", type=click.Choice(["float", "8"]), default="float", help="8: calibrated on the inputs.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="An input, one sample or several with a first axis more; may repeat.  Others are random numbers.",
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="OP=FILE.py:FUNCTION",
+    help="What a custom op is compared with, as in test files; may repeat.",
+)
+@click.option(
+    "--tests",
+    "tests",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A test file (op_tests.toml), or its folder, that names references; may repeat.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="How far a layer may be off, as a part of the range of its output.",
+)
+@click.option("--until", default="", metavar="TENSOR", help="Only what this tensor needs.")
+@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For QNN.")
+@output.json_option
+@click.pass_context
+def command(click_context: click.Context, /, **given: Any) -> None:
+    """Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+
+    Every tensor is compared with ONNX Runtime's CPU, where custom ops are their references.  The table has for each
+    layer its own error (from the inputs that it had) and the error since the first layer; the exit code is 6 if a layer
+    is wrong.
+    """
+    from udogen.runtime.contexts import arrays
+    from udogen.verify import network
+
+    options = RunModelOptions(**given)
+    result = network.run_network(
+        network.NetworkOptions(
+            model=options.model,
+            packages=options.packages,
+            backend=options.backend,
+            bits=options.bits,
+            inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
+            references=_references(options),
+            tolerance=options.tolerance,
+            until=options.until,
+            timeout=options.timeout,
+        )
+    )
+    for name, array in result.outputs.items() if options.output_dir else ():
+        arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
+    if options.as_json:
+        output.print_json(network.as_json(result))
+    else:
+        for line in network.lines(result):
+            output.print_result(line)
+    if result.first_wrong is not None:
+        click_context.exit(VerificationFailed.exit_code)
+
+
+@dataclass(frozen=True)
+class RunModelOptions:
+    """The options of the command line."""
+
+    model: Path
+    packages: tuple[Path, ...]
+    backend: str
+    bits: str
+    inputs: tuple[str, ...]
+    references: tuple[str, ...]
+    tests: tuple[Path, ...]
+    tolerance: float | None
+    until: str
+    output_dir: Path | None
+    timeout: float | None
+    as_json: bool
+
+
+def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:
+    from udogen.verify.test_files import references
+    from udogen.verify.test_files.read import load_test_files
+
+    found = {}
+    for path in options.tests:
+        tests = [each for each in load_test_files(path).ops if each.reference]
+        if not tests:
+            raise UsageError(f"{path} names no reference", hint='reference = "reference.py:function" in its [[op]]')
+        found.update({each.op: references.find(each.reference, each.folder) for each in tests})
+    found.update({op: references.find(text, Path()) for op, text in pairs(options.references, "--reference")})
+    return found

@@ -1,0 +1,299 @@
+"""Context binaries made from Python: graphs of built-in and custom ops, with quantization and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.errors import RunFailed, UsageError, writing
+from udogen.opdef import datatypes
+from udogen.opdef.model import Op
+from udogen.opdef.problems import nearest
+from udogen.qnn.handles import Closing
+from udogen.qnn.interface import LogSink
+from udogen.qnn.quantization import Quantization
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar, TensorParam
+from udogen.runtime import arguments
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.contexts import arrays
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.context_json import info_json
+from udogen.runtime.contexts.graph import Graph
+from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.op.request import CallOptions, params_of
+
+if TYPE_CHECKING:
+    from udogen.qnn.handles import GraphHandle
+    from udogen.runtime.op.calls import Array
+
+BUILT_IN = "qti.aisw"  # the package of QNN's own ops
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What an output of a node is: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    quant: Quantization = None
+
+
+class GraphDraft:
+    """A graph under construction, of `GraphBuilder.graph`: tensors are handed from op to op.
+
+    Types are those of configs (FLOAT_32, UFIXED_POINT_8); an op with types that the runtime does not take is refused.
+    """
+
+    def __init__(self, builder: GraphBuilder, name: str, outputs: Sequence[str], handle: GraphHandle) -> None:
+        self.name, self.wanted = name, tuple(outputs)
+        self._builder, self._handle = builder, handle
+        self._names: dict[str, QnnTensor] = {}
+        self._nodes: set[str] = set()
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
+
+    def input(self, name: str, dtype: str, shape: Sequence[int], quant: Quantization = None) -> QnnTensor:
+        """An input of the graph: `x = graph.input("x", "FLOAT_32", (1, 8))`."""
+        return self._add(TensorSpec(name, dtype, tuple(shape), quant), APP_WRITE)
+
+    def weight(self, name: str, array: Array, dtype: str = "", quant: Quantization = None) -> QnnTensor:
+        """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
+
+        Real numbers are quantized where it is a fixed-point tensor; without `dtype` it has that of the array.
+        """
+        array = np.asarray(array)
+        row = datatypes.parse(dtype) if dtype else next(
+            (each for each in datatypes.ALL if each.numpy == str(array.dtype)), None
+        )  # fmt: skip
+        if row is None or not row.numpy:
+            raise UsageError(
+                f"weight `{name}` is {dtype or array.dtype}, which numpy and QNN do not both have",
+                hint="give a data type: FLOAT_32, UFIXED_POINT_8, INT_32 …",
+            )
+        if array.dtype.kind == "f" and quant is not None and row.quantized:
+            array = arrays.quantize(array, quant, row.numpy, what=f"weight `{name}`")
+        elif array.dtype != np.dtype(row.numpy):
+            if array.dtype.kind != np.dtype(row.numpy).kind:
+                raise UsageError(
+                    f"weight `{name}` holds {array.dtype}, it is to be {row.name}",
+                    hint="give real numbers and a quantization (quant=), or an array of its own type",
+                )
+            array = array.astype(row.numpy)
+        return self._add(TensorSpec(name, row.name, array.shape, quant), STATIC, array)
+
+    def op(
+        self,
+        op: str,
+        inputs: Sequence[QnnTensor],
+        output: str | TensorSpec,
+        *,
+        shape: Sequence[int] | None = None,
+        like: QnnTensor | None = None,
+        quant: Quantization = None,
+        params: Mapping[str, Any] | None = None,
+        package: str = "",
+    ) -> QnnTensor:
+        """Add an op with one output: `y = graph.op("MatMul", [x, w], "y", shape=(1, 4))`.
+
+        The output has the type of the first input, or that of `like`, with its shape and quantization unless they are
+        given.  An op of a registered package is found by its name; `package` names another.  Parameters of custom ops
+        have the types of their config; of others numbers, texts, arrays or `Scalar`s (whole numbers are UINT_32).
+        """
+        source = like if like is not None else inputs[0] if inputs else None
+        if isinstance(output, str):
+            if source is None or (shape is None and like is None):
+                raise UsageError(
+                    f"the output `{output}` of op `{op}` has no shape", hint="give shape=(…), or like= another tensor"
+                )
+            quant = quant if quant is not None else like.quant if like is not None else None
+            output = TensorSpec(output, source.dtype, tuple(source.shape if shape is None else shape), quant)
+        return self.ops(op, inputs, [output], params=params, package=package)[0]
+
+    def ops(
+        self,
+        op: str,
+        inputs: Sequence[QnnTensor],
+        outputs: Sequence[TensorSpec],
+        *,
+        params: Mapping[str, Any] | None = None,
+        package: str = "",
+    ) -> list[QnnTensor]:
+        """Add an op with any number of outputs: `a, b = graph.ops("Split", [x], [TensorSpec(…), TensorSpec(…)])`."""
+        for each in inputs:
+            arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
+        package, described = self._builder.find(op, package)
+        made = [self._add(each, APP_READ if each.name in self.wanted else NATIVE) for each in outputs]
+        given = dict(params or {})
+        rows = self._described(op, described, given) if described else [self._param(*row) for row in given.items()]
+        name = made[0].name if made else op
+        while name in self._nodes:
+            name += "_"
+        self._nodes.add(name)
+        node = OpConfig(name, package=package, op_type=op, inputs=list(inputs), outputs=made, params=rows)
+        try:
+            self._handle.add_node(node)
+        except RunFailed as fault:
+            raise RunFailed(
+                f"op `{op}` of graph `{self.name}` (output `{name}`): {fault.message}",
+                hint=fault.hint,
+                details=fault.details,
+            ) from fault
+        return made
+
+    def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
+        """Parameters with the types that the config of their op has."""
+        built, op = described
+        for key in given:
+            if key not in [each.name for each in op.params]:
+                near = nearest(key, [each.name for each in op.params])
+                raise UsageError(
+                    f"op `{name}` has no parameter `{key}`",
+                    hint=f"did you mean `{near}`?"
+                    if near
+                    else f"it has: {', '.join(each.name for each in op.params) or 'none'}",
+                )
+        rows: list[Param] = []
+        for arg in params_of(op, built, CallOptions({}, params=given)):
+            if arg.shape is None:
+                rows.append(Scalar(arg.name, arg.dtype, arg.value))  # type: ignore[arg-type]
+            else:
+                rows.append(self._constant(arg.name, arg.dtype, np.asarray(arg.value)))
+        return rows
+
+    def _param(self, name: str, value: Any) -> Param:
+        """A parameter of an op without a config, by the type of its value."""
+        if isinstance(value, (Scalar, QnnTensor, TensorParam)):
+            return value
+        if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
+            value = np.array(value, np.uint32)
+        if isinstance(value, np.ndarray):
+            row = next((each for each in datatypes.ALL if each.numpy == str(value.dtype)), None)
+            if row is None:
+                raise UsageError(f"parameter `{name}` holds {value.dtype}", hint="QNN has float32, int32, uint32 …")
+            return self._constant(name, row.name, value)
+        if isinstance(value, np.generic):
+            row = next(each for each in datatypes.ALL if each.numpy == str(value.dtype))
+            return Scalar(name, row.name, value.item())
+        kinds = {bool: "BOOL_8", int: "UINT_32", float: "FLOAT_32", str: "STRING"}
+        if type(value) not in kinds:
+            raise UsageError(
+                f"parameter `{name}` is {arguments.kind_of(value)}", hint="give a number, a text or an array"
+            )
+        return Scalar(name, kinds[type(value)], value)
+
+    def _constant(self, name: str, dtype: str, array: Array) -> TensorParam:
+        """An array among parameters; equal ones are one tensor."""
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._constants:
+            unique = name
+            while unique in self._names:
+                unique += "_"
+            self._constants[key] = self._add(TensorSpec(unique, dtype, array.shape), STATIC, array)
+        return TensorParam(name, self._constants[key])
+
+    def _add(self, spec: TensorSpec, role: str, array: Array | None = None) -> QnnTensor:
+        arguments.expect(spec.name, str, f"the name of a tensor of graph `{self.name}`", "its name")
+        if spec.name in self._names:
+            raise UsageError(f"graph `{self.name}` has a tensor `{spec.name}` already", hint="give it another name")
+        row = datatypes.parse(spec.dtype)
+        if row is None:
+            near = nearest(spec.dtype, [each.name for each in datatypes.ALL])
+            raise UsageError(
+                f"tensor `{spec.name}` is {spec.dtype}, which is no data type",
+                hint=f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, INT_32 …",
+            )
+        if row.quantized and spec.quant is None:
+            raise UsageError(
+                f"tensor `{spec.name}` is {row.name}, and has no quantization",
+                hint=f'give one: quant=grid_of(least, largest, "{row.name}")',
+            )
+        data = None if array is None else bytearray(np.ascontiguousarray(array).tobytes())
+        made = QnnTensor(spec.name, dtype=row.name, shape=spec.shape, role=role, quant=spec.quant, data=data)
+        self._names[spec.name] = self._handle.add_tensor(made)
+        return made
+
+    def check_outputs(self) -> None:
+        """Raise where no op writes an output."""
+        missing = [name for name in self.wanted if name not in self._names or self._names[name].role != APP_READ]
+        if missing:
+            near = nearest(missing[0], self._names)
+            raise UsageError(
+                f"no op of graph `{self.name}` writes the output `{missing[0]}`",
+                hint=f"did you mean `{near}`?" if near else f"it has the tensors {', '.join(self._names)}",
+            )
+
+
+class GraphBuilder(Closing):
+    """Builds a context binary with one graph or several.
+
+    >>> with GraphBuilder("htp", packages=["llm/package"]) as builder:
+    ...     with builder.graph("step", outputs=["y"]) as graph:
+    ...         x = graph.input("x", "FLOAT_32", (1, 8))
+    ...         graph.op("Relu", [x], "y", like=x)
+    ...     builder.save("forward_0.bin")
+    """
+
+    def __init__(
+        self,
+        backend: str = "htp",
+        *,
+        packages: Sequence[PathArgument] = (),
+        runtime: str | Runtime = "auto",
+        soc: int = 0,
+        log: LogSink | None = None,
+        name: str = "new",
+    ) -> None:
+        with ExitStack() as stack:
+            if isinstance(runtime, Runtime):
+                self.runtime = runtime
+            else:
+                self.runtime = stack.enter_context(Runtime(backend, kind=runtime, soc=soc, log=log))
+            self._built = [find_built(arguments.path(each, "an op package"), backend=backend) for each in packages]
+            for each in self._built:
+                self.runtime.register(each.library, each.provider)
+            self.context: Context = stack.enter_context(self.runtime.new_context(name))
+            self.graphs: dict[str, Graph] = {}
+            self._stack = stack.pop_all()
+
+    @contextmanager
+    def graph(self, name: str, outputs: Sequence[str]) -> Iterator[GraphDraft]:
+        """Compose a graph inside `with`; at its end it is finalized, and can be executed: `builder.graphs[name]`."""
+        outputs = arguments.names(outputs, f"the outputs of graph `{name}`")
+        handle = self.context.new_graph(name)
+        draft = GraphDraft(self, name, outputs, handle)
+        yield draft
+        draft.check_outputs()
+        self.graphs[name] = self.context.finalize_graph(handle)
+
+    def find(self, op: str, package: str) -> tuple[str, tuple[Built, Op] | None]:
+        """The package of an op, and its config, if there is one."""
+        for built in self._built:
+            if package not in ("", built.package) or (not package and built.config is None):
+                continue
+            found = built.op(op, self.runtime.backend)
+            if found is not None:
+                return built.package, (built, found)
+        return package or BUILT_IN, None
+
+    def save(self, path: PathArgument) -> Path:
+        """Write the binary, a manifest with its checksum (<file>.udogen.json) and its JSON (<name>_json.json)."""
+        place = arguments.path(path, "the file of a context")
+        if not self.graphs:
+            raise UsageError(f"{place} would have no graph", hint="with builder.graph(…) as graph: …")
+        with writing(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        self.context.save(place)
+        described = place.with_name(f"{place.stem}_json.json")
+        with StoredContext(place, use_json=False) as stored, writing(described):
+            described.write_text(info_json(stored.info), "utf-8")
+        return place
+
+    def close(self) -> None:
+        """Free the context, and the runtime if it is the builder's own."""
+        self._stack.close()

@@ -1,0 +1,131 @@
+"""The command for the worker that executes a model, its answer, and that answer for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.runtime.contexts.commands import OutputRow
+from udogen.runtime.contexts.profile import GraphProfile, event_lines
+from udogen.runtime.contexts.report import output_line, time_text
+from udogen.runtime.models.description import ModelDescription
+
+
+@dataclass(frozen=True)
+class RunSteps:
+    """Execute steps of a model; with `dry_run` only find out what they would be."""
+
+    description: ModelDescription
+    steps: int
+    feeds: Mapping[str, str]  # TENSOR or GRAPH:TENSOR -> file: one array, or one for each step
+    output_dir: Path | None
+    dry_run: bool
+    against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
+    profile: bool = False
+    tolerance: float = 0.0  # in stored steps of fixed-point tensors; of others as a part of the range
+
+
+@dataclass(frozen=True)
+class StepRan:
+    """One step."""
+
+    number: int
+    graph: str
+    seconds: float
+    outputs: tuple[OutputRow, ...]
+
+
+@dataclass(frozen=True)
+class ComparedTensor:
+    """A tensor of a step beside what was expected: how far apart, in stored steps or as a part of its range."""
+
+    step: int
+    tensor: str
+    apart: float
+    unit: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class GraphTiming:
+    """All steps of one graph, in seconds; `contexts`: of each context in the last one."""
+
+    graph: str
+    steps: int
+    mean: float
+    least: float
+    contexts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class StepsRan:
+    """What a model is, and what came of its steps (none of a dry run)."""
+
+    links: Mapping[str, str]
+    state: Mapping[str, str]
+    proposed: tuple[str, ...]
+    picture: tuple[str, ...]
+    sessions: Any  # the plan, as JSON
+    table: tuple[str, ...]  # of sessions
+    steps: tuple[StepRan, ...] = ()
+    timings: tuple[GraphTiming, ...] = ()
+    memory: str = ""
+    memory_rows: Any = ()
+    plan: Any = None  # of buffers, as JSON
+    copied: Mapping[str, int] | None = None
+    zeros: tuple[str, ...] = ()  # inputs that were given nothing
+    profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
+    compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
+    proof: tuple[Any, ...] | None = None
+
+    @property
+    def first_wrong(self) -> ComparedTensor | None:
+        """The first tensor that is not what was expected."""
+        return next((each for each in self.compared if each.wrong), None)
+
+
+def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
+    """What came of a model, for a person."""
+    yield from ran.table
+    yield ""
+    if not ran.steps:
+        yield from ran.picture
+        yield ""
+    if ran.proposed:
+        yield "proposed from names, types and shapes: " + " ".join(ran.proposed)
+    if ran.zeros:
+        yield f"zeros: {', '.join(ran.zeros)}"
+    if not ran.steps:
+        return
+    if ran.memory:
+        yield ran.memory
+        yield ""
+    last = {each.graph: each for each in ran.steps}
+    for row in ran.timings:
+        yield f"{row.graph}: {row.steps} step{'s' * (row.steps != 1)}, {time_text(row.mean)} each"
+        for output in last[row.graph].outputs:
+            yield f"  {output_line(output)}"
+    for each in ran.profiles:
+        yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
+        for event in each.events:
+            yield from event_lines(event, "  ")
+    yield from _comparison(ran)
+    copied = ran.copied or {}
+    yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
+    yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"
+
+
+def _comparison(ran: StepsRan) -> Iterator[str]:
+    """How far tensors are from what was expected, and the first that is too far."""
+    if not ran.compared:
+        return
+    first = ran.first_wrong
+    farthest = max(ran.compared, key=lambda each: each.apart)
+    yield (
+        f"compared: {len(ran.compared)} tensors, the farthest is `{farthest.tensor}` in step {farthest.step}, "
+        f"by {farthest.apart:.3g} {farthest.unit}"
+    )
+    if first is not None:
+        yield f"the first that differs is `{first.tensor}` in step {first.step}: by {first.apart:.3g} {first.unit}"

@@ -1,0 +1,256 @@
+"""What a model is made of, as one value and as one file: `model.toml`, or the same as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from udogen import backends
+from udogen.backends import htp
+from udogen.errors import UsageError, open_plain, writing
+from udogen.opdef.problems import nearest
+from udogen.resources import read_toml
+from udogen.runtime import arguments
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
+from udogen.runtime.contexts.binary_info import head_of
+from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
+from udogen.runtime.library import KINDS
+from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
+
+MEMORY = ("raw", "shared")
+FILE = "model.toml"
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The contexts of a model, what they need, and how their tensors belong together.
+
+    contexts: folders or files, in the order in which they run.  packages: op packages to register first.
+    links: {input: output of a context before it}; state: {input: output that is its next value}, as in
+    `find_connections`; None: proposed from names, types and shapes.
+    graphs: what steps execute, one after the other; the last one is repeated.  None: all of the contexts.
+    sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
+    backend and runtime: "" and "auto" are those that made the binaries.
+    memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
+
+    >>> ModelDescription(contexts=(Path("llm"),), links={"hidden": "hidden_out"}, state={"past_key": "key"})
+    """
+
+    contexts: tuple[Path, ...]
+    packages: tuple[OpLibrary, ...] = ()
+    backend: str = ""
+    runtime: str = "auto"
+    soc: str = ""
+    graphs: tuple[str, ...] = ()
+    links: Mapping[str, str] | None = None
+    state: Mapping[str, str] | None = None
+    sessions: int = 0
+    session_limit: int = DEFAULT_LIMIT
+    memory: str = "raw"
+
+    def __post_init__(self) -> None:
+        for value, choices, what in (
+            (self.backend, ("", *backends.RUNTIMES), "backend"),
+            (self.runtime, KINDS, "runtime"),
+            (self.memory, MEMORY, "memory"),
+        ):
+            if value not in choices:
+                raise UsageError(f"the {what} of a model is {value!r}", hint=f"one of: {', '.join(choices)}")
+        if self.sessions < 0 or self.session_limit < 1:
+            raise UsageError(
+                f"a model has {self.sessions} sessions of {self.session_limit} bytes",
+                hint="sessions: 1 or more, or 0 for as few as are enough; session_limit: a size, as in 3.5GB",
+            )
+
+
+def read_description(path: Path) -> ModelDescription:
+    """Read `model.toml` (or the same as JSON); paths in it are relative to its folder.
+
+    >>> read_description(Path("llm/model.toml"))
+    """
+    try:
+        with open_plain(path) as stream:
+            text = stream.read()
+    except OSError as fault:
+        raise UsageError(
+            f"{path} cannot be read: {fault.strerror}", hint="`udogen init --from-contexts DIR` writes a first one"
+        ) from fault
+    try:
+        found = json.loads(text) if path.suffix == ".json" else read_toml(text)
+    except ValueError as fault:
+        raise UsageError(f"{path}: {fault}", hint="see docs/models.md for what a description of a model has") from fault
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} describes no model", hint="it has keys: contexts, links, state …")
+    return _Reader(path, text.decode("utf-8")).read(found)
+
+
+class _Reader:
+    """Reads the values of a description; what is wrong is collected, with its line."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        self.faults: list[str] = []
+
+    def read(self, found: Mapping[str, Any]) -> ModelDescription:
+        known = [each.name for each in fields(ModelDescription)]
+        for key in found:
+            if key not in known:
+                near = nearest(key, known)
+                self._fault(key, f"`{key}` is unknown" + (f": did you mean `{near}`?" if near else ""))
+        readers: Mapping[str, Callable[[str, Any], Any]] = {
+            **dict.fromkeys(("contexts",), self._paths),
+            **dict.fromkeys(("packages",), self._packages),
+            **dict.fromkeys(("graphs",), self._names),
+            **dict.fromkeys(("links", "state"), self._names_of_names),
+            **dict.fromkeys(("sessions",), self._number),
+            **dict.fromkeys(("session_limit",), self._size),
+            **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._name),
+        }
+        values = {key: readers[key](key, value) for key, value in found.items() if key in known}
+        if not values.get("contexts"):
+            self._fault("contexts", "`contexts` names no file and no folder")
+        if self.faults:
+            raise UsageError(
+                self.faults[0]
+                if len(self.faults) == 1
+                else f"{self.path}: {len(self.faults)} things are wrong with this model",
+                details=self.faults if len(self.faults) > 1 else (),
+                hint=f"a description has: {', '.join(known)}",
+            )
+        return ModelDescription(**values)
+
+    def _fault(self, key: str, text: str) -> None:
+        pattern = re.compile(rf"""^\s*\[?["']?{re.escape(key)}["']?\s*[\]=:]""")
+        lines = (number for number, line in enumerate(self.text.splitlines(), 1) if pattern.match(line))
+        self.faults.append(f"{self.path}:{next(lines, 1)}: {text}")
+
+    def _name(self, key: str, value: Any) -> str:
+        if not isinstance(value, str):
+            self._fault(key, f"`{key}` is {value!r}, not a name")
+            return str(value)
+        return value
+
+    def _names(self, key: str, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+            self._fault(key, f"`{key}` is {value!r}, not a list of names")
+            return ()
+        return tuple(value)
+
+    def _paths(self, key: str, value: Any) -> tuple[Path, ...]:
+        return tuple(self.path.parent / each for each in self._names(key, value))
+
+    def _packages(self, key: str, value: Any) -> tuple[OpLibrary, ...]:
+        rows = [parse_package(each) for each in self._names(key, value)]
+        return tuple(replace(row, path=self.path.parent / row.path) for row in rows)
+
+    def _names_of_names(self, key: str, value: Any) -> Mapping[str, str]:
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            self._fault(key, f'`{key}` is {value!r}, not a table: input = "output"')
+            return {}
+        return value
+
+    def _number(self, key: str, value: Any) -> int:
+        if type(value) is not int or value < 0:
+            self._fault(key, f"`{key}` is {value!r}, not a number")
+            return 0
+        return value
+
+    def _size(self, key: str, value: Any) -> int:
+        size = value if type(value) is int and value > 0 else parse_size(value) if isinstance(value, str) else None
+        if size is None:
+            self._fault(key, f'`{key}` is {value!r}, not a size: as in "3.5GB"')
+        return size or 1
+
+
+def describe(source: PathArgument) -> ModelDescription:
+    """The description behind a path: `model.toml`, a folder with one or with context binaries, or one binary."""
+    path = arguments.path(source, "the model", hint="give model.toml, or a folder of context binaries")
+    if path.is_dir() and (path / FILE).is_file():
+        path = path / FILE
+    return read_description(path) if is_description(path) else ModelDescription(contexts=(path,))
+
+
+def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
+    """The context binaries of a model, in order; one that is missing is an error."""
+    found = find_shards(description.contexts)
+    missing = [note for note in found.notes if "missing" in note]
+    if missing:
+        raise UsageError(
+            f"a shard of the model is missing: {missing[0]}", hint="a model needs all of its shards, in order"
+        )
+    return found.shards
+
+
+def resolved(description: ModelDescription) -> ModelDescription:
+    """A description with the backend and the runtime that made the binaries, where it names none."""
+    first = shards_of(description)[0]
+    head = head_of(first.binary)
+    if not description.backend:
+        maker = backends.by_number(head.backend_id)
+        if maker is None:  # only the description inside a binary of Qualcomm's has it
+            with StoredContext(first, warn=False) as stored:
+                maker = backends.by_number(stored.info.backend_id)
+        description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
+    if description.runtime == "auto" and head.emulator:
+        description = replace(description, runtime="emulator")
+    return description
+
+
+def description_text(description: ModelDescription, *, folder: Path, comments: Mapping[str, str] | None = None) -> str:
+    """A description as `model.toml`, with paths relative to its folder; `comments`: key -> line above it."""
+    notes = comments or {}
+    rows: list[str] = []
+
+    def row(key: str, value: str) -> None:
+        rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
+        rows.append(f"{key} = {value}")
+
+    row("contexts", _list([_relative(each, folder) for each in description.contexts]))
+    row("packages", _list([_package_text(each, folder) for each in description.packages]))
+    for key in ("backend", "runtime", "soc"):
+        if getattr(description, key):
+            row(key, _quoted(getattr(description, key)))
+    if description.graphs:
+        row("graphs", _list(description.graphs))
+    row("sessions", str(description.sessions))
+    row("session_limit", str(description.session_limit))
+    row("memory", _quoted(description.memory))
+    for key, table in (("links", description.links), ("state", description.state)):
+        if table is not None:
+            rows.append("")
+            rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
+            rows.append(f"[{key}]")
+            rows.extend(f"{_quoted(name)} = {_quoted(other)}" for name, other in table.items())
+    return "\n".join(rows) + "\n"
+
+
+def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:
+    """Write `model.toml`; an existing file is never overwritten."""
+    text = description_text(description, folder=path.parent, comments=comments)
+    if path.exists():
+        raise UsageError(f"{path} exists already", hint="choose another file with -o, or remove it")
+    with writing(path):
+        path.write_text(text, "utf-8")
+
+
+def _list(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, values))}]"
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _relative(path: Path, folder: Path) -> str:
+    here, there = path.resolve(), folder.resolve()
+    return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(here)
+
+
+def _package_text(package: OpLibrary, folder: Path) -> str:
+    return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)

@@ -1,0 +1,635 @@
+"""A model that is open: its contexts restored on sessions, linked, with their state; executed step by step."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.backends import htp
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef import datatypes
+from udogen.opdef.problems import nearest
+from udogen.qnn import socs
+from udogen.qnn.handles import Closing
+from udogen.qnn.interface import LogSink, QnnError
+from udogen.runtime import arguments
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.buffers.buffer import ION, RAW
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
+from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
+from udogen.runtime.contexts.arrays import as_stored, dequantize
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.commands import parse_package
+from udogen.runtime.contexts.profile import GraphProfile, profile_row
+from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.models.description import ModelDescription, describe, resolved, shards_of
+from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
+from udogen.runtime.sessions.pipeline import Copies, Pipeline
+from udogen.runtime.sessions.placement import (
+    MIB,
+    SessionPlan,
+    SessionSpec,
+    SizedShard,
+    columns,
+    glob_free,
+    layers_of,
+    place_layers,
+)
+from udogen.runtime.sessions.session import Sessions, sessions_of
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.op.calls import Array
+
+_LOST = ("QNN_COMMON_ERROR_SYSTEM_COMMUNICATION", "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL")
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one."""
+
+    name: str
+    model: int  # weights
+    context: int  # state
+    compute: int  # what passes between contexts, inputs and outputs, spill-fill
+    total: int | None = None
+
+    @property
+    def used(self) -> int:
+        """All of it."""
+        return self.model + self.context + self.compute
+
+    @property
+    def free(self) -> int | None:
+        """What the session may still map."""
+        return None if self.total is None else self.total - self.used
+
+
+@dataclass(frozen=True)
+class MemoryBreakdown:
+    """What a model takes, a row for each session and one for the host: `print(model.memory)`.
+
+    Sizes of weights are those of the binaries, unless the runtime reports them.
+    """
+
+    rows: tuple[MemoryRow, ...]
+
+    def __str__(self) -> str:
+        head = ("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")
+        body = [
+            (
+                row.name,
+                *(_mib(each) for each in (row.total, row.free, row.used, row.model, row.context, row.compute)),
+                "",
+            )
+            for row in self.rows
+        ]
+        return "\n".join(columns([head, *body]))
+
+    def as_json(self) -> list[dict[str, object]]:
+        """The rows, in bytes."""
+        names = ("name", "total", "free", "used", "model", "context", "compute")
+        return [{name: getattr(row, name) for name in names} for row in self.rows]
+
+
+@dataclass
+class Timing:
+    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
+
+    steps: int = 0
+    total: float = 0.0
+    least: float = float("inf")
+    last: float = 0.0
+    contexts: tuple[float, ...] = ()  # of each context, in the last step
+
+    @property
+    def mean(self) -> float:
+        """Seconds of a step."""
+        return self.total / self.steps if self.steps else 0.0
+
+    def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
+        """Count a step."""
+        self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
+        self.least, self.contexts = min(self.least, seconds), contexts
+
+
+class _Chain:
+    """What one step executes, with the shared memory of its inputs and outputs, if it has any."""
+
+    def __init__(self, wired: WiredChain, pipeline: Pipeline) -> None:
+        self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
+        self.inputs = {each.name: each.info for each in wired.inputs}
+        self.outputs = {each.name: each.info for each in wired.outputs}
+        self.given: dict[str, ManagedBuffer] = {}
+        self.got: dict[str, ManagedBuffer] = {}
+
+
+class Model(Closing):
+    """Context binaries as one model: `with Model.open("model.toml") as model: model.step(tokens=…)`.
+
+    Each step executes the graphs of one name in every context, in order.  What a context passes to the next lies in
+    memory that both have; state stays where it is, in pairs of buffers that are exchanged after each step.  Neither is
+    copied.  A step that fails changes no state.  Several threads may use it: steps take turns.
+    """
+
+    def __init__(
+        self,
+        description: ModelDescription,
+        *,
+        runtime: Runtime | None = None,
+        guarded: bool = True,
+        profile: bool = False,
+        log: LogSink | None = None,
+        on_step: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        """Open what is described; with `runtime` in one that is open, where its packages are registered.
+
+        `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
+        measures executions (`profile_of`), which makes them slower.
+        """
+        self.description = description
+        self._lock = threading.RLock()
+        with ExitStack() as stack:
+            if runtime is None:
+                runtime = stack.enter_context(_runtime(description, log, on_step))
+            self.runtime = runtime
+            with ExitStack() as reading:
+                stored = [
+                    reading.enter_context(StoredContext(each, guarded=guarded, warn=guarded, on_step=on_step))
+                    for each in shards_of(description)
+                ]
+                self.names = unique_names([each.name for each in stored])
+                self.wiring: Wiring = wire(
+                    [(name, each.info) for name, each in zip(self.names, stored, strict=True)],
+                    graphs=description.graphs,
+                    links=description.links,
+                    state=description.state,
+                )
+                self.session_plan = plan_sessions(description, self.wiring, self.names, stored, runtime)
+                binaries = dict(zip(self.names, stored, strict=True))
+                self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
+            self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
+            self._pairs = [self._bind_state(each) for each in self.wiring.states]
+            self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
+            self.timings: dict[str, Timing] = {name: Timing() for name in self._chains}
+            self._copied = Copies()
+            self.closed, self.steps = False, 0
+            self.reset()
+            self._stack = stack.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        source: PathArgument | ModelDescription,
+        *,
+        packages: Sequence[PathArgument] | None = None,
+        links: Mapping[str, str] | None = None,
+        state: Mapping[str, str] | None = None,
+        sessions: int | None = None,
+        graphs: Sequence[str] | None = None,
+        runtime: str | None = None,
+        memory: str | None = None,
+    ) -> Model:
+        """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
+
+        `source` is a description, its file, a folder of context binaries (with `model.toml` in it, or without), or one
+        binary.  What else is given takes the place of what the description has; links and states that nobody gives
+        are proposed from names, types and shapes (`model.wiring.proposed`).
+        """
+        description = source if isinstance(source, ModelDescription) else describe(source)
+        changes: dict[str, Any] = {}
+        if packages is not None:
+            rows = [arguments.path(each, "an op package") for each in packages]
+            changes["packages"] = tuple(parse_package(str(each)) for each in rows)
+        for key, table in (("links", links), ("state", state)):
+            if table is not None:
+                arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
+                for name, other in table.items():
+                    arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
+                changes[key] = dict(table)
+        if sessions is not None:
+            changes["sessions"] = arguments.whole(sessions, "the number of sessions")
+        if graphs is not None:
+            changes["graphs"] = arguments.names(graphs, "the graphs of a model")
+        for key, text in (("runtime", runtime), ("memory", memory)):
+            if text is not None:
+                arguments.expect(text, str, f"the {key} of a model", "its name")
+                changes[key] = text
+        return cls(replace(description, **changes))
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        graph: str = "",
+        out: Mapping[str, Array] | None = None,
+        **named: Any,
+    ) -> dict[str, Array]:
+        """Execute one step; returns its outputs by name, as they are stored: `model.step(hidden=x, position=3)`.
+
+        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` gives the
+        real numbers of outputs.  `graph` may be left out where names and shapes of the inputs leave one choice.
+        `out`: arrays that outputs are written to.  After an error the state is that before the step.
+        """
+        if inputs is not None:
+            arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
+        given = {name: np.asarray(value) for name, value in {**(inputs or {}), **named}.items()}
+        with self._lock:
+            self.check_open()
+            chain = self._chain_of(given, graph)
+            arrays = {name: _stored(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs}
+            _check_inputs(chain, given)
+            began = perf_counter()
+            outputs = self._execute(chain, arrays, out)
+            self.steps += 1
+            self.timings[chain.name].add(perf_counter() - began, chain.pipeline.seconds)
+            return outputs
+
+    def _execute(self, chain: _Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
+        for name, buffer in chain.given.items():
+            buffer.copy_from(arrays[name])
+        try:
+            outputs = chain.pipeline(
+                {name: array for name, array in arrays.items() if name not in chain.given},
+                out={name: array for name, array in (out or {}).items() if name not in chain.got},
+            )
+        except RunFailed as fault:
+            lost = self._lost(fault)
+            raise (lost or fault) from fault
+        for name, buffer in chain.got.items():
+            outputs[name] = buffer.copy_to((out or {}).get(name))
+        last = chain.pipeline.last
+        self._copied = Copies(
+            self._copied.input + last.input + sum(buffer.nbytes for buffer in chain.given.values()),
+            self._copied.output + sum(buffer.nbytes for buffer in chain.got.values()),
+            self._copied.state + last.state,
+            self._copied.activation + last.activation,
+        )
+        return {name: outputs[name] for name in chain.outputs}
+
+    def _lost(self, fault: RunFailed) -> RunFailed | None:
+        """The error to raise if a device does not answer any more."""
+        cause = fault.__cause__
+        if not isinstance(cause, QnnError) or cause.row.name not in _LOST:
+            return None
+        return RunFailed(
+            f"a device of the model was lost: {fault.message}",
+            hint="close the model and open it again: what the device held, state too, is gone",
+            details=fault.details,
+        )
+
+    def _chain_of(self, given: Mapping[str, Array], graph: str) -> _Chain:
+        if graph:
+            arguments.expect(graph, str, "the graph of a step", "its name")
+            if graph not in self._chains:
+                near = nearest(graph, self._chains)
+                raise UsageError(
+                    f"the model has no graph `{graph}`",
+                    hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self._chains)}",
+                )
+            return self._chains[graph]
+        fitting = [each for each in self._chains.values() if _takes(each, given)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if len(self._chains) == 1:
+            return next(iter(self._chains.values()))  # which reports what is wrong with the inputs
+        raise UsageError(
+            f"{'several' if fitting else 'none'} of the graphs of the model can take these inputs: "
+            + (", ".join(f"`{each.name}`" for each in fitting) or ", ".join(given) or "none are given"),
+            hint="name the graph: step(graph=…)",
+            details=[f"{each.name} takes {_signature(each.inputs)}" for each in self._chains.values()],
+        )
+
+    def real(self, name: str, stored: Array, *, graph: str = "") -> Array:
+        """What stored numbers of an output mean: `model.real("logits", outputs["logits"])`."""
+        for chain in self._chains.values():
+            if name in chain.outputs and graph in ("", chain.name):
+                return dequantize(stored, chain.outputs[name].quant)
+        raise UsageError(f"the model has no output `{name}`", hint=f"it has: {', '.join(self.outputs())}")
+
+    def inputs(self, graph: str = "") -> dict[str, TensorInfo]:
+        """The inputs of a step, by name: `model.inputs("kv_forward")["hidden"].shape`."""
+        return dict(self._one(graph).inputs)
+
+    def outputs(self, graph: str = "") -> dict[str, TensorInfo]:
+        """The outputs of a step, by name."""
+        return dict(self._one(graph).outputs)
+
+    def _one(self, graph: str) -> _Chain:
+        return self._chain_of({}, graph or next(iter(self._chains)))
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        """What a step can execute."""
+        return tuple(self._chains)
+
+    def tensors(self, graph: str) -> dict[str, Array]:
+        """What contexts wrote for each other and for the next step: `model.tensors("step")["forward_0.hidden_out"]`.
+
+        Copies of the last step of a graph, as stored.
+        """
+        with self._lock:
+            self.check_open()
+            chain = self._one(graph)
+            found = {}
+            for each in chain.wired.connections:
+                context = self.names[chain.wired.chain.contexts[each.source]]
+                found[f"{context}.{each.output.name}"] = chain.pipeline.buffers[each.name].copy_to()
+            for state, pair in zip(self.wiring.states, self._pairs, strict=True):
+                written = state.uses.get(graph, ("", ""))[1]
+                if written:
+                    found[f"{self.names[state.context]}.{written}"] = pair.copy_to()
+            return found
+
+    def origin(self, graph: str, output: str) -> str:
+        """The name of an output with its context: forward_7.logits."""
+        chain = self._one(graph).wired
+        [(stage, tensor)] = next(each.ends for each in chain.outputs if each.name == output)
+        return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
+
+    def profile_of(self, graph: str) -> list[GraphProfile]:
+        """What the runtime measured of each context in the last step, if it was one of this graph."""
+        chain = self._one(graph)
+        found = []
+        for context, bound, seconds in zip(
+            chain.wired.chain.contexts, chain.pipeline.graphs, chain.pipeline.seconds, strict=True
+        ):
+            measured = bound.context.profile.events() if bound.context.profile else []
+            found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
+        return found
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, BufferPair]:
+        """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`; copies are counted."""
+        rows = zip(self.wiring.states, self._pairs, strict=True)
+        return {f"{self.names[each.context]}.{each.key}": pair for each, pair in rows}
+
+    def reset(self) -> None:
+        """Set all state to zero, for a new sequence: `model.reset()`."""
+        with self._lock:
+            self.check_open()
+            for state, pair in zip(self.wiring.states, self._pairs, strict=True):
+                zero = self.sessions.context(self.names[state.context])
+                graph, (reads, writes) = next(iter(state.uses.items()))
+                empty = self._graph(zero, graph).binding(reads or writes).zeros()
+                pair.copy_from(_stored(np.zeros(empty.shape), state.info) if state.info.quant else empty)
+
+    def _bind_state(self, state: StateTensor) -> BufferPair:
+        """A pair of buffers for a state of one context, which all graphs of it read and write."""
+        context = self.sessions.context(self.names[state.context])
+        bound = [(self._graph(context, name), reads, writes) for name, (reads, writes) in state.uses.items()]
+        roles = [
+            Role(graph, tensor, usage)
+            for graph, reads, writes in bound
+            for tensor, usage in ((reads, INPUT), (writes, OUTPUT))
+            if tensor
+        ]
+        pair = self.domain.pair(roles, name=f"{self.names[state.context]}.{state.key}")
+        for graph, reads, writes in bound:
+            pair.bind(graph, reads=reads, writes=writes)
+        return pair
+
+    def _graph(self, context: Any, chain: str) -> Graph:
+        """The graph of a chain in a context; contexts of one graph each may name it as they like."""
+        found: Graph = context.graph(chain if chain in context.names else context.names[0])
+        return found
+
+    def _open_chain(self, wired: WiredChain, stack: ExitStack) -> _Chain:
+        chain = wired.chain
+        graphs = [self._graph(self.sessions.context(self.names[each]), chain.name) for each in chain.contexts]
+        written = [
+            pair
+            for state, pair in zip(self.wiring.states, self._pairs, strict=True)
+            if state.uses.get(chain.name, ("", ""))[1]
+        ]
+        given, got = dict[str, ManagedBuffer](), dict[str, ManagedBuffer]()
+        if self.description.memory == "shared":
+            for buffers, side, usage in ((given, wired.inputs, INPUT), (got, wired.outputs, OUTPUT)):
+                for each in side:
+                    roles = [Role(graphs[stage], tensor, usage) for stage, tensor in each.ends]
+                    buffers[each.name] = buffer = self.domain.allocate(roles, name=f"{chain.name}.{each.name}")
+                    for role in roles:
+                        role.graph.bind({role.tensor: buffer})
+        names = {
+            f"{end}.{tensor.name}": f"{each.source}.{each.output.name}"
+            for each in wired.connections
+            for end, tensor in each.targets
+        }
+        made = _Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)))
+        made.given, made.got = given, got
+        return made
+
+    # --- what it takes ------------------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> MemoryBreakdown:
+        """What each session maps, and the host has: `print(model.memory)`."""
+        sessions = [
+            MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
+            for each in self.sessions.sessions.values()
+        ]
+        kept = sum(pair.reading.capacity + pair.writing.capacity for pair in self._pairs)
+        # What the runtime does not register lies in this process, and so do the arrays of the caller.
+        arrays = sum(
+            info.nbytes
+            for chain in self._chains.values()
+            for info, shared in (
+                *((info, chain.given) for info in chain.inputs.values()),
+                *((info, chain.got) for info in chain.outputs.values()),
+            )
+            if not shared
+        )
+        here = 0 if self.domain.registers else kept
+        rest = 0 if self.domain.registers else self.domain.size - kept
+        return MemoryBreakdown((*sessions, MemoryRow("host", 0, here, rest + arrays)))
+
+    @property
+    def copied(self) -> Copies:
+        """Bytes that udogen copied in steps, by kind; those of state and between contexts are always 0."""
+        return self._copied
+
+    @property
+    def pipelines(self) -> dict[str, Pipeline]:
+        """The graphs of each chain, as a step executes them."""
+        return {name: each.pipeline for name, each in self._chains.items()}
+
+    @property
+    def plan(self) -> BufferPlan:
+        """Which tensor lies in which buffer, in one step of each graph: `draw_plan(model.plan)`."""
+        return _plan(self.wiring, self._chains.values(), self._pairs, registers=self.domain.registers)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raise after it was closed."""
+        if self.closed:
+            raise RunFailed("the model is closed", hint="use it inside its `with` block, or open it again")
+
+    def close(self) -> None:
+        """Wait for a running step, then free everything, last to first; a second call does nothing."""
+        with self._lock:
+            self.closed = True
+            self._stack.close()
+
+    def __enter__(self) -> Model:
+        self.check_open()
+        return self
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.steps} steps"
+        return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
+
+
+def plan_sessions(
+    description: ModelDescription,
+    wiring: Wiring,
+    names: Sequence[str],
+    stored: Sequence[StoredContext],
+    runtime: Runtime,
+) -> SessionPlan:
+    """Which context of a model runs in which session; an error where they cannot map them."""
+    shards = [SizedShard(name, each.info, len(each.data)) for name, each in zip(names, stored, strict=True)]
+    states = glob_free([*wiring.state, *wiring.state.values()])
+    layers = layers_of(shards, links=wiring.links, states=states)
+    if runtime.backend == htp.BACKEND.id:
+        specs = sessions_of(runtime, description.sessions, limit=description.session_limit)
+    elif description.sessions > 1:
+        raise UsageError(
+            f"a model on {runtime.backend} has one session, not {description.sessions}", hint="sessions are of htp"
+        )
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
+    return place_layers(layers, specs, exactly=description.sessions)
+
+
+def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
+    description = resolved(description)
+    soc = socs.model_of(description.soc) if description.soc else 0
+    if soc is None:
+        raise UsageError(f"the soc of the model, {description.soc!r}, is unknown", hint=f"one of {', '.join(socs.ALL)}")
+    made = Runtime(description.backend, kind=description.runtime, soc=soc, log=log, on_step=on_step)
+    try:
+        for each in description.packages:
+            made.register(each.path, each.provider, each.target or None)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of contexts, each once."""
+    return tuple(name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names))
+
+
+def _stored(array: Array, info: TensorInfo) -> Array:
+    """An array as a tensor stores it; whole numbers that fit are converted."""
+    shape, dtype = layout(info)
+    if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
+        array = array.reshape(shape)
+    if array.dtype != dtype and array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype)
+        if limits.min <= array.min() and array.max() <= limits.max:
+            array = array.astype(dtype)
+    found, _ = as_stored(array, info, dtype, shape, what="the array")
+    return found
+
+
+def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
+    row = datatypes.parse(info.dtype)
+    if row is not None and row.numpy and row.bits % 8 == 0:
+        return tuple(info.shape), np.dtype(row.numpy)
+    return (info.nbytes,), np.dtype(np.uint8)
+
+
+def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
+    if given.keys() != chain.inputs.keys():
+        return False
+    return all(array.shape == layout(chain.inputs[name])[0] or array.size == 1 for name, array in given.items())
+
+
+def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
+    faults = []
+    linked = {tensor.name: each for each in chain.wired.connections for _, tensor in each.targets}
+    for name in given:
+        if name in chain.inputs:
+            continue
+        near = nearest(name, chain.inputs)
+        why = f"it comes from `{linked[name].output.name}`" if name in linked else near and f"did you mean `{near}`?"
+        faults.append(f"graph `{chain.name}` takes no input `{name}`" + (f": {why}" if why else ""))
+    faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
+    if faults:
+        raise UsageError(
+            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the inputs of a step",
+            details=faults if len(faults) > 1 else (),
+            hint=f"{chain.name} takes {_signature(chain.inputs)}",
+        )
+
+
+def _signature(tensors: Mapping[str, TensorInfo]) -> str:
+    return ", ".join(f"{name} {info.dtype} {list(info.shape)}" for name, info in tensors.items()) or "nothing"
+
+
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size / MIB:.2f}"
+
+
+def _plan(wiring: Wiring, chains: Any, pairs: Sequence[BufferPair], *, registers: bool) -> BufferPlan:
+    """The buffers that were allocated, as a plan: one step of each chain."""
+    steps: list[PlannedStep] = []
+    tensors: list[PlannedTensor] = []
+    buffers: dict[str, PlannedBuffer] = {}
+    values: dict[ManagedBuffer, int] = {}
+    how = ION if registers else RAW
+
+    def add(buffer: ManagedBuffer, graph: Graph, shard: int, tensor: str, lifetime: tuple[int, int]) -> None:
+        info = graph.binding(tensor).info
+        value = values.setdefault(buffer, len(values))
+        name = f"{value}: {buffer.name}"  # connections of several chains have one name
+        buffers[name] = PlannedBuffer(name, max(buffer.capacity, 1), 128, buffer.allocator)
+        tensors.append(
+            PlannedTensor(
+                value=value, buffer=name, shard=shard, graph=graph.name, tensor=tensor,
+                role=graph.binding(tensor).role, dtype=info.dtype, shape=tuple(info.shape),
+                offset=0, nbytes=info.nbytes,
+                first=lifetime[0], last=lifetime[1], bound=how,
+            )
+        )  # fmt: skip
+
+    total = sum(len(each.pipeline.graphs) for each in chains)
+    for each in chains:
+        first = len(steps)
+        graphs, contexts = each.pipeline.graphs, each.wired.chain.contexts
+        steps += [PlannedStep(shard, graph.name) for shard, graph in zip(contexts, graphs, strict=True)]
+        for connection in each.wired.connections:
+            buffer = each.pipeline.buffers[connection.name]
+            ends = [(connection.source, connection.output.name)]
+            ends += [(stage, tensor.name) for stage, tensor in connection.targets]
+            lifetime = first + connection.source, first + max(stage for stage, _ in ends)
+            for stage, tensor in ends:
+                add(buffer, graphs[stage], contexts[stage], tensor, lifetime)
+        for state, pair in zip(wiring.states, pairs, strict=True):
+            for tensor, buffer in zip(state.uses.get(each.name, ()), (pair.reading, pair.writing), strict=False):
+                if tensor:
+                    add(buffer, graphs[contexts.index(state.context)], state.context, tensor, (0, total - 1))
+        for side, outer in ((each.given, each.wired.inputs), (each.got, each.wired.outputs)):
+            for row in outer:
+                if row.name in side:
+                    for stage, tensor in row.ends:
+                        add(side[row.name], graphs[stage], contexts[stage], tensor, (first, first + len(graphs) - 1))
+    return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")

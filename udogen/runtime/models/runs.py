@@ -1,0 +1,261 @@
+"""A model in a worker: its steps, their inputs from files, and what came of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.errors import UsageError, open_plain
+from udogen.opdef.problems import nearest
+from udogen.runtime.contexts import arrays
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.commands import OutputRow, keys_of
+from udogen.runtime.contexts.profile import GraphProfile
+from udogen.runtime.models.commands import ComparedTensor, GraphTiming, RunSteps, StepRan, StepsRan
+from udogen.runtime.models.description import shards_of
+from udogen.runtime.models.model import Model, Timing, layout, plan_sessions, unique_names
+from udogen.runtime.models.wiring import Wiring, picture, wire
+from udogen.runtime.sessions.placement import SessionPlan, table_lines
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import GraphInfo, TensorInfo
+    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.op.calls import Array
+
+_MOST_STEPS = 1000  # that are reported one by one
+
+
+def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
+    """Open the model in this process and execute its steps."""
+    if command.dry_run:
+        return _planned(command, runtime, phase)
+    phase("open the model")
+    with Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model:
+        order = command.description.graphs or model.graphs
+        feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
+        expected = Expected(command.against, command.tolerance) if command.against else None
+        profiles: dict[str, list[GraphProfile]] = {}
+        ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
+        for number in range(command.steps):
+            graph = order[min(number, len(order) - 1)]
+            phase(f"step {number}: graph `{graph}`")
+            given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
+            outputs = model.step(given, graph=graph)
+            if command.profile:
+                profiles[graph] = model.profile_of(graph)
+            if expected is not None:
+                expected.compare(model, graph, outputs, number)
+            folder = command.output_dir / f"step_{number}" if command.output_dir else None
+            rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
+            ran.append(StepRan(number, graph, model.timings[graph].last, rows))
+        found = _described(model.wiring, model.session_plan)
+        timings = tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps)
+        phase("close the model")
+        return replace(
+            found,
+            steps=tuple(ran),
+            timings=timings,
+            memory=str(model.memory),
+            memory_rows=model.memory.as_json(),
+            plan=model.plan.as_json(),
+            copied=model.copied._asdict(),
+            zeros=tuple(feeds.zeros),
+            profiles=tuple(each for rows in profiles.values() for each in rows),
+            compared=() if expected is None else expected.ended(),
+        )
+
+
+def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
+    """What a model would be; nothing is restored."""
+    description = command.description
+    with ExitStack() as stack:
+        phase("read the descriptions of the contexts")
+        stored = [
+            stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
+        ]
+        names = unique_names([each.name for each in stored])
+        wiring = wire(
+            [(name, each.info) for name, each in zip(names, stored, strict=True)],
+            graphs=description.graphs,
+            links=description.links,
+            state=description.state,
+        )
+        phase("place the contexts on sessions")
+        found = _described(wiring, plan_sessions(description, wiring, names, stored, runtime))
+        order = description.graphs or tuple(each.chain.name for each in wiring.chains)
+        inputs = {each.chain.name: {row.name: row.info for row in each.inputs} for each in wiring.chains}
+        feeds = Feeds(command.feeds, inputs)
+        for graph in dict.fromkeys(order):
+            for name in inputs[graph]:
+                feeds.of(graph, name, 0)
+        return replace(found, zeros=tuple(feeds.zeros))
+
+
+def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
+    where = {layer.name: plan.session_of(layer.name).name for layer in plan.layers}
+    return StepsRan(
+        dict(wiring.links),
+        dict(wiring.state),
+        wiring.proposed,
+        tuple(picture(wiring, where)),
+        plan.as_json(),
+        tuple(table_lines(plan)),
+    )
+
+
+def _timing(model: Model, name: str, row: Timing) -> GraphTiming:
+    contexts = [model.names[each] for each in model.wiring.chain(name).chain.contexts]
+    return GraphTiming(name, row.steps, row.mean, row.least, dict(zip(contexts, row.contexts, strict=True)))
+
+
+def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
+    file = None
+    if folder is not None:
+        file = folder / f"{arrays.file_name(info.name)}.npy"
+        arrays.write(file, array)
+    return arrays.output_row(info, array, file)
+
+
+class Expected:
+    """What tensors of a model are to be, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step."""
+
+    def __init__(self, file: Path, tolerance: float) -> None:
+        self._file, self._tolerance = file, tolerance
+        try:
+            open_plain(file).close()
+            with np.load(file, allow_pickle=False) as found:
+                self._arrays = {name: found[name] for name in found.files}
+        except (OSError, ValueError, EOFError, AttributeError, TypeError) as fault:
+            raise UsageError(f"{file} cannot be read: {fault}", hint="give what numpy.savez wrote") from fault
+        self._compared: list[ComparedTensor] = []
+        self._used: set[str] = set()
+        self._known: dict[str, None] = {}
+
+    def compare(self, model: Model, graph: str, outputs: Mapping[str, Array], step: int) -> None:
+        """Compare what the contexts wrote in a step, in their order."""
+        infos = {
+            f"{model.names[context]}.{info.name}": info
+            for context, stage in zip(*_stages(model, graph), strict=True)
+            for info in stage.outputs
+        }
+        made = model.tensors(graph) | {model.origin(graph, name): array for name, array in outputs.items()}
+        self._known |= dict.fromkeys(infos)
+        for name, info in infos.items():
+            expected = self._arrays.get(name)
+            if expected is None or name not in made:
+                continue
+            self._used.add(name)
+            if expected.ndim == made[name].ndim + 1:
+                if step >= len(expected):
+                    continue
+                expected = expected[step]
+            if expected.shape != made[name].shape:
+                shapes = list(expected.shape), list(made[name].shape)
+                raise UsageError(
+                    f"`{name}` of {self._file} has the shape {shapes[0]}, the tensor {shapes[1]}",
+                    hint="give that shape, or one array for each step (a first axis more)",
+                )
+            self._compared.append(self._row(step, name, info, made[name], expected))
+
+    def _row(self, step: int, name: str, info: TensorInfo, made: Array, expected: Array) -> ComparedTensor:
+        if info.quant is not None and expected.dtype.kind == "f":
+            expected = arrays.quantized(expected, info, made.dtype)
+        far = np.abs(made.astype(np.float64) - expected.astype(np.float64))
+        apart = float(np.nanmax(far)) if far.size else 0.0
+        unit = "steps"
+        if made.dtype.kind == "f":
+            unit, apart = "of its range", apart / (float(np.ptp(expected.astype(np.float64))) or 1.0)
+        strange = bool((np.isnan(made) != np.isnan(expected)).any()) if made.dtype.kind == "f" else False
+        return ComparedTensor(step, name, apart, unit, strange or apart > self._tolerance)
+
+    def ended(self) -> tuple[ComparedTensor, ...]:
+        """All comparisons; raises for names that no context has."""
+        strange = [name for name in self._arrays if name not in self._used]
+        if strange:
+            near = nearest(strange[0], self._known)
+            raise UsageError(
+                f"no context wrote `{strange[0]}` of {self._file}",
+                hint=f"did you mean `{near}`?" if near else f"they wrote: {', '.join(self._known)}",
+            )
+        return tuple(self._compared)
+
+
+def _stages(model: Model, graph: str) -> tuple[Sequence[int], Sequence[GraphInfo]]:
+    chain = model.wiring.chain(graph).chain
+    return chain.contexts, chain.stages
+
+
+class Feeds:
+    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more)."""
+
+    def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
+        self._inputs, self._files = inputs, files
+        self._read: dict[tuple[str, str], tuple[Array, bool]] = {}
+        self.zeros: dict[str, None] = {}
+        known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
+        strange = [key for key in files if key not in known]
+        if strange:
+            near = nearest(strange[0], known)
+            raise UsageError(
+                f"no graph of the model takes the input `{strange[0]}`",
+                hint=f"did you mean `{near}`?"
+                if near
+                else "inputs: " + ", ".join(key for key in known if ":" not in key),
+            )
+
+    def of(self, graph: str, name: str, step: int) -> Array:
+        """An input of the step of this number among those of its graph."""
+        info = self._inputs[graph][name]
+        file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
+        shape, dtype = layout(info)
+        if file is None:
+            self.zeros[name] = None
+            return np.zeros(shape, dtype)
+        key = (file, name)
+        if key not in self._read:
+            self._read[key] = _load(Path(file), info, shape, dtype)
+        found, each = self._read[key]
+        if not each:
+            return found
+        if step >= len(found):
+            raise UsageError(
+                f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
+                hint=f"give --steps {len(found)}, or a longer file",
+            )
+        row: Array = found[step]
+        return row
+
+
+def _keys(graph: str, name: str) -> tuple[str, ...]:
+    return keys_of("", graph, name)[1:]
+
+
+def _load(file: Path, info: TensorInfo, shape: Sequence[int], dtype: Any) -> tuple[Array, bool]:
+    """The array of a file, and whether it has one for each step."""
+    try:
+        open_plain(file).close()
+        plain = file.suffix != arrays.NPY
+        found = np.fromfile(file, np.uint8) if plain else np.load(file, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as fault:
+        raise UsageError(
+            f"{file} cannot be read: {getattr(fault, 'strerror', None) or fault}", hint=f"give a file for `{info.name}`"
+        ) from fault
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
+    if plain and found.size and found.size % info.nbytes == 0:
+        found = found.view(dtype).reshape(-1, *shape)
+        return (found[0], False) if len(found) == 1 else (found, True)
+    if found.shape == tuple(shape):
+        return found, False
+    if found.shape[1:] == tuple(shape) and len(found):
+        return found, True
+    raise UsageError(
+        f"{file} has the shape {list(found.shape)}, input `{info.name}` has {list(shape)}",
+        hint="give that shape, or one array for each step: " + str(["steps", *shape]),
+    )

@@ -1,0 +1,312 @@
+"""How the graphs of a model belong together: checked, or proposed from names, types and shapes; nothing is restored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from udogen.errors import UsageError
+from udogen.opdef.problems import nearest
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.sessions.connections import Connection, OuterTensor, find_connections, links_of, outer_tensors
+
+_HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --state past_key=key'
+
+
+@dataclass(frozen=True)
+class GraphChain:
+    """The graphs that one step executes, in order: that of one name in each context that has it."""
+
+    name: str
+    contexts: tuple[int, ...]
+    stages: tuple[GraphInfo, ...]
+
+
+@dataclass(frozen=True)
+class StateTensor:
+    """A state in one context: in each chain the input that reads it and the output that writes it, either may be ""."""
+
+    context: int
+    key: str  # the input that reads it
+    uses: Mapping[str, tuple[str, str]]  # chain -> (input, output)
+    info: TensorInfo
+
+
+@dataclass(frozen=True)
+class WiredChain:
+    """A chain with what connects its graphs, and what is left to the caller."""
+
+    chain: GraphChain
+    connections: tuple[Connection, ...]
+    inputs: tuple[OuterTensor, ...]
+    outputs: tuple[OuterTensor, ...]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A whole model: chains, states, and what was proposed rather than given (lines for a person)."""
+
+    contexts: tuple[str, ...]
+    chains: tuple[WiredChain, ...]
+    states: tuple[StateTensor, ...]
+    links: Mapping[str, str]
+    state: Mapping[str, str]
+    proposed: tuple[str, ...] = ()
+
+    def chain(self, name: str) -> WiredChain:
+        """A chain by its name."""
+        return next(each for each in self.chains if each.chain.name == name)
+
+
+def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = ()) -> tuple[GraphChain, ...]:
+    """The chains of some contexts (name, description), all or those that are wanted, in that order."""
+    if all(len(info.graphs) == 1 for _, info in infos):  # one after the other, whatever their names are
+        stages = tuple(info.graphs[0] for _, info in infos)
+        found = {stages[0].name: GraphChain(stages[0].name, tuple(range(len(infos))), stages)}
+    else:
+        found = {}
+        for name in dict.fromkeys(graph.name for _, info in infos for graph in info.graphs):
+            having = [n for n, (_, info) in enumerate(infos) if any(graph.name == name for graph in info.graphs)]
+            found[name] = GraphChain(name, tuple(having), tuple(infos[n][1].graph(name) for n in having))
+    strange = [name for name in wanted if name not in found]
+    if strange or not found:
+        near = nearest(strange[0], found) if strange else ""
+        raise UsageError(
+            f"the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph",
+            hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(found) or 'none'}",
+        )
+    if wanted:
+        return tuple(found[name] for name in dict.fromkeys(wanted))
+    # Not all runtimes keep the order of graphs: those with the largest inputs are first, a prompt before a token.
+    return tuple(sorted(found.values(), key=lambda chain: -sum(each.nbytes for each in chain.stages[0].inputs)))
+
+
+def wire(
+    infos: Sequence[tuple[str, BinaryInfo]],
+    *,
+    graphs: Sequence[str] = (),
+    links: Mapping[str, str] | None = None,
+    state: Mapping[str, str] | None = None,
+) -> Wiring:
+    """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error."""
+    chains = chains_of(infos, graphs)
+    names = tuple(name for name, _ in infos)
+    proposed: list[str] = []
+    if state is None:
+        state = propose_state(chains)
+        proposed += [f"--state {reads}={writes}" for reads, writes in state.items()]
+    if links is None:
+        links = propose_links(chains, state)
+        proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
+    faults = [*_unknown(chains, links, state), *_two_writers(links, state)]
+    states = _states(chains, names, state, faults)
+    if faults:
+        raise UsageError(
+            faults[0] if len(faults) == 1 else f"{len(faults)} links and states are wrong",
+            details=faults if len(faults) > 1 else (),
+            hint=_HINT,
+        )
+    wired = tuple(_wired(chain, links, states) for chain in chains)
+    return Wiring(names, wired, states, links, state, tuple(proposed))
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
+    """Names that no graph has, and states without an output that writes them."""
+    stages = [stage for chain in chains for stage in chain.stages]
+    inputs = dict.fromkeys(each.name for stage in stages for each in stage.inputs)
+    outputs = dict.fromkeys(each.name for stage in stages for each in stage.outputs)
+    for what, table in (("link", links), ("state", state)):
+        for reads, writes in table.items():
+            for name, known, side in ((reads, inputs, "input"), (writes, outputs, "output")):
+                plain = _plain(name) if what == "link" else name
+                if plain in known:
+                    continue
+                near = nearest(plain, known)
+                guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
+                why = f"{what} `{reads}` has no {side}" if side == "output" else f"{what} `{reads}={writes}`"
+                yield f"{why}: no graph has the {side} `{plain}`{guess}"
+
+
+def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
+    """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
+    for reads in links:
+        if _plain(reads) in state:
+            yield (
+                f"input `{reads}` has two writers: the link from `{links[reads]}` "
+                f"and the state, whose next value is `{state[_plain(reads)]}`"
+            )
+    for writes in dict.fromkeys(state.values()):
+        readers = [reads for reads, other in state.items() if other == writes]
+        if len(readers) > 1:
+            names = " and ".join(f"`{each}`" for each in readers)
+            yield f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
+
+
+def _plain(name: str) -> str:
+    number, _, rest = name.partition(".")
+    return rest if number.isdigit() and rest else name
+
+
+def _states(
+    chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
+) -> tuple[StateTensor, ...]:
+    found = []
+    for context, name in enumerate(names):
+        for reads, writes in state.items():
+            uses, infos = {}, []
+            for chain in chains:
+                if context not in chain.contexts:
+                    continue
+                stage = chain.stages[chain.contexts.index(context)]
+                read, written = _tensor(stage.inputs, reads), _tensor(stage.outputs, writes)
+                if read or written:
+                    uses[chain.name] = (reads if read else "", writes if written else "")
+                    infos += [(stage, each) for each in (read, written) if each]
+            if not infos:
+                continue
+            if not any(written for _, written in uses.values()):
+                faults.append(f"state `{reads}` of context {name} has no output: no graph there writes `{writes}`")
+            first = infos[0]
+            faults += [text for other in infos[1:] if (text := _difference(name, first, other))]
+            found.append(StateTensor(context, reads, uses, first[1]))
+    return tuple(found)
+
+
+def _difference(context: str, one: tuple[GraphInfo, TensorInfo], other: tuple[GraphInfo, TensorInfo]) -> str:
+    """Why two tensors cannot be one state."""
+    (first, a), (second, b) = one, other
+    what = f"`{a.name}` of graph `{first.name}`", f"`{b.name}` of graph `{second.name}`"
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
+        return f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
+    if a.quant != b.quant:
+        return f"a state of context {context}: {what[0]} and {what[1]} have different quantizations"
+    return ""
+
+
+def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
+    return next((each for each in side if each.name == name), None)
+
+
+# --- what is connected ------------------------------------------------------------------------------------------------
+
+
+def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTensor]) -> WiredChain:
+    stateful = {
+        (chain.contexts.index(each.context), name)
+        for each in states
+        if each.context in chain.contexts
+        for name in each.uses.get(chain.name, ())
+    }
+    try:
+        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful)
+    except UsageError as fault:
+        raise UsageError(f"graph `{chain.name}`: {fault.message}", hint=fault.hint, details=fault.details) from fault
+    inside = {(each.source, each.output.name) for each in connections} | stateful
+    inside |= {(stage, tensor.name) for each in connections for stage, tensor in each.targets}
+    return WiredChain(
+        chain,
+        connections,
+        tuple(outer_tensors([stage.inputs for stage in chain.stages], inside, shared=True)),
+        tuple(outer_tensors([stage.outputs for stage in chain.stages], inside, shared=False)),
+    )
+
+
+# --- what is proposed -------------------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_SIDES = set("in out input output past present new next old prev previous last cur current updated".split())
+_STATE = set("past present cache kv key keys value values state states memory history".split())
+
+
+def _words(name: str) -> list[str]:
+    return [each.lower() for each in _WORD.findall(name.replace("past_key_values", "past"))]
+
+
+def _stem(name: str) -> tuple[str, ...]:
+    """A name without the words for the two sides of one thing: past_key and key, hidden and hidden_out."""
+    return tuple(each for each in _words(name) if each not in _SIDES)
+
+
+def _fits(one: TensorInfo, other: TensorInfo) -> bool:
+    return (one.dtype, one.shape, one.quant) == (other.dtype, other.shape, other.quant)
+
+
+def propose_state(chains: Sequence[GraphChain]) -> dict[str, str]:
+    """States: inputs and outputs of one graph of the same type and shape, whose names belong to caches and the like."""
+    found: dict[str, set[str]] = {}
+    for chain in chains:
+        for stage in chain.stages:
+            for tensor in stage.inputs:
+                near = {
+                    other.name
+                    for other in stage.outputs
+                    if _fits(tensor, other)
+                    and _stem(tensor.name) == _stem(other.name)
+                    and _STATE & {*_words(tensor.name), *_words(other.name)}
+                }
+                found.setdefault(tensor.name, set()).update(near)
+    chosen = {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+    return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
+
+
+def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
+    """Links: an input and an output of the context before it, of the same type and shape, by their names.
+
+    Where names do not belong together: the only output and the only input of that type and shape.
+    """
+    found: dict[str, set[str]] = {}
+    for chain in chains:
+        for before, stage in zip(chain.stages, chain.stages[1:], strict=False):
+            outputs = [each for each in before.outputs if each.name not in state.values()]
+            inputs = [each for each in stage.inputs if each.name not in state]
+            if any(each.name == other.name for each in inputs for other in outputs):
+                inputs = [each for each in inputs if each.name not in {other.name for other in outputs}]
+                outputs = [each for each in outputs if each.name not in {other.name for other in stage.inputs}]
+            for tensor in inputs:
+                fitting = [each for each in outputs if _fits(tensor, each)]
+                near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
+                if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
+                    near = {fitting[0].name}
+                found.setdefault(tensor.name, set()).update(near)
+    return {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+
+
+# --- the picture ------------------------------------------------------------------------------------------------------
+
+
+def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The plan of a model for a terminal: contexts top down, what comes in, what passes on, what stays."""
+    where = sessions or {}
+    for number, wired in enumerate(wiring.chains):
+        if number:
+            yield ""
+        chain = wired.chain
+        yield f"{chain.name}: {len(chain.stages)} context{'s' * (len(chain.stages) != 1)}"
+        for stage, context in enumerate(chain.contexts):
+            given = [each for each in wired.inputs if stage in [end for end, _ in each.ends]]
+            got = [each for each in wired.outputs if stage in [end for end, _ in each.ends]]
+            kept = [each for each in wiring.states if each.context == context and chain.name in each.uses]
+            name = wiring.contexts[context]
+            yield f"  ┌─ {name}" + (f"  on {where[name]}" if name in where else "")
+            yield from (f"  │ ─▶ {_shown(each.name, each.info)}" for each in given)
+            for each in kept:
+                reads, writes = each.uses[chain.name]
+                shown = _shown(reads or writes, each.info)
+                yield f"  │ ↺  {shown}  state {reads or '(not read)'} = {writes or '(kept)'}"
+            yield from (f"  │ ◀─ {_shown(each.name, each.info)}" for each in got)
+            leaving = [each for each in wired.connections if each.source == stage]
+            for connection in leaving:
+                targets = ", ".join(
+                    f"{tensor.name} of {wiring.contexts[chain.contexts[end]]}" for end, tensor in connection.targets
+                )
+                yield f"  │ ─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+            yield "  └─"
+
+
+def _shown(name: str, info: TensorInfo) -> str:
+    return f"{name} {info.dtype} {'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -1,0 +1,660 @@
+"""Whole ONNX models: on QNN with our op packages, beside ONNX Runtime's CPU with references, tensor by tensor.
+
+Each layer is judged by its own error: what it computes from the inputs that it had on QNN, compared with what ONNX
+Runtime's CPU (or the reference of a custom op) computes from the same inputs.  Errors of the layers before it are in
+the other column only, so the first layer that goes wrong is the one at fault.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.build.package import open_packages
+from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
+from udogen.clients.ort.op_session import explain_failure
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.opdef.problems import nearest
+from udogen.runtime.failures import Situation
+from udogen.runtime.worker_process import WorkerSession
+from udogen.verify.test_files.references import ReferenceFunction
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
+
+FLOAT, BITS_8 = "float", "8"
+# How far the own error of a layer may be from zero: of the range of its output, and in steps of 8 bits.
+TOLERANCES = {("cpu", FLOAT): 1e-5, ("htp", FLOAT): 4e-3}  # HTP computes FLOAT_32 with 16 bits
+STEPS = 1.5
+_STANDARD = ("", "ai.onnx")
+# Ops that only move numbers: with 8 bits their output has the quantization of their input.
+_MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How a network is run."""
+
+    model: Path
+    packages: tuple[Path, ...] = ()
+    backend: str = "cpu"
+    bits: str = FLOAT
+    inputs: Mapping[str, Path] | None = None  # .npy; one sample, or several with a first axis more
+    references: Mapping[str, ReferenceFunction] | None = None  # of custom ops, by type
+    tolerance: float | None = None
+    until: str = ""  # a tensor: only what it needs
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One output of a node: its errors, over all samples, as parts of the range of the tensor."""
+
+    number: int
+    node: str
+    op: str
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+    own: float  # from the same inputs as on QNN
+    error: float  # from the first layer on
+    steps: float | None  # the own error in steps of 8 bits
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """What came of a network."""
+
+    runtime: str
+    backend: str
+    bits: str
+    samples: int
+    layers: tuple[LayerResult, ...]
+    seconds: float  # of one execution on QNN, with all tensors as outputs
+    elsewhere: tuple[str, ...]  # nodes that QNN did not take: ONNX Runtime's CPU computed them
+    random: tuple[str, ...]  # inputs that were not given
+    outputs: Mapping[str, Array]  # of the model, for the last sample, as real numbers
+
+    @property
+    def first_wrong(self) -> LayerResult | None:
+        """The first layer whose own error is too large."""
+        return next((each for each in self.layers if each.wrong), None)
+
+
+def run_network(options: NetworkOptions) -> NetworkResult:
+    """Run a network on QNN and compare it; raises where it cannot be run."""
+    onnx = _onnx()
+    network = Network(onnx, options.model, until=options.until)
+    samples, random = network.samples(options.inputs or {})
+    evaluator = Evaluator(onnx, network, options.references or {})
+    expected = [evaluator.run(sample) for sample in samples]
+    model = network.with_outputs(expected[0])
+    quants: dict[str, Quant] = {}
+    if options.bits == BITS_8:
+        quants = network.quants(expected)
+        model = Quantizer(network, quants).quantized(model, expected[0])
+        evaluator = Evaluator(onnx, network, options.references or {}, network.rounded_weights(quants))
+    ran, runtime = _on_qnn(onnx, replace(options, packages=_needed(options, network)), model, network.observed, samples)
+    found = [_real(rows, quants) for rows in ran.samples]
+    layers = tuple(_layers(options, network, evaluator, quants, (samples, expected, found)))
+    return NetworkResult(
+        runtime=runtime,
+        backend=options.backend,
+        bits=options.bits,
+        samples=len(samples),
+        layers=layers,
+        seconds=min(ran.seconds),
+        elsewhere=ran.elsewhere,
+        random=random,
+        outputs={name: found[-1][name] for name in network.outputs if name in found[-1]},
+    )
+
+
+def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
+    """The op packages, without those of which a network that ends early has no op."""
+    if not options.until:
+        return options.packages
+    used = {node.op_type for node in network.nodes}
+    return tuple(
+        path
+        for path in options.packages
+        if not path.is_dir() or used & {op for each in open_packages(path) for op in each.ops}
+    )
+
+
+@dataclass(frozen=True)
+class Quant:
+    """8 bits: real = (stored - zero) * scale."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of_range(cls, low: float, high: float) -> Quant:
+        """That of a range; zero is one of its numbers."""
+        low, high = min(low, 0.0), max(high, 0.0)
+        scale = float(np.float32((high - low) / 255)) or 1.0
+        return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
+
+    def real(self, stored: Array) -> Array:
+        """What stored numbers mean."""
+        found: Array = (stored.astype(np.float32) - self.zero) * np.float32(self.scale)
+        return found
+
+    def stored(self, real: Array) -> Array:
+        """Real numbers as they are stored."""
+        found: Array = np.clip(np.rint(real / np.float32(self.scale)) + self.zero, 0, 255).astype(np.uint8)
+        return found
+
+    def rounded(self, real: Array) -> Array:
+        """Real numbers as 8 bits have them."""
+        return self.real(self.stored(real))
+
+
+def _onnx() -> Any:
+    try:
+        return importlib.import_module("onnx")
+    except ImportError as fault:
+        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from fault
+
+
+class Network:
+    """An ONNX model: its nodes in order, its constants, and models made from it."""
+
+    def __init__(self, onnx: Any, path: Path, *, until: str = "") -> None:
+        self.onnx, self.path = onnx, path
+        try:
+            self.model = onnx.load(str(path))
+        except Exception as fault:  # protobuf, file, external data: each raises its own
+            raise UsageError(f"{path} cannot be read as an ONNX model: {fault}", hint="give a .onnx file") from fault
+        graph = self.model.graph
+        self.constants: dict[str, Array] = {
+            each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer
+        }
+        self.inputs = {each.name: each for each in graph.input if each.name not in self.constants}
+        if until:
+            self._cut(until)
+        self.nodes = [each for each in graph.node if each.op_type != "Constant"]
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self.constants[node.output[0]] = _constant(onnx, node)
+        self.outputs = [each.name for each in graph.output]
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Every tensor that a node computes."""
+        return tuple(name for node in self.nodes for name in node.output if name)
+
+    def _cut(self, until: str) -> None:
+        """Leave only the nodes that a tensor needs."""
+        graph = self.model.graph
+        known = {name for node in graph.node for name in node.output if name}
+        if until not in known:
+            near = nearest(until, known)
+            raise UsageError(
+                f"{self.path} computes no tensor `{until}`",
+                hint=f"did you mean `{near}`?" if near else "the table of `udogen run model` has their names",
+            )
+        needed, kept = {until}, []
+        for node in reversed(graph.node):
+            if needed & {*node.output}:
+                kept.append(node)
+                needed |= {*node.input, *_captured(node)}
+        del graph.node[:]
+        graph.node.extend(reversed(kept))
+        del graph.output[:]
+        graph.output.append(self.onnx.ValueInfoProto(name=until))
+        used = [each for each in graph.input if each.name in needed]
+        del graph.input[:]
+        graph.input.extend(used)
+        self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
+
+    def samples(self, files: Mapping[str, Path]) -> tuple[list[dict[str, Array]], tuple[str, ...]]:
+        """The samples of the inputs, and the names of those that are random numbers."""
+        if strange := [name for name in files if name not in self.inputs]:
+            near = nearest(strange[0], self.inputs)
+            raise UsageError(
+                f"{self.path} has no input `{strange[0]}`",
+                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self.inputs)}",
+            )
+        given = {name: self._load(name, file) for name, file in files.items()}
+        counts = {len(rows) for rows in given.values() if len(rows) != 1}
+        if len(counts) > 1:
+            raise UsageError("the inputs have different numbers of samples", hint="give the same number for each")
+        count = counts.pop() if counts else 1
+        numbers = np.random.default_rng(2026)
+        random = tuple(name for name in self.inputs if name not in given)
+        for name in random:
+            dtype, shape = self._type(name)
+            rows = numbers.normal(size=(count, *(each or 1 for each in shape)))
+            given[name] = [row.astype(dtype) for row in rows]
+        return [{name: rows[min(n, len(rows) - 1)] for name, rows in given.items()} for n in range(count)], random
+
+    def _type(self, name: str) -> tuple[Any, tuple[int | None, ...]]:
+        tensor = self.inputs[name].type.tensor_type
+        shape = tuple(each.dim_value or None for each in tensor.shape.dim)
+        return self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape
+
+    def _load(self, name: str, file: Path) -> list[Array]:
+        try:
+            found = np.load(file, allow_pickle=False)
+        except (OSError, ValueError) as fault:
+            raise UsageError(
+                f"{file} cannot be read: {fault}", hint=f"give an array of numpy.save for `{name}`"
+            ) from fault
+        dtype, shape = self._type(name)
+        rows = [found] if found.ndim == len(shape) else list(found) if found.ndim == len(shape) + 1 else []
+        fits = rows and all(want in (None, have) for have, want in zip(rows[0].shape, shape, strict=True))
+        if not fits:
+            shown = [each or "?" for each in shape]
+            raise UsageError(
+                f"{file} has the shape {list(found.shape)}, input `{name}` has {shown}",
+                hint="give that shape, or several samples with a first axis more",
+            )
+        return [np.ascontiguousarray(row.astype(dtype)) for row in rows]
+
+    def rounded_weights(self, quants: Mapping[str, Quant]) -> dict[str, Array]:
+        """The constants as 8 bits have them; biases and settings as they are."""
+        kept = {
+            name
+            for node in self.nodes
+            for index, name in enumerate(node.input)
+            if _is_setting(node, index) or (index == 2 and node.op_type in _BIASED)
+        }
+        return {
+            name: quants[name].rounded(value) if name in quants and name not in kept else value
+            for name, value in self.constants.items()
+        }
+
+    # --- models made from it ------------------------------------------------------------------------------------------
+
+    def with_outputs(self, values: Mapping[str, Array]) -> Any:
+        """The model with every tensor as an output, all with their shapes."""
+        made = self.onnx.ModelProto()
+        made.CopyFrom(self.model)
+        for value in made.graph.input:  # what was open is what the samples have
+            if value.name in values:
+                value.CopyFrom(self.value_info(value.name, values[value.name]))
+        del made.graph.output[:]
+        del made.graph.value_info[:]
+        made.graph.output.extend(self.value_info(name, values[name]) for name in self.observed)
+        made.graph.name = made.graph.name or "network"
+        return made
+
+    def value_info(self, name: str, value: Array) -> Any:
+        """A tensor with the type and shape of a value."""
+        kind = self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        return self.onnx.helper.make_tensor_value_info(name, kind, value.shape)
+
+    def quants(self, expected: Sequence[Mapping[str, Array]]) -> dict[str, Quant]:
+        """The 8 bits of every float tensor, from what it holds for all samples."""
+        found: dict[str, Quant] = {}
+        for name in (*self.inputs, *self.constants, *self.observed):
+            values = [self.constants[name]] if name in self.constants else [each[name] for each in expected]
+            if values[0].dtype == np.float32 and values[0].size:
+                found[name] = Quant.of_range(
+                    min(float(each.min()) for each in values), max(float(each.max()) for each in values)
+                )
+        for node in self.nodes:
+            if node.op_type in _MOVES and node.domain in _STANDARD and node.input[0] in found:
+                found[node.output[0]] = found[node.input[0]]
+        return found
+
+
+class Quantizer:
+    """Makes a model of 8 bits: each float tensor is quantized and dequantized, and outputs are the stored bytes."""
+
+    def __init__(self, network: Network, quants: Mapping[str, Quant]) -> None:
+        self._network, self._onnx, self._quants = network, network.onnx, quants
+        self._nodes: list[Any] = []
+        self._constants: dict[str, Array] = {}
+        self._done: set[str] = set()
+
+    def quantized(self, model: Any, values: Mapping[str, Array]) -> Any:
+        """A copy of the model; `values` have the shapes of its tensors."""
+        network = self._network
+        for name in network.inputs:
+            if name in self._quants:
+                self._store(name, name)
+        for source in network.nodes:
+            self._add(source)
+        made = self._onnx.ModelProto()
+        made.CopyFrom(model)
+        used = {name for node in self._nodes for name in node.input}
+        constants = {**network.constants, **self._constants}
+        del made.graph.initializer[:], made.graph.node[:], made.graph.output[:]
+        made.graph.initializer.extend(
+            self._onnx.numpy_helper.from_array(np.asarray(value), name)
+            for name, value in constants.items()
+            if name in used
+        )
+        made.graph.node.extend(self._nodes)
+        for name in network.observed:
+            stored = name in self._quants
+            shown = values[name].astype(np.uint8) if stored else values[name]
+            made.graph.output.append(network.value_info(f"{name}__stored" if stored else name, shown))
+            for ending in ("__float", "__real") if stored else ():
+                made.graph.value_info.append(network.value_info(name + ending, values[name]))
+        for opset in made.opset_import:
+            if opset.domain in _STANDARD:
+                opset.version = max(opset.version, 13)  # QuantizeLinear and DequantizeLinear as they are here
+        return made
+
+    def _add(self, source: Any) -> None:
+        """A node with its inputs dequantized and its outputs quantized."""
+        node = self._onnx.NodeProto()
+        node.CopyFrom(source)
+        for index, name in enumerate(source.input):
+            if name in self._quants and not _is_setting(source, index):
+                node.input[index] = self._read(source, index, name)
+        stored = [name for name in source.output if name in self._quants]
+        for index, name in enumerate(source.output):
+            if name in stored:
+                node.output[index] = f"{name}__float"
+        self._nodes.append(node)
+        for name in stored:
+            self._store(name, f"{name}__float")
+
+    def _read(self, node: Any, index: int, name: str) -> str:
+        constants = self._network.constants
+        if name not in constants:
+            return f"{name}__real"
+        if node.op_type in _BIASED and index == 2 and node.domain in _STANDARD:
+            key, scale = (
+                f"{node.output[0]}__bias",
+                self._quants[node.input[0]].scale * self._quants[node.input[1]].scale,
+            )
+            stored = np.rint(constants[name].astype(np.float64) / scale).astype(np.int32)
+            return self._dequantize(key, stored, scale, np.int32(0))
+        if name not in self._done:
+            quant = self._quants[name]
+            self._dequantize(name, quant.stored(constants[name]), quant.scale, np.uint8(quant.zero))
+        return f"{name}__real"
+
+    def _store(self, name: str, source: str) -> None:
+        """Quantize what a node computes, and dequantize it for the next ones."""
+        quant = self._quants[name]
+        pair = self._grid(name, quant.scale, np.uint8(quant.zero))
+        self._node("QuantizeLinear", [source, *pair], f"{name}__stored")
+        self._node("DequantizeLinear", [f"{name}__stored", *pair], f"{name}__real")
+
+    def _dequantize(self, name: str, stored: Array, scale: float, zero: Any) -> str:
+        """A constant that is stored, as real numbers."""
+        self._done.add(name)
+        self._constants[f"{name}__stored"] = stored
+        self._node("DequantizeLinear", [f"{name}__stored", *self._grid(name, scale, zero)], f"{name}__real")
+        return f"{name}__real"
+
+    def _grid(self, name: str, scale: float, zero: Any) -> list[str]:
+        self._constants[f"{name}__scale"], self._constants[f"{name}__zero"] = np.array(scale, np.float32), zero
+        return [f"{name}__scale", f"{name}__zero"]
+
+    def _node(self, op: str, inputs: list[str], output: str) -> None:
+        self._nodes.append(self._onnx.helper.make_node(op, inputs, [output], f"{output}_{op}"))
+
+
+def _is_setting(node: Any, index: int) -> bool:
+    """Whether an input of a node configures it (a clip's limits, a resize's scales): it stays as it is."""
+    return node.domain in _STANDARD and index > 0 and node.op_type in ("Clip", "Resize", "Pad", "Upsample")
+
+
+def _constant(onnx: Any, node: Any) -> Array:
+    [attribute] = [each for each in node.attribute if each.name.startswith("value")]
+    value = onnx.helper.get_attribute_value(attribute)
+    found: Array = onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.asarray(value)
+    return found.astype(np.float32) if found.dtype == np.float64 and attribute.name != "value" else found
+
+
+def _captured(node: Any) -> Iterator[str]:
+    """Names of outer tensors that the subgraphs of a node may use."""
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            own = {each.name for each in (*graph.input, *graph.initializer)}
+            own |= {name for each in graph.node for name in each.output}
+            for each in graph.node:
+                yield from (name for name in (*each.input, *_captured(each)) if name and name not in own)
+
+
+class Evaluator:
+    """Computes nodes one by one: ONNX's in ONNX Runtime's CPU, custom ops by their references."""
+
+    def __init__(
+        self,
+        onnx: Any,
+        network: Network,
+        references: Mapping[str, ReferenceFunction],
+        constants: Mapping[str, Array] | None = None,
+    ) -> None:
+        self._constants = network.constants if constants is None else constants
+        self._onnx, self._network, self._references = onnx, network, references
+        self._sessions: dict[int, tuple[Any, list[str]]] = {}
+        self._functions = {(each.domain, each.name) for each in network.model.functions}
+        missing = sorted({node.op_type for node in network.nodes if self._needs_reference(node)})
+        if missing:
+            raise UsageError(
+                f"there is no reference for the op{'s' * (len(missing) > 1)} {', '.join(missing)}",
+                hint=f"--reference {missing[0]}=reference.py:function, or --tests op_tests.toml that names one",
+            )
+        self._runtime: Any = importlib.import_module("onnxruntime")
+
+    def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
+        """Every tensor of the network."""
+        values: dict[str, Array] = dict(sample)
+        for number in range(len(self._network.nodes)):
+            values.update(self.node(number, values))
+        return values
+
+    def node(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of one node from these tensors; constants are the network's."""
+        node = self._network.nodes[number]
+        if node.op_type in self._references and node.domain not in _STANDARD:
+            return self._reference(node, values)
+        if number not in self._sessions:
+            self._sessions[number] = self._session(node, values)
+        session, names = self._sessions[number]
+        outputs = [name for name in node.output if name]
+        found = session.run(outputs, {name: values[name] for name in names})
+        return dict(zip(outputs, found, strict=True))
+
+    def _needs_reference(self, node: Any) -> bool:
+        known = node.domain in _STANDARD or (node.domain, node.op_type) in self._functions
+        return not known and node.op_type not in self._references
+
+    def _reference(self, node: Any, values: Mapping[str, Array]) -> dict[str, Array]:
+        known = {**self._constants, **values}
+        inputs = [np.asarray(known[name], np.float64) if name else None for name in node.input]
+        params = {each.name: _attribute(self._onnx, each) for each in node.attribute}
+        outputs = [name for name in node.output if name]
+        found = self._references[node.op_type](inputs, params, outputs)
+        return {name: np.asarray(found[name], np.float32) for name in outputs}
+
+    def _session(self, node: Any, values: Mapping[str, Array]) -> tuple[Any, list[str]]:
+        helper, network = self._onnx.helper, self._network
+        used = list(dict.fromkeys(name for name in (*node.input, *_captured(node)) if name))
+        names = [name for name in used if name not in self._constants]
+        rows = [network.value_info(name, values[name]) for name in names]
+        constant = [name for name in used if name in self._constants]
+        constants = [self._onnx.numpy_helper.from_array(self._constants[name], name) for name in constant]
+        outputs = [self._onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", rows, outputs, constants)
+        model = helper.make_model(graph, opset_imports=network.model.opset_import)
+        model.functions.extend(network.model.functions)
+        model.ir_version = network.model.ir_version
+        options = self._runtime.SessionOptions()
+        options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 3
+        try:
+            made = self._runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        except Exception as fault:  # of pybind11, by kind
+            raise RunFailed(
+                f"ONNX Runtime's CPU cannot compute node `{node.name or node.output[0]}` ({node.op_type}): "
+                + " ".join(str(fault).split())[:300],
+                hint="check the model: `onnx.checker.check_model`",
+            ) from fault
+        return made, names
+
+
+def _attribute(onnx: Any, attribute: Any) -> object:
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+# --- on QNN -----------------------------------------------------------------------------------------------------------
+
+
+def _on_qnn(
+    onnx: Any, options: NetworkOptions, model: Any, observed: Sequence[str], samples: Sequence[Mapping[str, Array]]
+) -> tuple[NetworkRan, str]:
+    """Every tensor for every sample, computed in a child; and which runtime it was."""
+    with tempfile.TemporaryDirectory(prefix="udogen-network-") as folder:
+        path = Path(folder, options.model.name)
+        onnx.save(model, str(path))
+        names = {each.name for each in model.graph.output}
+        wanted = tuple(name if name in names else f"{name}__stored" for name in observed)
+        command = RunNetwork(
+            backend=options.backend,
+            packages=tuple(each.resolve() for each in options.packages),
+            model=path,
+            samples=tuple(
+                tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in sample.items())
+                for sample in samples
+            ),
+            outputs=wanted,
+        )
+        worker = WorkerSession("udogen.clients.ort.worker", explain=explain_failure)
+        situation = Situation(str(options.model), what="model")
+        try:
+            opened = worker.start(OpenOrt(options.backend), OrtOpened, situation, _START_SECONDS)
+            return worker.ask(command, NetworkRan, situation, options.timeout), opened.name
+        finally:
+            worker.close()
+
+
+def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
+    found = {}
+    for row in rows:
+        array = np.frombuffer(row.data.data, row.dtype).reshape(row.shape)
+        name = row.name.removesuffix("__stored")
+        found[name] = quants[name].real(array) if name in quants and name != row.name else array
+    return found
+
+
+Samples = tuple[Sequence[Mapping[str, "Array"]], Sequence[Mapping[str, "Array"]], Sequence[Mapping[str, "Array"]]]
+
+
+def _layers(
+    options: NetworkOptions, network: Network, evaluator: Evaluator, quants: Mapping[str, Quant], every: Samples
+) -> Iterator[LayerResult]:
+    """The errors of each output of each node, the largest of all samples."""
+    samples, expected, found = every
+    tolerance = options.tolerance
+    for number, node in enumerate(network.nodes):
+        alone = []
+        for sample, made in zip(samples, found, strict=True):
+            given = {name: quants[name].rounded(array) if name in quants else array for name, array in sample.items()}
+            alone.append(evaluator.node(number, {**given, **made}))
+        for name in (each for each in node.output if each):
+            quant = quants.get(name)
+            rows = zip(alone, expected, found, strict=True)
+            own = error = 0.0
+            for single, whole, made in rows:
+                spans = _span(whole[name]) if quant is None else quant.scale * 255
+                target = single[name] if quant is None else quant.rounded(single[name])
+                own = max(own, _apart(made[name], target) / spans)
+                error = max(error, _apart(made[name], whole[name]) / spans)
+            steps = None if quant is None else own * 255
+            if tolerance is not None:
+                wrong = own > tolerance
+            elif steps is not None:
+                wrong = steps > STEPS
+            else:
+                wrong = own > TOLERANCES[options.backend, FLOAT]
+            first = expected[0][name]
+            title = node.name or node.output[0]
+            yield LayerResult(
+                number, title, node.op_type, name, str(first.dtype), tuple(first.shape), own, error, steps, bool(wrong)
+            )
+
+
+def _span(values: Array) -> float:
+    """The range of a tensor, which errors are parts of."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    return float(max(numbers.max() - numbers.min(), abs(numbers).max())) or 1.0 if numbers.size else 1.0
+
+
+def _apart(one: Array, other: Array) -> float:
+    """The largest difference; NaN and infinity must be at the same places."""
+    if one.shape != other.shape:
+        return float("inf")
+    if not one.size:
+        return 0.0
+    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not (finite | same).all():
+        return float("inf")
+    return float(np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)).max())
+
+
+# --- for a person -----------------------------------------------------------------------------------------------------
+
+
+def lines(result: NetworkResult) -> Iterator[str]:
+    """The table of layers, and the first one that is wrong."""
+    head = ("layer", "op", "shape", "own error", *(("steps",) if result.bits == BITS_8 else ()), "error", "")
+    rows = []
+    for each in result.layers:
+        steps = () if result.bits != BITS_8 else ("" if each.steps is None else f"{each.steps:.2f}",)
+        shape = "x".join(map(str, each.shape)) or "scalar"
+        rows.append(
+            (each.tensor, each.op, shape, f"{each.own:.2g}", *steps, f"{each.error:.2g}", "wrong" if each.wrong else "")
+        )
+    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
+    for row in (head, *rows):
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    if result.random:
+        yield f"random numbers: {', '.join(result.random)}"
+    if result.elsewhere:
+        yield f"not on QNN, but on ONNX Runtime's CPU: {', '.join(result.elsewhere)}"
+    first = result.first_wrong
+    wrong = sum(each.wrong for each in result.layers)
+    if first is None:
+        yield f"all {len(result.layers)} tensors agree with ONNX Runtime's CPU"
+    else:
+        yield (
+            f"{wrong} of {len(result.layers)} tensors are wrong; the first is `{first.tensor}` of node `{first.node}` "
+            f"({first.op}): {first.own:.2g} of its range from its own inputs"
+        )
+    yield f"{result.samples} sample{'s' * (result.samples != 1)}, {result.bits} bits on {result.runtime}".replace(
+        "float bits", "float"
+    )
+
+
+def as_json(result: NetworkResult) -> dict[str, object]:
+    """The result as `--json` prints it."""
+    first = result.first_wrong
+    return {
+        "ok": first is None,
+        "runtime": result.runtime,
+        "backend": result.backend,
+        "bits": result.bits,
+        "samples": result.samples,
+        "seconds": result.seconds,
+        "random": list(result.random),
+        "elsewhere": list(result.elsewhere),
+        "layers": [replace(each, shape=tuple(each.shape)).__dict__ for each in result.layers],
+        "first_wrong": None if first is None else first.tensor,
+    }
