@@ -40,7 +40,7 @@ def command(
     from udogen.generate.pipeline import GenerateOptions, resolve_all
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
+    resolved = resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
     taken = _vendor_generators(problems) if vendors else {}
     problems.stop_if_any(strict=strict)
     if as_json:
@@ -61,8 +61,8 @@ def command(
         )
         return
     output.print_problems(problems.warnings)
-    for package in packages:
-        named = sorted({b for op in package.ops for b in backends.of_op(op, package)})
+    for package, by_backend in resolved:
+        named = sorted(backend for backend, each in by_backend.items() if each.ops)
         count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
         output.print_result(
             f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"

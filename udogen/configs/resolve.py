@@ -9,9 +9,9 @@ from udogen import backends
 from udogen.backends.backend import Backend
 from udogen.configs import rules
 from udogen.opdef import values
-from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, DataType
+from udogen.opdef.datatypes import ALL, ALL_VALID, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
-from udogen.opdef.problems import Location, Problems
+from udogen.opdef.problems import Problems
 
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
 _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backends.ALL.values() if row.params}
@@ -63,12 +63,11 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         merged = tensor
         for extra in entries.get((tensor.role, tensor.name), ()):
             merged = _merge(merged, extra)
-        if merged.backend_specific and not (forced and backend in _DELIVERED):
+        if merged.backend_specific and not forced:
             undefined.append(merged)
-            return merged
         if snpe and merged.role != "param":
             merged = _with_activations(merged)
-        if udo:
+        if udo or row.one_type:
             merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
         if udo and row.udo is not None and row.udo.floats_and_bytes and not done.is_scalar:
@@ -81,10 +80,11 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     if undefined:
-        problems.error(
+        problems.warn(
             undefined[0].location,
             f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
-            f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
+            f"taken as every type that it hands to an op; to choose, add "
+            f'<SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
         problems.warn(
@@ -156,11 +156,11 @@ def _with_activations(tensor: Tensor) -> Tensor:
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime really hands to an op."""
-    if tensor.backend_specific:  # a config for another backend: take what this one has
-        return replace(tensor, datatypes=_DELIVERED[backend])
+    every = tuple(row for row in ALL if row.kind != "string")
+    if tensor.backend_specific:  # nothing defines it: take what this backend has
+        return replace(tensor, datatypes=_DELIVERED.get(backend, every))
     if tensor.is_scalar or backend not in _DELIVERED:
-        expanded = tuple(d for d in ALL if d.kind != "string") if ALL_VALID in tensor.datatypes else tensor.datatypes
-        return replace(tensor, datatypes=expanded)
+        return replace(tensor, datatypes=every if ALL_VALID in tensor.datatypes else tensor.datatypes)
     delivered = _PARAMS.get(backend, _DELIVERED[backend]) if tensor.role == "param" else _DELIVERED[backend]
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
@@ -194,7 +194,8 @@ def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     problems.warn(
         tensor.location,
         f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
-        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in per_core_data_types",
+        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in a supplement "
+        "(per_core_data_types in JSON)",
     )
     return replace(tensor, datatypes=tuple(taken))
 
@@ -238,6 +239,3 @@ def _names(tensors: list[Tensor]) -> str:
 
 def _list(found: Iterable[DataType]) -> str:
     return ", ".join(datatype.name for datatype in found)
-
-
-__all__ = ["BACKEND_SPECIFIC", "Location", "for_backend", "unresolved"]

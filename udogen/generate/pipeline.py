@@ -242,7 +242,8 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
             f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
             f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend all the same",
         )
-    by_backend = {}
+    by_backend: dict[str, OpPackage] = {}
+    limits: dict[str, Problems] = {}
     for backend in wanted:
         forced = backend not in supported
         if forced:
@@ -251,7 +252,25 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
                 f"no op of `{package.name}` names the backend {backend.upper()}",
                 f"all of them are generated for it, because of --backend {backend}",
             )
-        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=options.layout)
+        found = Problems()
+        by_backend[backend] = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
+        if found.errors:
+            limits[backend] = found
+        else:
+            problems.extend(found.all())
+    alone = not options.backends and len(limits) < len(by_backend)
+    for backend, found in limits.items():
+        if not alone:
+            problems.extend(found.all())
+            continue
+        for each in found.all():
+            problems.warn(each.location, each.message, each.hint)
+        del by_backend[backend]
+        problems.warn(
+            package.location,
+            f"`{package.name}` is not generated for {backend.upper()}, which cannot take it: see the warnings for it",
+            f"mend the config, or take {backend.upper()} out of it; --backend {backend} makes them errors",
+        )
     return by_backend
 
 
