@@ -32,6 +32,7 @@ class Source:
     configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
     htp_api: str = "qhpi"  # which interface of HTP the package speaks
+    version_folders: bool = False  # in the layout snpe, a folder for each version of DSP
 
     @property
     def label(self) -> str:

@@ -52,6 +52,7 @@ def _generate(
     debug: bool,
     cmake: bool = False,
     converter: bool = False,
+    version_folders: bool = False,
 ) -> None:
     """Generate in a layout, and print what was done."""
     from udogen.cli.generate import print_all
@@ -59,7 +60,9 @@ def _generate(
     from udogen.generate import pipeline
 
     loaded, problems = load(configs)
-    options = pipeline.GenerateOptions(out, layout=layout, force=force, converter=converter, cmake=cmake)
+    options = pipeline.GenerateOptions(
+        out, layout=layout, force=force, converter=converter, cmake=cmake, version_folders=version_folders
+    )
     found = pipeline.generate(
         loaded,
         options,
@@ -101,9 +104,19 @@ def qnn_generator(
 
 @click.command(SNPE, context_settings=_SETTINGS)
 @_shared_options
+@click.option(
+    "--dsp_folders", "version_folders", is_flag=True,
+    help="A folder for each version of DSP (DSP_V68, DSP_V69 …), as Qualcomm's release 2.25 makes them.",
+)  # fmt: skip
 @click.option("-c", "--ignore_includes", "without_headers", is_flag=True, hidden=True)
 def snpe_generator(
-    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, without_headers: bool
+    configs: tuple[str, ...],
+    out: Path | None,
+    debug: bool,
+    force: bool,
+    cmake: bool,
+    without_headers: bool,
+    version_folders: bool,
 ) -> None:
     """Generate UDO packages of SNPE, one folder for all cores.
 
@@ -112,7 +125,7 @@ def snpe_generator(
     """
     if without_headers:
         output.print_note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
-    _generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake)
+    _generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake, version_folders=version_folders)
 
 
 def qnn_main() -> None:

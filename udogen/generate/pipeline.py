@@ -17,6 +17,7 @@ from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
 from udogen.generate import cmake, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
+from udogen.generate.layouts.snpe import VERSION_FOLDER
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
@@ -37,6 +38,7 @@ class GenerateOptions(NamedTuple):
     strict: bool = False
     dry_run: bool = False
     force: bool = False  # move a folder that exists aside first, with all that is in it
+    version_folders: bool = False  # a folder for each version of DSP (layout snpe); a package keeps those that it has
     converter: bool = False  # the converter op package of each package, too
     cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package that had one once keeps it
     tests: bool = False  # tests will be written beside the packages; what prevents that is an error now
@@ -129,9 +131,14 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in resolved:
         kernels = _kernels(package, by_backend, options, searched)
-        source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
         layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
         out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
+        source = Source(
+            configs=_configs(package, problems),
+            kernels=kernels,
+            htp_api=options.api,
+            version_folders=options.version_folders or (not options.force and _has_version_folders(out / package.name)),
+        )
         plans = [*layout.plan(by_backend, source)]
         if not options.force:
             in_python = _kernels_in_python(source, ((_folder(out, plan, alone=alone), plan) for plan in plans))
@@ -208,6 +215,16 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
     # A folder keeps its name when its config comes to name another backend, or one less.
     return other if _holds(other, plan) and not _holds(usual, plan) else usual
+
+
+def _has_version_folders(folder: Path) -> bool:
+    """Whether a package of UDO has kernels in a folder for a further version of DSP."""
+    own = {_last(core.folder) for each in backends.ALL.values() if (core := each.udo) is not None}
+    return any(_last(each.parent.parent) not in own for each in folder.glob(f"{VERSION_FOLDER}V*/src/ops"))
+
+
+def _last(path: str | Path) -> str:
+    return os.path.basename(path)
 
 
 def _holds(folder: Path, plan: Plan) -> bool:
