@@ -12,7 +12,8 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import USUAL_LAYOUT, htp, of_op
 from udogen.backends.plan import Plan, Source
-from udogen.build.package import Say, no_say, read_manifest
+from udogen.build import sdks, tools
+from udogen.build.package import Say, no_say, read_manifest, read_parts
 from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
 from udogen.generate import cmake, layouts
@@ -99,7 +100,7 @@ def generate(
     problems are collected and nothing is written or moved.
     """
     options.check()
-    planned = _plan(packages, options, problems)
+    planned = _plan(packages, options, problems, log)
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
@@ -116,7 +117,7 @@ def generate(
     return [each for each, _ in found]
 
 
-def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems) -> list[_Planned]:
+def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems, log: Say) -> list[_Planned]:
     """The folders of all packages; raises with all that is wrong."""
     resolved = resolve_all(packages, problems, options)
     for package in packages if options.out is None else ():
@@ -130,13 +131,14 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     planned: list[_Planned] = []
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in resolved:
-        kernels = _kernels(package, by_backend, options, searched)
+        own = options._replace(htp_api=_interface(options, package, by_backend, log))
+        kernels = _kernels(package, by_backend, own, searched)
         layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
         out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
         source = Source(
             configs=_configs(package, problems),
             kernels=kernels,
-            htp_api=options.api,
+            htp_api=own.api,
             version_folders=options.version_folders or (not options.force and _has_version_folders(out / package.name)),
         )
         plans = [*layout.plan(by_backend, source)]
@@ -215,6 +217,27 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
     # A folder keeps its name when its config comes to name another backend, or one less.
     return other if _holds(other, plan) and not _holds(usual, plan) else usual
+
+
+def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
+    """HTP's interface: as chosen, as the package has it already, or the one that the SDK at hand knows."""
+    if options.htp_api or not any(backends.ALL[each].interfaces for each in by_backend):
+        return options.htp_api
+    out = options.out or Path(package.output_path or ".")
+    for folder in (out / package.name, out / f"{package.name}{htp.BACKEND.suffix}") if not options.force else ():
+        found = read_manifest(folder) if folder.is_dir() else None
+        if known := next((part.api for part in read_parts(found or {}) if part.api), ""):
+            return known
+    root = tools.environment().qnn_sdk_root
+    old = sdks.has_no_qhpi(root)
+    if not old:
+        return options.api
+    if package.use_qhpi:
+        log(f'  HTP: QHPI, because of UseQHPI="true"; it is usable with {sdks.usable_with("qhpi")}, not with {old}')
+        return "qhpi"
+    log(f"  HTP: the C++ interface (core), for SDK {old} in QNN_SDK_ROOT has no QHPI; --htp-api qhpi takes that one")
+    log(f"  usable with {sdks.usable_with('core', old)}")
+    return "core"
 
 
 def _has_version_folders(folder: Path) -> bool:
