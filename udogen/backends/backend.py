@@ -49,7 +49,7 @@ def hexagon_targets(backend: str) -> tuple[Target, ...]:
             "hexagon",
             arch.verified,
             arch=arch.name,
-            usual=True,
+            usual=arch.open,
         )
         for arch in architectures.of_backend(backend).values()
     )

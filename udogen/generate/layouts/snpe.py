@@ -200,7 +200,7 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
     """The folders of a core: one, or one for each version of DSP; of those that the config names, or of all."""
     rows, core = backends.ALL[backend].udo_targets, _core(backend)
     named = {arch for op in package.ops for arch in op.dsp_archs}
-    versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch]
+    versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch and row.usual]
     others = tuple(row for row in rows if not row.arch)
     if source.version_folders and versions:
         own = [replace(core, folder=f"{VERSION_FOLDER}{row.arch.upper()}") for row in versions]
