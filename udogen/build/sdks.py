@@ -114,8 +114,8 @@ def has_no_qhpi(root: str) -> str:
 def usable_with(api: str, built: str = "") -> str:
     """The releases of QNN that take a package for HTP with this interface; `built`: the release of its headers."""
     if api == "core":
-        return f"SDK {built} alone, whose headers it is built with" if built else "the SDK of its headers alone"
-    return f"SDK {'.'.join(map(str, QHPI_SINCE))} and later (tried: {_TRIED})"
+        return f"{built} alone, whose headers it is built with" if built else "that of its headers alone"
+    return f"{'.'.join(map(str, QHPI_SINCE))} and later (tried: {_TRIED})"
 
 
 SOURCE = "Qualcomm 80-N3040-23, topic tools-releases"

@@ -143,7 +143,7 @@ def _print_releases(built: Sequence[Artifact], root: str) -> None:
     for api in dict.fromkeys(each.package.api for each in built if each.package.api):
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
-        output.print_note(f"  usable with {sdks.usable_with(api, release if api == 'core' else '')}{old}")
+        output.print_note(f"  usable with SDK {sdks.usable_with(api, release if api == 'core' else '')}{old}")
 
 
 def _targets(

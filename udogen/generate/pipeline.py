@@ -233,10 +233,10 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
     if not old:
         return options.api
     if package.use_qhpi:
-        log(f'  HTP: QHPI, because of UseQHPI="true"; it is usable with {sdks.usable_with("qhpi")}, not with {old}')
+        log(f'  HTP: QHPI, because of UseQHPI="true"; it is usable with SDK {sdks.usable_with("qhpi")}, not with {old}')
         return "qhpi"
     log(f"  HTP: the C++ interface (core), for SDK {old} in QNN_SDK_ROOT has no QHPI; --htp-api qhpi takes that one")
-    log(f"  usable with {sdks.usable_with('core', old)}")
+    log(f"  usable with SDK {sdks.usable_with('core', old)}")
     return "core"
 
 
