@@ -77,8 +77,9 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
             rules.default_fits(done, op, problems)
         return done
 
-    _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
+    finished = _given(finished, row)
+    _takes(finished, row, problems)
     if undefined:
         problems.warn(
             undefined[0].location,
@@ -95,6 +96,17 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     return finished
 
 
+def _given(op: Op, row: Backend) -> Op:
+    """The op with its optional inputs and outputs marked that this backend needs even so."""
+    missing = row.ends(op) if row.ends is not None else frozenset()
+
+    def mark(tensor: Tensor) -> Tensor:
+        optional = not tensor.mandatory or tensor.default is not None
+        return replace(tensor, given=True) if optional and tensor.name not in missing else tensor
+
+    return op if row.can_omit else replace(op, inputs=tuple(map(mark, op.inputs)), outputs=tuple(map(mark, op.outputs)))
+
+
 def _takes(op: Op, row: Backend, problems: Problems) -> None:
     """What this backend cannot take at all."""
     for tensor in (*op.inputs, *op.outputs):
@@ -104,7 +116,7 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
                 "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
             )
-        if row.can_omit or (tensor.mandatory and tensor.default is None):
+        if not tensor.given:
             continue
         hint = "; `udogen run op` gives its default" if tensor.default is not None else ""
         problems.warn(
