@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, htp, of_op
+from udogen.backends import USUAL_LAYOUT, htp, htp_core, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build import sdks, tools
 from udogen.build.package import Say, no_say, read_manifest, read_parts
@@ -132,6 +132,8 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in resolved:
         own = options._replace(htp_api=_interface(options, package, by_backend, log))
+        if own.api == "core":
+            _warn_of_needed_inputs(by_backend, problems)
         kernels = _kernels(package, by_backend, own, searched)
         layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
         out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
@@ -322,6 +324,18 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
             f'`{package.name}` has UseQHPI="true", but is generated for the C++ interface of HTP',
             f"because of --htp-api {api}",
         )
+
+
+def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Problems) -> None:
+    """Warn of optional inputs that the C++ interface of HTP needs even so."""
+    for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
+        for tensor, needed in zip(op.inputs, htp_core.needs_all(op).inputs, strict=True):
+            if needed.given and not tensor.given:
+                problems.warn(
+                    tensor.location,
+                    f"`{tensor.name}` of `{op.name}` is optional, which the C++ interface of HTP does not know",
+                    "there a client must always give it; --htp-api qhpi knows it",
+                )
 
 
 def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:
