@@ -47,6 +47,30 @@ def test_one_folder_for_each_version(config: Path, tmp_path: Path) -> None:
     assert not built.returncode, built.stderr
 
 
+def sdk(root: Path, release: str) -> dict[str, str]:
+    """QNN_SDK_ROOT of an SDK that has only its number."""
+    header = root / release / "include/QNN/QnnSdkBuildId.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(f'#define QNN_SDK_BUILD_ID "v{release}.0.240728104910"\n')
+    (header.parent / "QnnInterface.h").touch()
+    return {"QNN_SDK_ROOT": str(root / release)}
+
+
+def test_an_sdk_without_qhpi_makes_packages_of_its_own_interface(config: Path, tmp_path: Path) -> None:
+    old, new = sdk(tmp_path, "2.25"), sdk(tmp_path, "2.47")
+    for env, flags, core, said in (
+        (old, (), True, "for SDK 2.25.0.240728104910 in QNN_SDK_ROOT has no QHPI"),
+        (new, (), True, ""),  # a package keeps its interface
+        (old, ("-f", "--htp-api", "qhpi"), False, ""),
+        (old, (), False, ""),
+        (new, ("-f",), False, ""),
+    ):
+        done = udogen("generate", config, "-o", tmp_path, *flags, env=env)
+        assert not done.returncode, done.stderr
+        assert (tmp_path / "Pack/.sdk/htp/htp_core.mk").exists() == core
+        assert said in done.stderr and bool(said) == ("QHPI" in done.stderr)
+
+
 def test_each_file_is_where_the_vendors_tool_has_it(config: Path, tmp_path: Path) -> None:
     root = vendor_generators.sdk()
     if vendor_generators.SNPE not in vendor_generators.tools(root):
