@@ -141,7 +141,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
             configs=_configs(package, problems),
             kernels=kernels,
             htp_api=own.api,
-            version_folders=options.version_folders or (not options.force and _has_version_folders(out / package.name)),
+            version_folders=options.version_folders or _has_version_folders(out / package.name),
         )
         plans = [*layout.plan(by_backend, source)]
         if not options.force:
