@@ -23,7 +23,7 @@ SDK = "v2.51.0.260929181845"
 PARTS = (
     "libQnnHtp.so",
     "libQnnHtpPrepare.so",
-    *(f"libQnnHtp{row.variable}Skel.so" for row in architectures.of_backend("htp").values()),
+    *(f"libQnnHtp{row.variable}Skel.so" for row in architectures.of_backend("htp").values() if row.open),
 )
 
 

@@ -42,7 +42,7 @@ def planned(package: PackageLibrary, *names: str, toolchain: str = "auto", **env
 
 def test_versions_are_rows() -> None:
     assert list(ALL) == ["v68", "v69", "v73", "v75", "v79", "v81"]
-    assert list(architectures.ALL) == ["v65", "v66", *ALL]
+    assert list(architectures.ALL) == ["v65", "v66", *ALL, "v85"]
     for row in architectures.ALL.values():
         assert row.flags == int(row.name[1:], 16)
         assert row.releases and all(architectures.version(r.tools) >= row.oldest_tools for r in row.releases)
@@ -79,6 +79,13 @@ def test_the_makefile_knows_the_same_groups(folder: Path) -> None:
 # --- the Hexagon SDK ------------------------------------------------------------------------------------------
 
 
+def test_zig_does_not_know_v85(package: PackageLibrary) -> None:
+    with pytest.raises(ToolMissing) as caught:
+        planned(package, "htp_v85")
+    assert "open: zig does not know Hexagon v85" in caught.value.details
+    assert "Hexagon SDK 6.5.0 with tools 21.0.03, and set HEXAGON_SDK_ROOT_V85" in caught.value.hint
+
+
 def test_no_hexagon_sdk(package: PackageLibrary) -> None:
     with pytest.raises(ToolMissing) as caught:
         planned(package, "htp_v75", toolchain="sdk")
@@ -102,6 +109,7 @@ def test_which_sdk_and_which_tools(package: PackageLibrary, tmp_path: Path) -> N
     old = stand_ins.hexagon_sdk(base / "hexagon-sdk-4.2.0", "8.4.09", "8.4.12", log=log)
     middle = stand_ins.hexagon_sdk(base / "hexagon-sdk-5.4.0", "8.6.02", "8.7.03", log=log)
     new = stand_ins.hexagon_sdk(base / "hexagon-sdk-6.4.0", "19.0.04", "19.0.07", log=log)
+    newest = stand_ins.hexagon_sdk(base / "hexagon-sdk-6.5.0", "21.0.03", log=log)
     own = stand_ins.hexagon_sdk(tmp_path / "elsewhere", "8.7.06", log=log)
     root = {"hexagon_sdk_root": str(new)}
     for name, env, expected in (
@@ -111,6 +119,7 @@ def test_which_sdk_and_which_tools(package: PackageLibrary, tmp_path: Path) -> N
         ("htp_v81", root, f"hexagon-clang++ 19.0.04 of {new}"),
         ("htp_v79", root, f"hexagon-clang++ 19.0.04 of {new}"),  # no known SDK of its own: newer tools know it as well
         ("htp_v75", {"hexagon_sdk_roots": {"v75": str(own)}}, f"hexagon-clang++ 8.7.06 of {own}"),
+        ("htp_v85", {"hexagon_sdk_roots": {"v85": str(newest)}}, f"hexagon-clang++ 21.0.03 of {newest}"),
         ("htp_v81", {**root, "hexagon_tools_versions": {"v81": "19.0.07"}}, f"hexagon-clang++ 19.0.07 of {new}"),
         (
             "htp_v73",

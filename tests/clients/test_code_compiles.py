@@ -107,6 +107,7 @@ def code(client: str, folder: Path, options: PackageOptions, *, only: str) -> st
         ("ort", ORT, "qnn", PackageOptions()),
         ("ort", ORT, "qnn", DEVICE),
         ("cpp", "%s", "snpe", PackageOptions("cpu")),
+        ("snpe-net-run", "%s", "snpe", PackageOptions("cpu")),
     ],
 )
 def test_a_compiler_takes_it(
@@ -118,9 +119,15 @@ def test_a_compiler_takes_it(
     (tmp_path / "SNPE" / "SNPEFactory.hpp").write_text(
         "namespace zdl::SNPE { struct SNPEFactory { static bool addOpPackage(const char*); }; }\n"
     )
-    text = code(client, packages[layout], options, only="cpp")
-    (tmp_path / "x.cpp").write_text(around.replace("%s", f"\n{text}\n"), "utf-8")
-    argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", tmp_path / "x.cpp"]
+    (tmp_path / "SNPE" / "SNPEUtil.h").write_text("int Snpe_Util_AddOpPackage(const char*);\n")
+    (tmp_path / "DlSystem").mkdir()
+    (tmp_path / "DlSystem" / "DlError.h").write_text("enum { SNPE_SUCCESS = 0 };\n")
+    language, standard = ("c", "c99") if client == "snpe-net-run" else ("cpp", "c++17")
+    text = code(client, packages[layout], options, only=language)
+    source = tmp_path / f"x.{language}"
+    source.write_text(around.replace("%s", f"\n{text}\n"), "utf-8")
+    argv = ["g++" if language == "cpp" else "gcc", f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    argv += [f"-I{tmp_path}", source]
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

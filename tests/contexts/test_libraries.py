@@ -133,7 +133,7 @@ def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> No
     with pytest.raises(UsageError) as caught:
         op_libraries(folder, machine="aarch64", arch=arch)
     assert caught.value.message == message
-    assert "v68, v69, v73, v75, v79, v81" in caught.value.hint
+    assert "v68, v69, v73, v75, v79, v81, v85" in caught.value.hint
 
 
 def test_other_machines(folder: Path) -> None:

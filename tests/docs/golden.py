@@ -21,7 +21,7 @@ def matrix() -> str:
     rows = [*targets.ALL.values(), *(row for row in targets.UDO.values() if row.backend == "reg")]
     for row in rows:
         cells = [row.backend, f"`{row.id}`", row.machine]
-        cells += [toolchains.ALL[name].compilers.get(row.compiler, "-") for name in ("sdk", "open")]
+        cells += [toolchains.ALL[name].compiler_of(row) for name in ("sdk", "open")]
         lines.append(f"| {' | '.join([*cells, row.verified])} |")
     return "\n".join(lines) + "\n"
 

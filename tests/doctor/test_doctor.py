@@ -76,7 +76,9 @@ def test_an_sdk_3_is_none_for_v68(tmp_path: Path) -> None:
 
 def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
     for arch in architectures.ALL.values():
-        assert all(arch.name in sdks.known_to(release.tools) for release in arch.releases), arch.name
+        known = [sdks.known_to(release.tools) for release in arch.releases]
+        assert all(arch.name in each for each in known if each), arch.name
+        assert any(known) or not arch.open, "the documentation of the tools ends with V81"
 
 
 def test_variables_of_one_version_are_shown_only_where_they_are_set(tmp_path: Path) -> None:

@@ -113,9 +113,9 @@ def problems_of(kind: str, scratch: Path, *, repeated: bool = False, layout: str
 def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
     assert problems_of("UINT_8", tmp_path) == [] == problems_of("FLOAT_32", tmp_path)
     for kind in ("UINT_16", "FLOAT_16", "UINT_32"):
-        found = problems_of(kind, tmp_path, layout="qnn")
-        assert any("which the DSP runtime never hands to an op" in text for text in found), kind
-        assert any("which DSP does not know: it is ignored" in text for text in problems_of(kind, tmp_path)), kind
+        for layout in ("qnn", "snpe"):
+            found = problems_of(kind, tmp_path, layout=layout)
+            assert any("which DSP does not know: it is ignored" in text for text in found), kind
 
 
 def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:

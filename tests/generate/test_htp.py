@@ -229,11 +229,61 @@ def test_what_htp_cannot_take_is_an_error(change: dict[str, str], printed: str, 
     assert not (tmp_path / "bad").exists()
 
 
-def test_an_optional_input_is_warned_of(tmp_path: Path) -> None:
-    config = tmp_path / "bad.xml"
-    config.write_text(BAD.format(**{**GOOD, "mandatory": "false"}))
+ENDS = """<OpDefCollection PackageName="Ends" Domain="aisw" Version="1.0"><OpDefList><OpDef>
+  <Name>Shift</Name><Description/>
+  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
+  <Input><Name>bias</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
+  <Input><Name>scale</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
+    <Default>[2.0]</Default></Input>
+  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Output>
+  <Parameter><Name>step</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
+    <Default>0</Default></Parameter>
+  <Parameter><Name>more</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
+    <Default>100</Default></Parameter>
+  <SupportedBackend>HTP</SupportedBackend>
+</OpDef></OpDefList></OpDefCollection>"""
+SHIFT = """#include "ops/Shift.hpp"
+
+namespace ops::Ends::Shift {
+
+udo::Status execute(const Args& args) {
+  const float bias = args.bias ? args.bias.real(0) : 1000.0f;
+  for (std::size_t i = 0; i < args.x.size(); ++i) {
+    args.y.setReal(i, args.x.real(i) * args.scale.real(0) + bias + static_cast<float>(args.step + args.more));
+  }
+  return udo::ok;
+}
+
+}  // namespace ops::Ends::Shift
+"""
+
+
+def test_inputs_at_the_end_may_be_left_out(tmp_path: Path) -> None:
+    """The number of a node's values, or their types, tell HTP's kernels what is there; parameters follow them."""
+    need_runtime("htp")
+    (tmp_path / "Shift.cpp").write_text(SHIFT)
+    (tmp_path / "ends.xml").write_text(ENDS)
+    [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
+    assert make(made.folder, "htp_x86").returncode == 0
+    built = find_built(made.folder, backend="htp")
+    one = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in (("bias", 5), ("scale", 3))}
+    with OpSession(built.library, built.provider, backend="htp", timeout=120) as session:
+        for inputs in ({}, {"bias": one["bias"]}, one):
+            for params in ({}, {"step": 7}, {"step": 7, "more": 1}, {"more": 1}):
+                options = CallOptions({"x": A, **inputs}, params=params)
+                got = session.run(make_call(built.op("Shift", "htp"), built, "Shift", options)).outputs["y"]
+                wanted = A * (3 if "scale" in inputs else 2) + (5 if inputs else 1000)
+                wanted += params.get("step", 0) + params.get("more", 100)
+                np.testing.assert_array_equal(got, wanted, err_msg=f"{list(inputs)} {params}")
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("INT_32", False), ("FLOAT_32", True)])
+def test_what_no_type_tells_must_be_given(kind: str, warned: bool, tmp_path: Path) -> None:
+    """A float may be the bias or the parameter behind it, which may be missing, too."""
+    config = tmp_path / "ends.xml"
+    config.write_text(ENDS.replace("INT_32", kind))
     done = udogen("generate", config, "-o", tmp_path)
-    assert done.returncode == 0 and "is optional, which HTP" in done.stderr
+    assert done.returncode == 0 and ("`bias` of `Shift` is optional, which HTP" in done.stderr) == warned
 
 
 def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:

@@ -282,11 +282,11 @@ def test_the_two_interfaces_never_share_a_folder(tmp_path: Path) -> None:
     manifest = json.loads((made.folder / ".udogen" / "manifest.json").read_text())
     assert manifest["parts"][0]["api"] == made.plan.parts[0].api == "core"
     before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
-    done = udogen("generate", config, "--backend", "htp", "-o", tmp_path)
+    done = udogen("generate", config, "--backend", "htp", "--htp-api", "qhpi", "-o", tmp_path)
     assert done.returncode == 2
     assert "is generated for HTP's interface `core`, not `qhpi`" in done.stderr and "--htp-api core" in done.stderr
     assert before == {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
-    [again] = make_packages([config], tmp_path, chosen=["htp"], htp_api="core")
+    [again] = make_packages([config], tmp_path, chosen=["htp"])  # a package keeps its interface
     assert {change.action for change in again.changes} == {"unchanged"}
 
 
@@ -295,10 +295,10 @@ def test_the_interface_is_that_of_the_part_for_htp(tmp_path: Path) -> None:
     chosen = ["cpu", "htp"]
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="core", chosen=chosen, layout="snpe")
     assert [(part.backend, part.api) for part in made.plan.parts][:2] == [("cpu", ""), ("htp", "core")]
-    [again] = make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="core", chosen=chosen, layout="snpe")
+    [again] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=chosen, layout="snpe")
     assert {change.action for change in again.changes} == {"unchanged"}
     with pytest.raises(UsageError, match="interface `core`, not `qhpi`"):
-        make_packages([CONFIGS / "both.xml"], tmp_path, chosen=chosen, layout="snpe")
+        make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="qhpi", chosen=chosen, layout="snpe")
 
 
 def test_a_folder_of_an_older_udogen_is_of_qhpi(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_call_that_no_record_takes(both: Built) -> None:
     assert output.value.details[0] == "given: inputs Int32 Flat4; outputs Int32 Flat4"
 
 
-@pytest.mark.parametrize("arch", architectures.of_backend("htp"))
+@pytest.mark.parametrize("arch", [row.name for row in architectures.of_backend("htp").values() if row.open])
 def test_every_architecture(arch: str, raw: Built) -> None:
     x = np.arange(1000).astype(np.uint8)
     for kernel in ("main", "hvx"):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT
+from udogen import backends
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.init import from_flags
@@ -53,7 +54,7 @@ def test_json_and_what_is_usual(tmp_path: Path) -> None:
     [package], _ = load([config])
     assert package.name == "CopyOpPackage"
     [op] = package.ops
-    assert [each.name for each in op.outputs] == ["output"] and op.backends == ("CPU", "HTP")
+    assert [each.name for each in op.outputs] == ["output"] and backends.of_op(op, package) == ("cpu", "htp")
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

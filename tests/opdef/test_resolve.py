@@ -9,6 +9,7 @@ import pytest
 from tests.opdef.texts import X, Y, collection, op, packages, param, supplement, tensor, udo
 from udogen import backends
 from udogen.configs import resolve
+from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.problems import Problem, Problems
 
@@ -148,10 +149,12 @@ def test_only_ops_of_the_backend(tmp_path: Path) -> None:
 # --- what stays open, and what is never delivered ---------------------------------------------------------
 
 
-def test_open_types_are_an_error_where_the_backend_is_named(tmp_path: Path) -> None:
-    for forced in (False, True):
-        _, output = resolved(tmp_path, collection(op(OPEN)), forced=forced)
-        assert [(each.doubtful, "BACKEND_SPECIFIC" in each.message) for each in output] == [(False, True)]
+@pytest.mark.parametrize("backend", backends.ALL)
+def test_open_types_are_all_that_the_backend_has(backend: str, tmp_path: Path) -> None:
+    found, [*_, warning] = resolved(tmp_path, collection(op(OPEN, backends=backend.upper())), backend)
+    assert "FLOAT_32" in types(found.inputs[0])
+    assert warning.doubtful and "BACKEND_SPECIFIC, and nothing defines that for" in warning.message
+    assert f'<SupplementalOpDefList Backend="{backend.upper()}">' in warning.hint
 
 
 def test_open_types_are_what_there_is_where_it_is_forced(tmp_path: Path) -> None:
@@ -213,6 +216,23 @@ def test_repeated(tag: str, backend: str, fine: bool, tmp_path: Path) -> None:
     body = other + tensor(tag, "many", more="<Repeated>true</Repeated>")
     _, output = resolved(tmp_path, collection(op(body)), backend, forced=True)
     assert [each.doubtful for each in output] == ([] if fine else [False])
+
+
+@pytest.mark.parametrize("chosen", [(), ("htp",)])
+def test_a_limit_of_one_backend_stops_that_backend_alone(chosen: tuple[str, ...], tmp_path: Path) -> None:
+    """A text, which HTP cannot have: the CPU's package is made all the same, unless HTP was asked for."""
+    texts = [param("mode", "STRING"), param("kind", "STRING", default="near")]
+    [package] = packages(tmp_path, collection(op(X + Y + "".join(texts), backends="CPU HTP")))
+    problems = Problems()
+    [(_, found)] = resolve_all([package], problems, GenerateOptions(backends=chosen))
+    assert list(found) == (["cpu"] if not chosen else ["htp"])
+    assert bool(problems.errors) == bool(chosen)
+    assert any("is not generated for HTP" in each.message for each in problems.warnings) != bool(chosen)
+
+
+def test_an_empty_enumerator_is_none(tmp_path: Path) -> None:
+    text = collection(op(X + Y + param("a", "INT_32", more="<Enumeration><Enum></Enum></Enumeration>")))
+    assert resolved(tmp_path, text)[0].params[0].enum == ()
 
 
 def test_unresolved_is_a_doubt(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_an_unknown_version(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
         "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
-        "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81",
+        "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
     ]
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
     assert done.returncode == 0, done.stderr

@@ -58,6 +58,14 @@ def test_a_folder_without_headers_is_reported_before_anything_is_compiled(tmp_pa
     assert "CXX" not in done.stderr
 
 
+@pytest.mark.parametrize("variable", ["SNPE_UDO_ROOT", "SNPE_ROOT"])
+def test_plain_make_refuses_it_too(variable: str, tmp_path: Path) -> None:
+    done = make(softmax(tmp_path), "reg_x86", **{variable: str(tmp_path)})
+    assert done.returncode != 0
+    assert f"{variable} is {tmp_path}, but there is no SnpeUdo/UdoReg.h in it" in done.stderr
+    assert "CXX" not in done.stdout
+
+
 def test_the_config_names_the_headers_where_the_environment_does_not(tmp_path: Path) -> None:
     sdk = snpe(tmp_path / "sdk")
     path = config(tmp_path, package("One", op("A", "CPU"), SNPE_UDO_ROOT=str(sdk)))

@@ -23,6 +23,7 @@ class Architecture(NamedTuple):
     qurt: str  # the folder of its real-time system in the SDK
     verified: str  # how we know that what the open toolchain makes for it is right, for the README
     tools_before: str = ""  # the first tools that are not for it any more, where the documentation has it
+    open: bool = True  # zig compiles for it; where it does not, only who names it gets its libraries
 
     @property
     def variable(self) -> str:
@@ -73,6 +74,15 @@ ALL = {
             _BUILT.format("V79"),
         ),
         Architecture("v81", "htp", 0x81, (Release("6.4.0", "19.0.04"),), "rtos/qurt/computev81", _BUILT.format("V81")),
+        Architecture(
+            "v85",
+            "htp",
+            0x85,
+            (Release("6.5.0", "21.0.03"),),  # of SDK 2.47's Makefile, as a public report quotes it
+            "rtos/qurt/computev85",
+            "tried with a stand-in of the Hexagon SDK only: zig does not know it",
+            open=False,
+        ),
     )
 }
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from udogen.backends import architectures, common
 from udogen.backends.plan import Source
-from udogen.opdef.model import OpPackage
+from udogen.opdef.model import Op, OpPackage
 
 STRICT = "-Wl,-z,defs"  # how a library is linked that leaves nothing undefined
 NOT_BUILT = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
@@ -49,7 +49,7 @@ def hexagon_targets(backend: str) -> tuple[Target, ...]:
             "hexagon",
             arch.verified,
             arch=arch.name,
-            usual=True,
+            usual=arch.open,
         )
         for arch in architectures.of_backend(backend).values()
     )
@@ -212,6 +212,7 @@ class Backend(Kind):
     # What it takes.
     can_repeat: bool = True  # inputs and outputs of unknown number
     can_omit: bool = True  # inputs and outputs that a client leaves out
+    ends: Callable[[Op], frozenset[str]] | None = None  # where it cannot: inputs at the end that may be missing even so
     has_texts: bool = True  # parameters that are texts
     names_params: bool = True  # an op finds its parameters by name; otherwise by their place
     # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.

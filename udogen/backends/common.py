@@ -91,12 +91,13 @@ class HexagonBuild(NamedTuple):
     sdk: str
     tools: str
     qurt: str
+    usual: bool  # of the groups of targets; others are made where they are named
 
 
 def architectures_of(backend: str) -> list[HexagonBuild]:
     """The versions of Hexagon that a backend runs on."""
     return [
-        HexagonBuild(arch.name, arch.variable, arch.releases[0].sdk, arch.releases[0].tools, arch.qurt)
+        HexagonBuild(arch.name, arch.variable, arch.releases[0].sdk, arch.releases[0].tools, arch.qurt, arch.open)
         for arch in architectures.of_backend(backend).values()
     ]
 

@@ -155,9 +155,27 @@ def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
     return op_tables.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
 
 
-_DIALECT = op_tables.Dialect(
-    element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift, can_omit=False
-)
+_DIALECT = op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift)
+
+
+def _ends(op: Op) -> frozenset[str]:
+    """The inputs at the end that a node may lack: where the number of its values, or their types, tell that it does.
+
+    A node has its inputs, then its parameters, and optional ones of these may be missing at the end, too.
+    """
+    found: list[str] = []
+    arrive = {_element(row) for param in op.params for row in param.datatypes}
+    if any(row.integral for param in op.params for row in param.datatypes):
+        arrive.add("std::int32_t")  # ONNX Runtime gives each integer so
+    if any(row.kind == "bool" for param in op.params for row in param.datatypes):
+        arrive.add("float")
+    counted = all(param.required for param in op.params)
+    for tensor in reversed(op.inputs):
+        alike = {_element(row) for row in tensor.accepted}
+        if (tensor.mandatory and tensor.default is None) or tensor.repeated or not (counted or not alike & arrive):
+            break
+        found.append(tensor.name)
+    return frozenset(found)
 
 
 def _udo(target: Target) -> Target:
@@ -202,6 +220,7 @@ BACKEND = Backend(
     # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
     can_repeat=False,
     can_omit=False,
+    ends=_ends,
     has_texts=False,
     names_params=False,
     delivers=(

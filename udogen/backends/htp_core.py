@@ -49,6 +49,16 @@ _WHOLE = {
 }
 
 
+def needs_all(op: Op) -> Op:
+    """The op with all its inputs given: the macros have no kernel for a node that lacks one."""
+    return replace(
+        op,
+        inputs=tuple(
+            replace(each, given=True) if not each.mandatory or each.default is not None else each for each in op.inputs
+        ),
+    )
+
+
 def contents(
     package: OpPackage, source: Source, qhpi: common.BackendFolder, place: common.Placement
 ) -> common.Contents:
@@ -75,6 +85,7 @@ def contents(
         data={**qhpi.data, "core": True},
         view=_view,
     )
+    package = package.with_ops(tuple(needs_all(op) for op in package.ops))
     return common.contents(package, source, own, _DIALECT, place)
 
 
@@ -104,7 +115,7 @@ def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
 
 # A default is a tensor as a client would give it.
 _DIALECT = op_tables.Dialect(
-    element=_element, key=lambda _param, index: str(index), default=_default, stored=op_tables.stored, can_omit=False
+    element=_element, key=lambda _param, index: str(index), default=_default, stored=op_tables.stored
 )
 
 

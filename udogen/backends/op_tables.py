@@ -150,7 +150,6 @@ class Dialect(NamedTuple):
     element: Callable[[DataType], str]  # the C++ type of one stored element
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
     default: Callable[[Default, str], Expression]  # what a default is for a view of this type
-    can_omit: bool = True  # inputs; where one cannot be left out its default is the client's to give
     # Of a default: the C++ type of its elements where it is another, and what is added to its integers.
     stored: Callable[[DataType], str] | None = None
     shift: Callable[[DataType], int] = lambda _datatype: 0
@@ -235,7 +234,7 @@ def _specs(
     for tensor in tensors:
         own = names[tensor.role, tensor.name]
         types, ranks, only = _types(own, tensor), _ranks(own, tensor), _only(own, tensor)
-        flags = [_bool(_required(tensor, dialect)), _bool(tensor.repeated)]
+        flags = [_bool(tensor.required), _bool(tensor.repeated)]
         if tensor.role == "param":
             flags = [_bool(tensor.is_scalar), flags[0], str(len(tensor.enum))]
         end = [only.code] if only.tables else []
@@ -251,11 +250,6 @@ def _types(name: str, tensor: Tensor) -> Expression:
 def _ranks(name: str, tensor: Tensor) -> Expression:
     ranks = () if tensor.is_scalar else tensor.rank.ranks
     return _named("std::uint32_t", f"{name}_ranks", [str(rank) for rank in ranks])
-
-
-def _required(tensor: Tensor, dialect: Dialect) -> bool:
-    """Whether a client must give it; an input with a default too, on a backend where none can be left out."""
-    return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
 
 
 def _whole(numbers: Sequence[bool | int | float]) -> list[int]:
@@ -294,7 +288,7 @@ def code(datatype: DataType) -> str:
 
 
 def _input_field(tensor: Tensor, index: int, name: str, dialect: Dialect) -> tuple[Field, Expression]:
-    if tensor.default is None or tensor.repeated or not dialect.can_omit:
+    if tensor.default is None or tensor.repeated or tensor.given:
         return _tensor_field(tensor, index, dialect), _NOTHING
     view = _view(tensor, dialect)
     otherwise = _default(tensor, name, view, dialect)

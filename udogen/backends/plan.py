@@ -36,6 +36,7 @@ class Source:
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Backend -> headers that stand for those of the Hexagon SDK which its kernels include.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    version_folders: bool = False  # in the layout snpe, a folder for each version of DSP
 
     @property
     def label(self) -> str:

@@ -100,8 +100,13 @@ def expand(
     for name in names or tuple(target for target in offered if target in table and table[target].native):
         meant = [device if each == _DEVICE else each for each in groups.get(name, (name,))]
         rows = {each: table[each] for each in meant if each in offered and each in table}
-        if versions and groups.get(name) in (_DSP, _UDO_DSP):  # as documented: those that the config names
-            rows = {each: row for each, row in rows.items() if row.arch in ("", *versions)}
+        if name in groups:  # as documented: those that the config names, or all that can be made without an SDK
+            chosen = versions if groups[name] in (_DSP, _UDO_DSP) else ()
+            rows = {
+                each: row
+                for each, row in rows.items()
+                if not row.arch or (row.arch in chosen if chosen else row.usual or row.arch in versions)
+            }
         if not rows:
             return name
         found.update(rows)

@@ -69,6 +69,8 @@ def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     """The compiler for one version of Hexagon, with HVX of 128 bytes."""
     if arch not in architectures.ALL:
         raise UsageError(f"there is no Hexagon `{arch}`", hint="one of " + ", ".join(architectures.ALL))
+    if not architectures.ALL[arch].open:
+        raise UsageError(f"zig does not know Hexagon {arch}", hint="run it as code for an older version")
     zig = tools.zig()
     if not zig:
         raise ToolMissing("zig is not installed; it is needed to compile for Hexagon", hint="pip install ziglang")

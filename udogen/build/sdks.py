@@ -99,6 +99,25 @@ SNPE = Sdk("Qualcomm Neural Processing SDK (SNPE)", _SNPE_MARKS, _snpe)
 HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/common"), _hexagon)
 NDK = Sdk("Android NDK", ("ndk-build",), _ndk)
 
+
+QHPI_SINCE = (2, 47)  # the first release of QNN whose libQnnHtp takes packages of udogen's over QHPI
+_TRIED = "2.47 to 2.51"
+
+
+def has_no_qhpi(root: str) -> str:
+    """The release of a QNN SDK that is older than QHPI; empty where it is not, or has no number."""
+    found = QNN.version(Path(root)) if root else ""
+    numbers = re.match(r"v?(\d+)\.(\d+)", found)
+    return found if numbers and (int(numbers[1]), int(numbers[2])) < QHPI_SINCE else ""
+
+
+def usable_with(api: str, built: str = "") -> str:
+    """The releases of QNN that take a package for HTP with this interface; `built`: the release of its headers."""
+    if api == "core":
+        return f"{built} alone, whose headers it is built with" if built else "that of its headers alone"
+    return f"{'.'.join(map(str, QHPI_SINCE))} and later (tried: {_TRIED})"
+
+
 # --- releases of the Hexagon tools, from Qualcomm 80-N3040-23, topic tools-releases -----------------------------------
 
 

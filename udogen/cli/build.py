@@ -107,6 +107,7 @@ def command(
             built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
     _print_built(built, took, as_json=as_json)
+    _print_releases(built, env.qnn_sdk_root)
 
 
 def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> None:
@@ -133,6 +134,16 @@ def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> No
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
         output.print_result(f"{each.step.artifact} ({state})")
+
+
+def _print_releases(built: Sequence[Artifact], root: str) -> None:
+    """Print which releases of the SDK take the packages for HTP; those for other backends are tied to none."""
+    from udogen.build import sdks
+
+    for api in dict.fromkeys(each.package.api for each in built if each.package.api):
+        release = sdks.QNN.version(Path(root)) if root else ""
+        old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
+        output.print_note(f"  usable with SDK {sdks.usable_with(api, release if api == 'core' else '')}{old}")
 
 
 def _targets(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from udogen import backends
 from udogen.cli import options, output
+
+if TYPE_CHECKING:
+    from udogen.opdef.problems import Problems
 
 
 @click.command("check")
@@ -18,6 +23,7 @@ from udogen.cli import options, output
     "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
     help="Check for this layout of packages: snpe (usual for JSON), qnn (for XML).",
 )  # fmt: skip
+@click.option("--vendor", "vendors", is_flag=True, help="Check that Qualcomm's own generators take the config, too.")
 @options.strict
 @output.json_option
 def command(
@@ -25,6 +31,7 @@ def command(
     config_paths: tuple[str, ...],
     chosen: tuple[str, ...],
     layout: str | None,
+    vendors: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -33,7 +40,8 @@ def command(
     from udogen.generate.pipeline import GenerateOptions, resolve_all
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
+    resolved = resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
+    taken = _vendor_generators(problems) if vendors else {}
     problems.stop_if_any(strict=strict)
     if as_json:
         output.print_json(
@@ -47,14 +55,35 @@ def command(
                     }
                     for package in packages
                 ],
+                **({"vendor": {file: list(tools) for file, tools in taken.items()}} if vendors else {}),
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )
         return
     output.print_problems(problems.warnings)
-    for package in packages:
-        named = sorted({b for op in package.ops for b in backends.of_op(op, package)})
+    for package, by_backend in resolved:
+        named = sorted(backend for backend, each in by_backend.items() if each.ops)
         count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
         output.print_result(
             f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"
         )
+    for file, tools in taken.items():
+        output.print_result(f"{file}: {' and '.join(tools)} of Qualcomm's release {_release()} would take it")
+
+
+def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
+    """Which of Qualcomm's generators take each config; an error for what none of them takes."""
+    from udogen.configs import vendor
+
+    found = {file: vendor.verdict(data, file) for file, data in problems.contents.items()}
+    for verdict in found.values():
+        for each in verdict.refusals:
+            what = f"{verdict.meant} of Qualcomm's release {vendor.release()} would refuse this: {each.message}"
+            problems.error(each.location, what, each.hint)
+    return {file: verdict.takes for file, verdict in found.items()}
+
+
+def _release() -> str:
+    from udogen.configs import vendor
+
+    return vendor.release()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from udogen import backends
 from udogen.cli import options, output
 from udogen.errors import UsageError, read_plain, writing
 
@@ -15,11 +17,17 @@ if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
     from udogen.opdef.problems import Problem, Problems
 
+_SHOWN = 8  # refusals of Qualcomm's generators
+
 
 @click.command("convert")
 @options.configs
 @click.option("--to", "language", type=click.Choice(["xml", "json"]), required=True, help="The language to write.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE", help="Where (default: stdout).")
+@click.option(
+    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
+    help="Write what is for this backend, and no other; may repeat.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @options.strict
 @output.json_option
@@ -28,6 +36,7 @@ def command(
     config_paths: tuple[str, ...],
     language: str,
     out: Path | None,
+    chosen: tuple[str, ...],
     force: bool,
     strict: bool,
     as_json: bool,
@@ -36,6 +45,7 @@ def command(
     from udogen.configs.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
+    packages = tuple(_only(package, chosen) for package in packages) if chosen else packages
 
     def write(package: OpPackage) -> str:
         from udogen.configs import xml_write
@@ -55,6 +65,7 @@ def command(
             hint="convert them one by one, each from a config of its own",
         )
     _check(text, out, packages, problems)
+    _warn_of_refusals(text, packages[0], problems)
     problems.stop_if_any(strict=strict)
     if out is not None:
         _save(out, text, force=force)
@@ -67,6 +78,46 @@ def command(
         output.print_file(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
         output.print_note(f"{out}: written")
+
+
+def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
+    """The package with what is for these backends; ops of none of them are left out."""
+    ops = []
+    for op in package.ops:
+        names, archs = backends.of_supplements(op, package)
+        kept = tuple(dict.fromkeys(name for each in chosen for name in backends.ALL[each].names if name in names))
+        versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[each].hexagon for each in chosen))
+        if versions or (kept and not (archs and set(kept) == {"DSP"})):
+            ops.append(
+                replace(op, backends=tuple(dict.fromkeys((*kept, *(("DSP",) if versions else ())))), dsp_archs=versions)
+            )
+    if not ops:
+        raise UsageError(f"no op of `{package.name}` is for {', '.join(chosen)}", hint="choose another --backend")
+    left = {op.name for op in ops}
+    supplements = dict.fromkeys(each for backend in chosen for each in backends.supplements_for(backend, package))
+    return replace(
+        package,
+        ops=tuple(ops),
+        supplements=tuple(
+            replace(
+                each,
+                ops=tuple(op for op in each.ops if op.name in left),
+                supported=tuple(name for name in each.supported if name in left),
+            )
+            for each in package.supplements
+            if each in supplements
+        ),
+    )
+
+
+def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None:
+    """Warn where Qualcomm's generators would not take what is written."""
+    from udogen.configs import vendor
+
+    found = vendor.verdict(text.encode(), "the converted config")
+    for each in found.refusals[:_SHOWN]:
+        what = f"{found.meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
+        problems.warn(package.location, f"{what}: {each.message}", each.hint)
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:

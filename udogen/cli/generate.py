@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.styles
 @click.option(
+    "--dsp-folders", "version_folders", is_flag=True,
+    help="In the layout snpe, a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
+)  # fmt: skip
+@click.option(
     "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
     help="Generate also the package from which converters get the shapes and types of outputs.",
 )  # fmt: skip

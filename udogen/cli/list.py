@@ -26,7 +26,7 @@ def _targets() -> list[tuple[str, ...]]:
             row.id,
             row.backend,
             row.machine,
-            *(chain.compilers.get(row.compiler, "-") for chain in toolchains.ALL.values()),
+            *(chain.compiler_of(row) for chain in toolchains.ALL.values()),
             row.verified.replace("`", ""),
         )
         for table in (targets.ALL, targets.UDO)

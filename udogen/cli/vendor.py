@@ -33,6 +33,10 @@ def _shared_options(command: _Command) -> _Command:
             "-o", "--output_path", "out", type=click.Path(path_type=Path), metavar="DIR",
             help="Where the package folders go.",
         ),
+        click.option(
+            "--htp_api", "htp_api", default="", metavar="NAME",
+            help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, tied to the SDK of its headers).",
+        ),
         click.option("--debug", is_flag=True, help="Print what happens to each file."),
         click.option(
             "-p", "--config_path", "configs", multiple=True, required=True, type=click.Path(), metavar="FILE",
@@ -43,23 +47,14 @@ def _shared_options(command: _Command) -> _Command:
     return command
 
 
-def _generate(
-    configs: tuple[str, ...],
-    out: Path | None,
-    *,
-    layout: str,
-    force: bool,
-    debug: bool,
-    cmake: bool = False,
-    converter: bool = False,
-) -> None:
-    """Generate in a layout, and print what was done."""
+def _generate(configs: tuple[str, ...], *, debug: bool, **chosen: Any) -> None:
+    """Generate with what was chosen (fields of `GenerateOptions`), and print what was done."""
     from udogen.cli.generate import print_all
     from udogen.configs.load import load
     from udogen.generate import pipeline
 
     loaded, problems = load(configs)
-    options = pipeline.GenerateOptions(out, layout=layout, force=force, converter=converter, cmake=cmake)
+    options = pipeline.GenerateOptions(**chosen)
     found = pipeline.generate(
         loaded,
         options,
@@ -80,31 +75,23 @@ def _generate(
     "-cop", "--converter_op_package", "converter", is_flag=True,
     help="Also generate the package from which converters get the shapes and types of outputs.",
 )  # fmt: skip
-def qnn_generator(
-    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, converter: bool
-) -> None:
+def qnn_generator(configs: tuple[str, ...], out: Path | None, debug: bool, **chosen: Any) -> None:
     """Generate QNN op packages, one folder per backend.
 
     Without -o they go beside the first config.  An existing package is updated, and what you wrote in it
     stays.
     """
-    _generate(
-        configs,
-        out or Path(configs[0]).parent,
-        layout="qnn",
-        force=force,
-        debug=debug,
-        cmake=cmake,
-        converter=converter,
-    )
+    _generate(configs, debug=debug, out=out or Path(configs[0]).parent, layout="qnn", **chosen)
 
 
 @click.command(SNPE, context_settings=_SETTINGS)
 @_shared_options
+@click.option(
+    "--dsp_folders", "version_folders", is_flag=True,
+    help="A folder for each version of DSP (DSP_V68, DSP_V69 …), as Qualcomm's release 2.25 makes them.",
+)  # fmt: skip
 @click.option("-c", "--ignore_includes", "without_headers", is_flag=True, hidden=True)
-def snpe_generator(
-    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, without_headers: bool
-) -> None:
+def snpe_generator(configs: tuple[str, ...], debug: bool, without_headers: bool, **chosen: Any) -> None:
     """Generate UDO packages of SNPE, one folder for all cores.
 
     Without -o they go to the config's UDO_PACKAGE_PATH, or here.  An existing package is updated, and
@@ -112,7 +99,7 @@ def snpe_generator(
     """
     if without_headers:
         output.print_note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
-    _generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake)
+    _generate(configs, debug=debug, layout="snpe", **chosen)
 
 
 def qnn_main() -> None:

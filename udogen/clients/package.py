@@ -146,7 +146,7 @@ def find_packages(paths: Sequence[Path], options: PackageOptions) -> tuple[Packa
         other = found.get((package.name, package.provider))
         found[package.name, package.provider] = _merged(other, package) if other else package
     for package in found.values():
-        if all(each.hexagon for each in package.libraries):
+        if package.libraries and all(each.hexagon for each in package.libraries):
             raise UsageError(
                 f"{_files(package)} is the Hexagon half of package {package.name}; the ARM half is missing",
                 hint="give both libraries, or the package folder with --target " + (package.platform.arch or "v75"),

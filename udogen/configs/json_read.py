@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from udogen import resources
-from udogen.backends import canonical, split_dsp
+from udogen.backends import architectures, canonical, split_dsp
 from udogen.configs.json_text import Path, Text, parse
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
@@ -106,7 +106,7 @@ def _explain(fault: Any) -> tuple[str, str]:
     if fault.validator == "enum":
         return f"{shown} is not allowed in {key}", _choice(fault.instance, [v for v in fault.validator_value if v])
     if fault.validator == "pattern" and key == "`dsp_arch_types`":
-        return f"{shown} is no DSP architecture", "may be: v65, v66, v68, v69, v73, v75, v79, v81"
+        return f"{shown} is no DSP architecture", "may be: " + ", ".join(architectures.ALL)
     if fault.validator == "pattern":
         return f"{shown} is not a data type", _choice(fault.instance, datatypes.spellings())
     return f"{key}: {fault.message[:200]}", "see schemas/udo_config.schema.json"

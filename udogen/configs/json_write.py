@@ -13,8 +13,20 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems
 
-_CORES = tuple(dict.fromkeys(name for each in backends.ALL.values() for name in each.json_names))
+# SNPE's name of the core of each name of a backend: HTP is DSP with the versions of Hexagon.
+_CORES = {name: each.json_names[0] for each in backends.ALL.values() for name in each.json_names[::-1]}
 _NO_WORD = "the JSON language has no word for it"
+
+# What Qualcomm's reader of JSON knows (release 2.25), and what is stored alike where it lacks a type.
+_LAYOUTS = ("NHWC", "NCHW", "NONTRIVIAL")
+_STORED_ALIKE = {
+    "UFIXED_POINT_8": "UINT_8",
+    "UFIXED_POINT_16": "UINT_16",
+    "UFIXED_POINT_32": "UINT_32",
+    "SFIXED_POINT_32": "INT_32",
+    "BOOL_8": "UINT_8",
+}
+_VERSIONS = (65, 66, 68, 69, 73, 75, 79)
 
 
 def write(packages: Sequence[OpPackage], problems: Problems) -> str:
@@ -69,14 +81,31 @@ def _op(op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
     ):  # fmt: skip
         if group:
             found[key] = [_tensor(tensor, op, package, problems) for tensor in group]
-    named, archs = backends.of_supplements(op, package)
-    for name in named:
-        if name not in _CORES:
-            problems.warn(op.location, f"the backend {name} of `{op.name}` is lost", "JSON knows " + ", ".join(_CORES))
-    found["core_types"] = [name for name in named if name in _CORES]
+    cores, archs = _cores(op, package, problems)
+    found["core_types"] = list(cores)
     if archs:
         found["dsp_arch_types"] = list(archs)
     return found
+
+
+def _cores(op: Op, package: OpPackage, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`core_types` and `dsp_arch_types`."""
+    named, archs = backends.of_supplements(op, package)
+    known = ", ".join(dict.fromkeys(_CORES.values()))
+    for name in named:
+        core = _CORES.get(name)
+        if core is None:
+            problems.warn(op.location, f"the backend {name} of `{op.name}` is lost", f"JSON knows {known}")
+        elif core != name:
+            every = core in named and not archs  # that core without a version: those before this backend
+            hexagon = next(each.hexagon for each in backends.ALL.values() if name in each.names)
+            archs = tuple(dict.fromkeys((*archs, *(f"v{each}" for each in _VERSIONS if every or each in hexagon))))
+            problems.warn(
+                op.location,
+                f"the backend {name} of `{op.name}` is written as {core} with dsp_arch_types {', '.join(archs)}",
+                "which is what SNPE calls it; remove the versions that you do not need",
+            )
+    return tuple(dict.fromkeys(_CORES[name] for name in named if name in _CORES)), archs
 
 
 def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
@@ -87,10 +116,13 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
     found: dict[str, Any] = {"name": tensor.name}
     per_core: dict[str, str] = {}
     for core, entry in _supplements(tensor, op, package):
-        cores = [each for each in supported if core.startswith(backends.ALL[each].json_names)]
+        cores = [each for each in supported if core in backends.ALL[each].json_names]
         own = _one(tensor, entry.datatypes, cores)
         if own is not None:
-            per_core[core] = own.snpe or own.name
+            word = _type(own, tensor, op, problems)
+            if per_core.setdefault(core, word) != word:
+                what = f"the data type {own.name} of `{tensor.name}` of `{op.name}` on {core}"
+                problems.warn(entry.location, f"{what}: lost", f"JSON has one type for all versions: {per_core[core]}")
         for loss in _supplement_losses(entry):
             problems.warn(entry.location, f"{loss} of `{tensor.name}` of `{op.name}` on {core}: lost", _NO_WORD)
     if per_core and tensor.backend_specific:
@@ -103,15 +135,25 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
                 "JSON has either one type for all cores or one for each",
             )
         if written is not None:
-            found["data_type"] = written.snpe or written.name
+            found["data_type"] = _type(written, tensor, op, problems)
     optional = {
         "default_value": tensor.default_text or None if tensor.default is None else _plain(tensor.default),
         "static": tensor.static or None,
         "repeated": tensor.repeated or None,
-        "tensor_layout": tensor.layout or None,
+        "tensor_layout": tensor.layout if tensor.layout in _LAYOUTS and not tensor.is_scalar else None,
         "quantization_mode": tensor.quantization_mode or None,
     }
     return found | {key: value for key, value in optional.items() if value is not None}
+
+
+def _type(datatype: DataType, tensor: Tensor, op: Op, problems: Problems) -> str:
+    """The name of a type as Qualcomm's reader takes it."""
+    alike = _STORED_ALIKE.get(datatype.name)
+    if alike is None:
+        return datatype.name
+    what = f"the data type {datatype.name} of `{tensor.name}` of `{op.name}` is written as {alike}"
+    problems.warn(tensor.location, what, "Qualcomm's reader of JSON knows no other name for what is stored so")
+    return alike
 
 
 def _plain(value: Value) -> Any:
@@ -149,7 +191,7 @@ def _losses(tensor: Tensor, written: DataType | None) -> Iterator[str]:
         ("QuantParam", tensor.quant),
         ("DynamicShape", tensor.dynamic_shape is not None),
         ("OnlyDefaultSupported", tensor.only_default),
-        ("the layout", tensor.layout and tensor.is_scalar),
+        (f"the layout {tensor.layout}", tensor.layout and (tensor.is_scalar or tensor.layout not in _LAYOUTS)),
     ):
         if there:
             yield what
@@ -171,9 +213,13 @@ def _supplement_losses(entry: TensorSupplement) -> Iterator[str]:
 
 
 def _supplements(tensor: Tensor, op: Op, package: OpPackage) -> Iterator[tuple[str, TensorSupplement]]:
+    """What supplements have of a tensor, by core."""
     for supplement in package.supplements:
+        [name], _ = backends.split_dsp([supplement.backend])
+        if name not in _CORES:
+            continue
         for entry in supplement.ops:
             if entry.name == op.name:
                 for each in entry.tensors:
                     if (each.role, each.name) == (tensor.role, tensor.name):
-                        yield supplement.backend, each
+                        yield _CORES[name], each

@@ -9,9 +9,9 @@ from udogen import backends
 from udogen.backends.backend import Backend
 from udogen.configs import rules
 from udogen.opdef import values
-from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, DataType
+from udogen.opdef.datatypes import ALL, ALL_VALID, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
-from udogen.opdef.problems import Location, Problems
+from udogen.opdef.problems import Problems
 
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
 _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backends.ALL.values() if row.params}
@@ -63,12 +63,11 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         merged = tensor
         for extra in entries.get((tensor.role, tensor.name), ()):
             merged = _merge(merged, extra)
-        if merged.backend_specific and not (forced and backend in _DELIVERED):
+        if merged.backend_specific and not forced:
             undefined.append(merged)
-            return merged
         if snpe and merged.role != "param":
             merged = _with_activations(merged)
-        if udo:
+        if udo or row.one_type:
             merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
         if udo and row.udo is not None and row.udo.floats_and_bytes and not done.is_scalar:
@@ -78,13 +77,15 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
             rules.default_fits(done, op, problems)
         return done
 
-    _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
+    finished = _given(finished, row)
+    _takes(finished, row, problems)
     if undefined:
-        problems.error(
+        problems.warn(
             undefined[0].location,
             f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
-            f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
+            f"taken as every type that it hands to an op; to choose, add "
+            f'<SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
         problems.warn(
@@ -93,6 +94,17 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
             "the generated package refuses it with a message",
         )
     return finished
+
+
+def _given(op: Op, row: Backend) -> Op:
+    """The op with its optional inputs and outputs marked that this backend needs even so."""
+    missing = row.ends(op) if row.ends is not None else frozenset()
+
+    def mark(tensor: Tensor) -> Tensor:
+        optional = not tensor.mandatory or tensor.default is not None
+        return replace(tensor, given=True) if optional and tensor.name not in missing else tensor
+
+    return op if row.can_omit else replace(op, inputs=tuple(map(mark, op.inputs)), outputs=tuple(map(mark, op.outputs)))
 
 
 def _takes(op: Op, row: Backend, problems: Problems) -> None:
@@ -104,7 +116,7 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
                 "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
             )
-        if row.can_omit or (tensor.mandatory and tensor.default is None):
+        if not tensor.given:
             continue
         hint = "; `udogen run op` gives its default" if tensor.default is not None else ""
         problems.warn(
@@ -156,11 +168,11 @@ def _with_activations(tensor: Tensor) -> Tensor:
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime really hands to an op."""
-    if tensor.backend_specific:  # a config for another backend: take what this one has
-        return replace(tensor, datatypes=_DELIVERED[backend])
+    every = tuple(row for row in ALL if row.kind != "string")
+    if tensor.backend_specific:  # nothing defines it: take what this backend has
+        return replace(tensor, datatypes=_DELIVERED.get(backend, every))
     if tensor.is_scalar or backend not in _DELIVERED:
-        expanded = tuple(d for d in ALL if d.kind != "string") if ALL_VALID in tensor.datatypes else tensor.datatypes
-        return replace(tensor, datatypes=expanded)
+        return replace(tensor, datatypes=every if ALL_VALID in tensor.datatypes else tensor.datatypes)
     delivered = _PARAMS.get(backend, _DELIVERED[backend]) if tensor.role == "param" else _DELIVERED[backend]
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
@@ -194,7 +206,8 @@ def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     problems.warn(
         tensor.location,
         f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
-        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in per_core_data_types",
+        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in a supplement "
+        "(per_core_data_types in JSON)",
     )
     return replace(tensor, datatypes=tuple(taken))
 
@@ -238,6 +251,3 @@ def _names(tensors: list[Tensor]) -> str:
 
 def _list(found: Iterable[DataType]) -> str:
     return ", ".join(datatype.name for datatype in found)
-
-
-__all__ = ["BACKEND_SPECIFIC", "Location", "for_backend", "unresolved"]

@@ -149,7 +149,7 @@ class _XmlReader:
         name = self._name(node)
         types = self._datatypes(node, at_least=1)
         rank, layouts, shape_text = self._shape(node, name)
-        enum = tuple(_text(e) for each in node.findall("Enumeration") for e in each.findall("Enum"))
+        enum = tuple(t for each in node.findall("Enumeration") for e in each.findall("Enum") if (t := _text(e)))
         mandatory = self._bool(node, "Mandatory")
         if mandatory is None and node.find("Mandatory") is None:
             self._problems.warn(

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Constraint, Op, OpPackage, Passage, QuantParam, Supplement, Tensor, TensorSupplement
+from udogen.opdef.model import (
+    Constraint,
+    Op,
+    OpPackage,
+    OpSupplement,
+    Passage,
+    QuantParam,
+    Supplement,
+    Tensor,
+    TensorSupplement,
+)
 from udogen.opdef.problems import Problems
 
 _TAGS = {"input": "Input", "output": "Output", "param": "Parameter"}
 _WIDTH = 100  # of comments
+_LAYOUTS = ("NHWC", "NDHWC", "NONTRIVIAL", "UNDEFINED", "BACKEND_SPECIFIC")  # of Qualcomm's schema, release 2.25
 
 # Comments before the package (), an op (its name,), or a tensor of it (both names).
 Comments = Mapping[tuple[str, ...], Sequence[str]]
 
 
 def write(package: OpPackage, problems: Problems, comments: Comments | None = None) -> str:
-    """The OpDefCollection of one package."""
+    """The OpDefCollection of one package, as Qualcomm's generators take it."""
     _tell_losses(package, problems)
+    package = _as_theirs(package, problems)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package, comments or {})]
     return "\n".join(lines) + "\n"
 
@@ -45,6 +58,57 @@ def _tell_losses(package: OpPackage, problems: Problems) -> None:
                     problems.warn(tensor.location, f"{what} of `{tensor.name}` of `{op.name}` is lost", lost)
 
 
+def _as_theirs(package: OpPackage, problems: Problems) -> OpPackage:
+    """As Qualcomm's conversion of JSON writes it: a domain, known layouts, a supplement for each version of DSP."""
+    if package.language == "json":
+        ops = tuple(_known_layouts(op, problems) for op in package.ops)
+        package = replace(package, domain=package.domain or "aisw", version=package.version or "1.0.0", ops=ops)
+    by_name = {op.name: op for op in package.ops}
+    found: list[Supplement] = []
+    for supplement in package.supplements:
+        found += _by_version(supplement, by_name) if supplement.backend == "DSP" else [supplement]
+    if package.language == "json":
+        found = [replace(each, supported=tuple(dict.fromkeys(op.name for op in each.ops))) for each in found]
+    return replace(package, supplements=tuple(map(_with_ops, filter(lambda each: each.ops or each.supported, found))))
+
+
+def _known_layouts(op: Op, problems: Problems) -> Op:
+    def known(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(
+            replace(each, layout="NONTRIVIAL") if each.layout and each.layout not in _LAYOUTS else each
+            for each in tensors
+        )
+
+    for tensor in op.tensors:
+        if tensor.layout and tensor.layout not in _LAYOUTS:
+            what = f"the layout {tensor.layout} of `{tensor.name}` of `{op.name}` is written as NONTRIVIAL"
+            problems.warn(tensor.location, what, "Qualcomm's schema of XML does not know it")
+    return replace(op, inputs=known(op.inputs), outputs=known(op.outputs), params=known(op.params))
+
+
+def _by_version(supplement: Supplement, ops: Mapping[str, Op]) -> list[Supplement]:
+    """The supplement for DSP, once for each version that its ops name; for DSP what is of no version."""
+
+    def versions(name: str) -> list[str]:
+        return [f"DSP_{arch.upper()}" for arch in (ops[name].dsp_archs if name in ops else ())] or ["DSP"]
+
+    named = [*(each.name for each in supplement.ops), *supplement.supported]
+    return [
+        replace(
+            supplement,
+            backend=backend,
+            ops=tuple(each for each in supplement.ops if backend in versions(each.name)),
+            supported=tuple(name for name in supplement.supported if backend in versions(name)),
+        )
+        for backend in dict.fromkeys(version for name in named for version in versions(name))
+    ]
+
+
+def _with_ops(supplement: Supplement) -> Supplement:
+    """The supplement with an entry, if an empty one: Qualcomm's schema demands at least one."""
+    return supplement if supplement.ops else replace(supplement, ops=(OpSupplement(supplement.supported[0], ()),))
+
+
 def _collection(package: OpPackage, comments: Comments) -> Iterator[str]:
     yield from _comments(comments.get((), ()))
     qhpi = "" if package.use_qhpi is None else f' UseQHPI="{_truth(package.use_qhpi)}"'
@@ -65,7 +129,7 @@ def _op(op: Op, comments: Comments) -> Iterator[str]:
     yield from _comments(comments.get((op.name,), ()))
     yield "<OpDef>"
     yield f"  <Name>{escape(op.name)}</Name>"
-    yield from _indent(_description(op.description), 2)
+    yield from _indent(_description(op.description) if op.description else iter(["<Description/>"]), 2)
     for each in op.references:
         yield f"  <Reference Source={quoteattr(each.source)} Url={quoteattr(each.url)}>{escape(each.text)}</Reference>"
     for tensor in op.tensors:

@@ -50,7 +50,8 @@ def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0, get: str = 
         return CheckOutcome(
             WRONG, version, value, f"is {value}: that is version {version}, and {least} or later is needed"
         )
-    return CheckOutcome(FOUND, version, value)
+    old = sdk is sdks.QNN and sdks.has_no_qhpi(value)
+    return CheckOutcome(FOUND, version, f"{value} (no QHPI)" if old else value)
 
 
 def _udo_root(_machine: Machine, value: str) -> CheckOutcome:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, htp, of_op, vendor
+from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
 from udogen.backends.plan import Plan, Source
-from udogen.build.package import Say, no_say, read_manifest
+from udogen.build import sdks, tools
+from udogen.build.package import Say, no_say, read_manifest, read_parts
 from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
 from udogen.generate import cmake, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
+from udogen.generate.layouts.snpe import VERSION_FOLDER
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
@@ -41,6 +43,7 @@ class GenerateOptions(NamedTuple):
     strict: bool = False
     dry_run: bool = False
     force: bool = False  # move a folder that exists aside first, with all that is in it
+    version_folders: bool = False  # a folder for each version of DSP (layout snpe); a package keeps those that it has
     converter: bool = False  # the converter op package of each package, too
     cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package that had one once keeps it
     tests: bool = False  # tests will be written beside the packages; what prevents that is an error now
@@ -110,7 +113,7 @@ def generate(
     problems are collected and nothing is written or moved.
     """
     options.check()
-    planned = _plan(packages, options, problems)
+    planned = _plan(packages, options, problems, log)
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
@@ -127,7 +130,7 @@ def generate(
     return [each for each, _ in found]
 
 
-def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems) -> list[_Planned]:
+def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems, log: Say) -> list[_Planned]:
     """The folders of all packages; raises with all that is wrong."""
     resolved = resolve_all(packages, problems, options)
     for package in packages if options.out is None else ():
@@ -139,9 +142,18 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     planned: list[_Planned] = []
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in resolved:
-        kernels = _kernels(package, by_backend, options, searched)
-        source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
-        planned += _plan_package(package, by_backend, options, source)
+        own = options._replace(htp_api=_interface(options, package, by_backend, log))
+        if own.api == "core":
+            _warn_of_needed_inputs(by_backend, problems)
+        kernels = _kernels(package, by_backend, own, searched)
+        source = Source(
+            configs=_configs(package, problems),
+            kernels=kernels,
+            htp_api=own.api,
+            version_folders=options.version_folders
+            or _has_version_folders((options.out or Path(package.output_path or ".")) / package.name),
+        )
+        planned += _plan_package(package, by_backend, own, source)
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),
@@ -241,6 +253,37 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     return other if _holds(other, plan) and not _holds(usual, plan) else usual
 
 
+def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
+    """HTP's interface: as chosen, as the package has it already, or the one that the SDK at hand knows."""
+    if options.htp_api or not any(backends.ALL[each].interfaces for each in by_backend):
+        return options.htp_api
+    out = options.out or Path(package.output_path or ".")
+    for folder in (out / package.name, out / f"{package.name}{htp.BACKEND.suffix}") if not options.force else ():
+        found = read_manifest(folder) if folder.is_dir() else None
+        if known := next((part.api for part in read_parts(found or {}) if part.api), ""):
+            return known
+    root = tools.environment().qnn_sdk_root
+    old = sdks.has_no_qhpi(root)
+    if not old:
+        return options.api
+    if package.use_qhpi:
+        log(f'  HTP: QHPI, because of UseQHPI="true"; it is usable with SDK {sdks.usable_with("qhpi")}, not with {old}')
+        return "qhpi"
+    log(f"  HTP: the C++ interface (core), for SDK {old} in QNN_SDK_ROOT has no QHPI; --htp-api qhpi takes that one")
+    log(f"  usable with SDK {sdks.usable_with('core', old)}")
+    return "core"
+
+
+def _has_version_folders(folder: Path) -> bool:
+    """Whether a package of UDO has kernels in a folder for a further version of DSP."""
+    own = {_last(core.folder) for each in backends.ALL.values() if (core := each.udo) is not None}
+    return any(_last(each.parent.parent) not in own for each in folder.glob(f"{VERSION_FOLDER}V*/src/ops"))
+
+
+def _last(path: str | Path) -> str:
+    return os.path.basename(path)
+
+
 def _holds(folder: Path, plan: Plan) -> bool:
     try:
         manifest = read_manifest(folder) if folder.is_dir() else None
@@ -273,7 +316,8 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
             f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
             f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend all the same",
         )
-    by_backend = {}
+    by_backend: dict[str, OpPackage] = {}
+    limits: dict[str, Problems] = {}
     for backend in wanted:
         forced = backend not in supported
         if forced:
@@ -282,7 +326,25 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
                 f"no op of `{package.name}` names the backend {backend.upper()}",
                 f"all of them are generated for it, because of --backend {backend}",
             )
-        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=options.layout)
+        found = Problems()
+        by_backend[backend] = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
+        if found.errors:
+            limits[backend] = found
+        else:
+            problems.extend(found.all())
+    alone = not options.backends and len(limits) < len(by_backend)
+    for backend, found in limits.items():
+        if not alone:
+            problems.extend(found.all())
+            continue
+        for each in found.all():
+            problems.warn(each.location, each.message, each.hint)
+        del by_backend[backend]
+        problems.warn(
+            package.location,
+            f"`{package.name}` is not generated for {backend.upper()}, which cannot take it: see the warnings for it",
+            f"mend the config, or take {backend.upper()} out of it; --backend {backend} makes them errors",
+        )
     return by_backend
 
 
@@ -294,6 +356,18 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
             f'`{package.name}` has UseQHPI="true", but is generated for the C++ interface of HTP',
             f"because of --htp-api {api}",
         )
+
+
+def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Problems) -> None:
+    """Warn of optional inputs that the C++ interface of HTP needs even so."""
+    for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
+        for tensor, needed in zip(op.inputs, htp_core.needs_all(op).inputs, strict=True):
+            if needed.given and not tensor.given:
+                problems.warn(
+                    tensor.location,
+                    f"`{tensor.name}` of `{op.name}` is optional, which the C++ interface of HTP does not know",
+                    "there a client must always give it; --htp-api qhpi knows it",
+                )
 
 
 def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:

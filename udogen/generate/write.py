@@ -229,7 +229,8 @@ def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
             raise UsageError(
                 f"{folder.path} holds files that udogen did not generate: {', '.join(strangers[:3])}"
                 + (" …" if len(strangers) > 3 else ""),
-                hint="move them away, or choose another folder with -o; udogen overwrites nothing it did not write",
+                hint="move them away (-f moves the whole folder to <name>.bak-N), or choose another folder with -o; "
+                "udogen overwrites nothing it did not write",
             )
         return
     if (manifest.get("package"), manifest.get("backend")) != (plan.package, plan.backend):

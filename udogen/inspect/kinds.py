@@ -10,9 +10,8 @@ from udogen.backends import architectures
 from udogen.backends.plan import PROVIDER
 from udogen.build import elf
 from udogen.build.elf import Elf
+from udogen.build.sdks import usable_with
 from udogen.runtime.library import BUILD_ID
-
-QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in udogen's header
 
 
 class LibraryKind(NamedTuple):
@@ -121,4 +120,4 @@ def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
     releases = elf.sdk_releases(found.path)
     if len(releases) == 1:  # several would be somebody's table of releases
         return SdkRelease(releases[0], "a text in it")
-    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "not named in it")
+    return SdkRelease("", usable_with("qhpi") if kind.id == "qhpi" else "not named in it")

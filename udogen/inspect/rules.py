@@ -16,8 +16,9 @@ from udogen.backends.plan import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
+from udogen.build.sdks import QHPI_SINCE
 from udogen.errors import RunFailed
-from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
+from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
 from udogen.runtime.failures import OlderRecords
@@ -254,6 +255,16 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     built, there = evidence.facts.sdk.release, evidence.runtime.sdk
     if not there or _wrong_runtime(evidence):
         return
+    named = evidence.runtime.named
+    if named and named.partition("_")[0] != there.partition("_")[0]:
+        old = evidence.facts.kind.id == "qhpi" and version_key(named)[:2] < QHPI_SINCE
+        yield RuleFinding(
+            "sdk",
+            WARNS,
+            f"it is compared with SDK {there} ({evidence.runtime.origin}), and QNN_SDK_ROOT is SDK {named}"
+            + (", which has no QHPI and cannot load it" if old else ""),
+            "generate it with --htp-api core for that SDK" if old else "give that SDK's runtime with --against",
+        )
     if evidence.facts.kind.id == "qhpi" and version_key(there)[:2] < QHPI_SINCE:
         yield RuleFinding(
             "release", STOPS, f"it uses QHPI, and the runtime is of SDK {there}", "use a runtime of SDK 2.47 or later"

@@ -6,14 +6,14 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends, process
 from udogen.backends import architectures
-from udogen.build import elf, tools
+from udogen.build import elf, sdks, tools
 from udogen.build.elf import Elf, Symbol
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.kinds import LibraryFacts
@@ -30,6 +30,7 @@ class ComparedRuntime:
     origin: str
     sdk: str = ""
     hint: str = ""  # how to get one, where there is none
+    named: str = ""  # the release that QNN_SDK_ROOT names
 
     @property
     def backend(self) -> str:
@@ -81,9 +82,10 @@ def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> Compa
         runtime = find_runtime(backend, environment=env)
     except ToolMissing as missing:
         return ComparedRuntime((), "", hint=f"{missing.message}: {missing.hint}")
+    named = sdks.QNN.version(Path(env.qnn_sdk_root)) if env.qnn_sdk_root else ""
     beside = [runtime.path.with_name(name) for name in _names(library, backend)]
     paths = dict.fromkeys([runtime.path, *(path for path in beside if path.is_file())])
-    return _compared([elf.read(path) for path in paths], runtime.origin)
+    return replace(_compared([elf.read(path) for path in paths], runtime.origin), named=named)
 
 
 def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:

@@ -120,7 +120,7 @@ _OLD = {
     version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
     for version in ("v65", "v66")
 }
-_VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
+_VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
 MACHINES: Mapping[str, Machine] = {
     "x86_64-linux-clang": _X86,

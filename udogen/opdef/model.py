@@ -88,6 +88,7 @@ class Tensor:
     quantization_mode: str = ""
     only_default: bool = False
     converted: tuple[DataType, ...] = ()  # further types that a package takes; a kernel sees the first of `datatypes`
+    given: bool = False  # a client must give it although it is optional, for the backend cannot do without it
     location: Location = field(default=NOWHERE, compare=False)
 
     @property
@@ -97,8 +98,8 @@ class Tensor:
 
     @property
     def required(self) -> bool:
-        """It cannot be left out: it is mandatory, and has no default."""
-        return self.mandatory and (self.default is None or self.repeated)
+        """It cannot be left out: it is mandatory, and has no default, or the backend needs it all the same."""
+        return self.given or (self.mandatory and (self.default is None or self.repeated))
 
     @property
     def is_scalar(self) -> bool:

@@ -43,10 +43,17 @@ HEXAGON_VERSIONS :=
 HEXAGON_VERSIONS += ${arch.name}
 % endfor
 HEXAGON_TARGETS := $(HEXAGON_VERSIONS:%=htp_%)
+# Those of the groups: what compiles without a Hexagon SDK.
+HEXAGON_USUAL :=
+% for arch in architectures:
+% if arch.usual:
+HEXAGON_USUAL += htp_${arch.name}
+% endif
+% endfor
 FOLDERS := x86_64-linux-clang aarch64-android aarch64-linux-gnu $(HEXAGON_VERSIONS:%=hexagon-%)
 
 .PHONY: all all_x86 all_aarch64 all_android htp htp_x86 htp_aarch64 htp_android $(HEXAGON_TARGETS) clean
-all htp: htp_x86 htp_aarch64 $(HEXAGON_TARGETS)
+all htp: htp_x86 htp_aarch64 $(HEXAGON_USUAL)
 all_x86: htp_x86
 all_aarch64: htp_aarch64
 all_android: htp_android

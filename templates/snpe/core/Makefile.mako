@@ -67,6 +67,17 @@ else ifneq ($(SNPE_ROOT),)
 LAYOUT_INCLUDES += -I"$(SNPE_ROOT)/include/SNPE" -I"$(SNPE_ROOT)/include" -I"$(SNPE_ROOT)/share/SnpeUdo/include"
 endif
 LAYOUT_INCLUDES += -I.sdk/include
+# The first of the variables that is set must name them, or other headers would be taken without a word.
+UDO_EMPTY :=
+UDO_NAMED := $(if $(SNPE_UDO_ROOT),SNPE_UDO_ROOT,$(if $(SNPE_ROOT),SNPE_ROOT))
+UDO_PLACES_SNPE_UDO_ROOT := /SnpeUdo /../SnpeUdo /include/SnpeUdo
+UDO_PLACES_SNPE_ROOT := /include/SNPE/SnpeUdo /include/SnpeUdo /share/SnpeUdo/include/SnpeUdo
+UDO_PATH = $(subst $(UDO_EMPTY) $(UDO_EMPTY),\ ,$($(UDO_NAMED)))
+ifneq ($(UDO_NAMED),)
+ifeq ($(wildcard $(foreach place,$(UDO_PLACES_$(UDO_NAMED)),$(UDO_PATH)$(place)/UdoReg.h)),)
+$(error $(UDO_NAMED) is $($(UDO_NAMED)), but there is no SnpeUdo/UdoReg.h in it: set it to the folder of the SnpeUdo headers, or unset it to use udogen's own)
+endif
+endif
 % endif
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES AARCH64_RUNTIME SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 export LAYOUT_COMMON LAYOUT_RULES LAYOUT_SUPPORT LAYOUT_INCLUDES LAYOUT_HEADERS LAYOUT_OBJ LAYOUT_X86 LAYOUT_ANDROID

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from udogen.backends import architectures
 from udogen.backends.backend import Target
 from udogen.build.toolchains import open as open_toolchain
 from udogen.build.toolchains import sdk
@@ -20,6 +21,11 @@ class Toolchain:
     name: str
     compilers: dict[str, str]  # what it can compile for (`Target.compiler`), and with what; for the README
     choose: Callable[[Target, Environment], Choice | Unfit]
+
+    def compiler_of(self, target: Target) -> str:
+        """What would compile a target, for tables; `-` where it cannot."""
+        unknown = self.name == "open" and target.arch and not architectures.ALL[target.arch].open
+        return "-" if unknown else self.compilers.get(target.compiler, "-")
 
 
 ALL = {

@@ -6,6 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from udogen.backends import architectures
 from udogen.backends.backend import Target
 from udogen.build import tools
 from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
@@ -51,6 +52,11 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
 
 def _hexagon(target: Target) -> Choice | Unfit:
     command = tools.zig()
+    arch = architectures.ALL[target.arch]
+    if not arch.open:
+        sdk = arch.releases[0]
+        how = f"install Hexagon SDK {sdk.sdk} with tools {sdk.tools}, and set HEXAGON_SDK_ROOT_{arch.variable}"
+        return Unfit("open", f"zig does not know Hexagon {arch.name}", how)
     if not command:
         return Unfit("open", "zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
     # Empty variables on make's command line win over those of the environment.

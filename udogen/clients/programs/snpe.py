@@ -10,7 +10,7 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.device import copy_snippet, environment_snippet
 from udogen.clients.package import ANDROID, Package
-from udogen.clients.quoting import shell
+from udogen.clients.quoting import block, cpp, shell
 from udogen.errors import UsageError
 
 _MISSING = (
@@ -126,7 +126,36 @@ def _option(packages: Sequence[Package]) -> str:
 def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
     yield Snippet("flag", "sh", _option(packages))
     yield Snippet("command", "sh", f"snpe-net-run --container model.dlc --input_list inputs.txt {_option(packages)}")
+    yield _in_c(packages)
     yield from device_setup(packages)
+
+
+def _in_c(packages: Sequence[Package]) -> Snippet:
+    """The same in a program of one's own, by the C API."""
+    rows = "\n".join(f"                  {cpp(registration_path(package))}," for package in packages)
+    return Snippet(
+        "c",
+        "c",
+        block(f"""
+            #include "DlSystem/DlError.h"
+            #include "SNPE/SNPEUtil.h"
+
+            /* Once in each process, before the network is built; returns SNPE_SUCCESS, or the first code that is not.
+               SNPEFactory.hpp compares with it; the comment in SNPEUtil.h calls 0 a failure. */
+            int add_op_packages(void) {{
+              static const char* const paths[] = {{
+{rows}
+              }};
+              for (unsigned i = 0; i < sizeof paths / sizeof *paths; ++i) {{
+                const int code = Snpe_Util_AddOpPackage(paths[i]);
+                if (code != SNPE_SUCCESS) {{
+                  return code;
+                }}
+              }}
+              return SNPE_SUCCESS;
+            }}
+        """),
+    )
 
 
 def _quantize(packages: Sequence[Package]) -> Iterator[Snippet]:

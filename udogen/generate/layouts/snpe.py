@@ -22,6 +22,7 @@ from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
 _SDK = ".sdk"
+VERSION_FOLDER = "jni/src/DSP_"  # of one version of DSP, as Qualcomm's generators since about 2.20 have them
 # The layout has its own of these.
 _REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
 
@@ -33,14 +34,23 @@ def _core(kind: str) -> UdoCore:
     return found
 
 
+class _CoreFolder(NamedTuple):
+    """A core's folder, and what is built from it."""
+
+    backend: str
+    core: UdoCore
+    targets: tuple[Target, ...]
+    package: OpPackage  # as this backend has it
+
+
 class _CorePlacement(Placement):
     """A core's folder shows what the documentation shows; the rest is hidden, and shared files exist once."""
 
     has_cl_files = False  # the documentation shows none
 
-    def __init__(self, backend: str, package: Iterable[str]) -> None:
-        self._core, self._hidden = _core(backend), f"{_SDK}/{backend}"
-        self._package = [_core(each) for each in package]
+    def __init__(self, folder: _CoreFolder, package: Iterable[_CoreFolder]) -> None:
+        self._core, self._hidden = folder.core, f"{_SDK}/{folder.backend}"
+        self._package = [each.core for each in package]
 
     def own(self, path: str) -> str:
         if path in _REPLACED:
@@ -119,17 +129,20 @@ class _Group(NamedTuple):
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
-    made = {
-        name: backends.ALL[name].contents(each, source, _CorePlacement(name, by_backend))
-        for name, each in by_backend.items()
-    }
-    parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
-    libraries = dict.fromkeys((_core(name).core, part.library) for name in parts for part in parts[name])
-    seen = [(_core(name), by_backend[name]) for name in sorted(by_backend, key=[*backends.ALL].index)]
+    folders = [each for name in by_backend for each in _folders(name, by_backend[name], source)]
+    made = [
+        backends.ALL[each.backend].contents(each.package, source, _CorePlacement(each, folders)) for each in folders
+    ]
+    parts = [_parts(*pair) for pair in zip(folders, made, strict=True)]
+    libraries = dict.fromkeys(
+        (each.core.core, part.library) for each, own in zip(folders, parts, strict=True) for part in own
+    )
+    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
     registration = Contents((), reg.files(package, seen, source, list(libraries)))
-    made[reg.KIND.id] = registration
-    parts[reg.KIND.id] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
-    cores = [_core_view(name, each, made[name], package) for name, each in parts.items()]
+    made.append(registration)
+    parts.append((_reg_part(package, registration, chain.from_iterable(parts)),))
+    folders.append(_CoreFolder(reg.KIND.id, _core(reg.KIND.id), (), package))
+    cores = [_core_view(*each) for each in zip(folders, parts, made, strict=True)]
     data = {
         "package": package,
         "config": source.label,
@@ -137,7 +150,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
         "folders": [each.folder for each in cores if each.android and not each.registers],
         **_root(cores),
     }
-    files = {file.path: file for contents in made.values() for file in contents.files}
+    files = {file.path: file for contents in made for file in contents.files}
     files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]}
     configs = {f"config/{name}": content for name, content in source.configs.items()}
     files |= {path: PlannedFile(path, content=content) for path, content in configs.items()}
@@ -149,7 +162,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
             libraries="libs",
             configs=tuple(configs),
             files=tuple(files[path] for path in sorted(files)),
-            parts=tuple(chain(*parts.values())),
+            parts=tuple(chain(*parts)),
         )
     ]
 
@@ -157,17 +170,16 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 # --- the libraries -------------------------------------------------------------------------------------------------
 
 
-def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part, ...]:
+def _parts(folder: _CoreFolder, made: Contents) -> tuple[Part, ...]:
     """The libraries of a core, named as in the documentation: with the op's name where each op has its own."""
-    core = _core(backend)
     return tuple(
         replace(
             part,
-            library=core.library.format(f"{package.name}{part.op}"),
-            targets=tuple(row.id for row in _targets(backend, package)),
-            makefile=f"{core.folder}/Makefile",
+            library=folder.core.library.format(f"{folder.package.name}{part.op}"),
+            targets=tuple(row.id for row in folder.targets),
+            makefile=f"{folder.core.folder}/Makefile",
         )
-        for part in made
+        for part in made.parts
     )
 
 
@@ -183,21 +195,29 @@ def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part
     )
 
 
-def _targets(backend: str, package: OpPackage) -> list[Target]:
-    """The targets of a core; of the DSP those versions that the config names, or all where it names none."""
-    rows = backends.ALL[backend].udo_targets
+def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFolder]:
+    """The folders of a core: one, or one for each version of DSP; of those that the config names, or of all."""
+    rows, core = backends.ALL[backend].udo_targets, _core(backend)
     named = {arch for op in package.ops for arch in op.dsp_archs}
-    versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch]
-    if _core(backend).one_library:
-        versions = versions[:1]  # one folder for all of them: what is made for the oldest runs on the others
-    return [row for row in rows if not row.arch] + versions
+    versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch and row.usual]
+    others = tuple(row for row in rows if not row.arch)
+    if source.version_folders and versions:
+        own = [replace(core, folder=f"{VERSION_FOLDER}{row.arch.upper()}") for row in versions]
+        return [
+            _CoreFolder(backend, each, (*(others if each is own[0] else ()), row), package)
+            for each, row in zip(own, versions, strict=True)
+        ]
+    if core.one_library:
+        versions = versions[:1]  # what is made for the oldest runs on the others
+    return [_CoreFolder(backend, core, (*others, *versions), package)]
 
 
 # --- what the templates see ------------------------------------------------------------------------------------------
 
 
-def _core_view(backend: str, parts: Sequence[Part], made: Contents, package: OpPackage) -> _CoreView:
-    kind, core, part = backends.KINDS[backend], _core(backend), parts[0]
+def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _CoreView:
+    backend, core, _, package = folder
+    kind, part = backends.KINDS[backend], parts[0]
     hidden = f"{_SDK}/{backend}"
     rows = [targets.UDO[name] for name in part.targets]
     of_all = [path for path in part.sources if all(path in each.sources for each in parts)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import backends
+from udogen.backends import htp_core
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
@@ -41,8 +42,9 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
     if op is None:
         return _blind_call(built, op_type, options)
     _no_strangers(op, options)
-    omits = built.folder is None or backends.ALL[built.folder.backend].can_omit
-    inputs = _inputs(op, options, omits=omits)
+    if built.folder is not None and built.folder.api == "core":
+        op = htp_core.needs_all(op)
+    inputs = _inputs(op, options)
     outputs = _outputs(op, inputs, options)
     if built.folder is not None and built.folder.backend in backends.RUNTIMES:
         inputs, outputs = (
@@ -84,10 +86,10 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     return found
 
 
-def _inputs(op: Op, options: CallOptions, *, omits: bool) -> tuple[TensorArg, ...]:
+def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
 
-    One with a default may be left out; where the backend cannot `omit` any, the default is given.
+    One with a default may be left out; where the backend needs it even so, the default is given.
     """
     found: list[TensorArg] = []
     for tensor in op.inputs:
@@ -98,7 +100,7 @@ def _inputs(op: Op, options: CallOptions, *, omits: bool) -> tuple[TensorArg, ..
             dtype = _dtype_of_array(op, tensor, array, quant, options.dtypes.get(name, ""))
             _only_default(op, tensor, array)
             found.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
-        if not names and tensor.default is not None and not tensor.repeated and not omits:
+        if not names and tensor.default is not None and not tensor.repeated and tensor.given:
             found.append(_default_input(tensor))
             continue
         if not names and tensor.required:

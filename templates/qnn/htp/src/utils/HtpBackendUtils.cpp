@@ -47,6 +47,11 @@ std::int32_t zeroOffsetOf(Qnn_DataType_t type) {
   }
 }
 
+bool Binding::hasInput(std::size_t index) const {
+  if (index >= inputCount_) return false;
+  return index >= spec_.inputs.count || spec_.inputs.items[index].mandatory || !isAbsent(input_[index]);
+}
+
 bool Binding::has(std::size_t param) const {
   const std::size_t index = spec_.inputs.count + param;
   return index < inputCount_ && !(hasOrder(spec_) && isAbsent(input_[index]));

@@ -34,7 +34,12 @@ class Binding {
 
   template <class V>
   V input(std::size_t index) const {
-    return index < inputCount_ ? V(input_[index]) : V();
+    return input(index, V());
+  }
+  /// An input, or what it is where the node has none.
+  template <class V>
+  V input(std::size_t index, const V& otherwise) const {
+    return hasInput(index) ? V(input_[index]) : otherwise;
   }
   template <class V>
   V output(std::size_t index) const {
@@ -56,6 +61,7 @@ class Binding {
   }
 
  private:
+  bool hasInput(std::size_t index) const;
   double number(std::size_t param) const;
 
   const OpSpec& spec_;

@@ -342,6 +342,51 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
 
 void beginSession() { memory().age(); }
 
+namespace {
+
+bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index) {
+  const QHPI_OpRef from = qhpi_op_input(node, index);
+  const std::uint32_t type = qhpi_op_output(from.op, from.output_number).type;
+  for (const Qnn_DataType_t each : spec.types) {
+    if (elementOf(each) == type) return true;
+  }
+  return udo::isAbsent(from.op);
+}
+
+/// How many of the values of a node are inputs: as many as have the types of inputs, and leave no parameter over.
+std::uint32_t inputsOf(const OpSpec& spec, const QHPI_Op* node) {
+  const auto all = static_cast<std::uint32_t>(spec.inputs.count);
+  const std::uint32_t count = qhpi_op_num_inputs(node);
+  std::uint32_t least = all;
+  while (least > 0 && !spec.inputs.items[least - 1].mandatory && !spec.inputs.items[least - 1].repeated) --least;
+  std::uint32_t fewest = static_cast<std::uint32_t>(spec.params.count);
+  while (fewest > 0 && !spec.params.items[fewest - 1].mandatory) --fewest;
+  for (std::uint32_t inputs = all; inputs > least; --inputs) {
+    bool fits = count >= inputs + fewest;
+    for (std::uint32_t i = least; fits && i < inputs; ++i) fits = isOfInput(spec.inputs.items[i], node, i);
+    if (fits) return inputs;
+  }
+  return least;
+}
+
+}  // namespace
+
+const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node) {
+  const OpSpec& spec = *op.spec;
+  const std::uint32_t inputs = canEnd(spec) ? inputsOf(spec, node) : static_cast<std::uint32_t>(spec.inputs.count);
+  const std::uint32_t count = qhpi_op_num_inputs(node);
+  if (inputs == spec.inputs.count || count < inputs) return node;
+  std::vector<QHPI_OpRef> references;
+  for (std::uint32_t i = 0; i < inputs; ++i) references.push_back(qhpi_op_input(node, i));
+  const QHPI_OpRef missing = {createAbsent(spec, spec.params.count, node), 0};
+  references.resize(spec.inputs.count, missing);
+  for (std::uint32_t i = inputs; i < count; ++i) references.push_back(qhpi_op_input(node, i));
+  std::vector<QHPI_OutputDef> outputs;
+  for (std::uint32_t i = 0; i < qhpi_op_num_outputs(node); ++i) outputs.push_back(qhpi_op_output(node, i));
+  return qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
+                        static_cast<std::uint32_t>(outputs.size()), outputs.data());
+}
+
 const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node) {
   const OpSpec& spec = *op.spec;
   const std::uint32_t inputs = static_cast<std::uint32_t>(spec.inputs.count);
@@ -393,6 +438,8 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
 void beginSession() {}
 
 const QHPI_Op* orderParameters(const OpEntry&, const QHPI_Op* node) { return node; }
+
+const QHPI_Op* fillInputs(const OpEntry&, const QHPI_Op* node) { return node; }
 
 #endif
 

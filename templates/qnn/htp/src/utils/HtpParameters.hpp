@@ -40,10 +40,19 @@ inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 /// A client registers the package: what this thread validated for an earlier one, and used, gives way to what comes.
 void beginSession();
 
+/// Whether a node may have fewer inputs than the config: the last ones are optional.
+inline bool canEnd(const OpSpec& spec) {
+  return spec.inputs.count != 0 && !spec.inputs.items[spec.inputs.count - 1].mandatory &&
+         !spec.inputs.items[spec.inputs.count - 1].repeated;
+}
+
+/// The node with all inputs of the config, what it lacks at the end marked as absent: itself, or another one.
+const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
+
 /// The node with its parameters in the order of the config: itself, or another one; or an error, with the reason.
 const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
 
-/// Whether this constant is in the place of a parameter that was left out.  After the last parameter of a node it means
+/// Whether this constant is in the place of an input or a parameter that was left out.  After the last parameter of a node it means
 /// that the parameters are in the order of the config.
 bool isAbsent(const QHPI_Op* node);
 bool isAbsent(const QHPI_Tensor* tensor);

@@ -28,12 +28,15 @@ bool allows(List<std::uint32_t> ranks, bool five) {
 
 /// The element types of one tensor, without repetition.
 struct Elements {
-  static constexpr std::size_t most = 8;  // HTP delivers no more than these
+  static constexpr std::size_t most = 9;  // HTP delivers no more than eight
   std::uint32_t items[most];
   std::size_t count;
 };
 
-Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
+/// In the place of an element type: the input is left out.
+constexpr std::uint32_t leftOut = 0xffff;
+
+Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted, bool canBeLeftOut) {
   Elements found = {};
   for (const Qnn_DataType_t type : spec.types) {
     const std::uint32_t element = elementOf(type);
@@ -41,6 +44,7 @@ Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
     for (std::size_t i = 0; i < found.count; ++i) known = known || found.items[i] == element;
     if (!known && found.count < Elements::most) found.items[found.count++] = element;
   }
+  if (found.count != 0 && found.count < Elements::most && canBeLeftOut) found.items[found.count++] = leftOut;
   return found;
 }
 
@@ -112,7 +116,8 @@ class Records {
     bool free = false;
     for (std::size_t i = 0; i < tensors_; ++i) {
       const Requirement* const required = requirement(i);
-      choices_[i] = elementsOf(tensor(i), required != nullptr ? required->elements : 0);
+      const bool isOptional = i < spec_.inputs.count && !tensor(i).mandatory && !tensor(i).repeated;
+      choices_[i] = elementsOf(tensor(i), required != nullptr ? required->elements : 0, isOptional);
       if (choices_[i].count == 0) {
         log(QNN_LOG_LEVEL_WARN, "%s: kernel %zu takes no data type of `%s`; it is left out", spec_.name, kernel_,
             tensor(i).name);
@@ -128,7 +133,7 @@ class Records {
     for (bool more = true; more;) {
       // One more: it marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
-      for (std::size_t params = fewest; params <= most; ++params) {
+      for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
         if (four || !five) add(false, params);
         if (five || free) add(true, params);
       }
@@ -138,6 +143,16 @@ class Records {
         if (!more) at_[i] = 0;
       }
     }
+  }
+
+  bool isLeftOut(std::size_t index) const { return choices_[index].items[at_[index]] == leftOut; }
+
+  /// Whether no input follows one that is left out.
+  bool endsOnce() const {
+    for (std::size_t i = 1; i < spec_.inputs.count; ++i) {
+      if (isLeftOut(i - 1) && !isLeftOut(i)) return false;
+    }
+    return true;
   }
 
   /// One record: these element types, this flat layout, this many parameters.
@@ -185,6 +200,7 @@ class Records {
   }
 
   QHPI_Tensor_Signature_v1 signature(std::size_t index, bool five) const {
+    if (isLeftOut(index)) return {QHPI_Int32, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM};
     QHPI_Tensor_Signature_v1 made = flat(choices_[index].items[at_[index]], tensor(index).ranks, five);
     if (const Requirement* const required = requirement(index)) {
       if (required->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(required->layout);
@@ -235,7 +251,8 @@ const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
 const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const OpEntry* const entry = findOp(qhpi_op_name(op));
   if (entry == nullptr) return op;
-  const QHPI_Op* const ordered = orderParameters(*entry, op);
+  const QHPI_Op* const whole = fillInputs(*entry, op);
+  const QHPI_Op* const ordered = whole != op || !hasOrder(*entry->spec) ? whole : orderParameters(*entry, op);
   const QHPI_RewriteOpFunc own = ownRewrites[entry - firstOp];
   return ordered != op || own == nullptr ? ordered : own(op);
 }
@@ -259,7 +276,8 @@ QHPI_StatusCode registerOps() {
     if (info.kernels == nullptr) return QHPI_ErrorFatal;
     info.name = ops.items[i].qualifiedName;
     rewrites[i] = facts->earlyRewrite;
-    info.early_rewrite = hasOrder(*ops.items[i].spec) ? rewriteEarly : facts->earlyRewrite;
+    const OpSpec& spec = *ops.items[i].spec;
+    info.early_rewrite = hasOrder(spec) || canEnd(spec) ? rewriteEarly : facts->earlyRewrite;
     info.late_rewrite = facts->lateRewrite;
     info.shape_required = facts->tileShape;
     info.shape_legalized = facts->legalTile;

@@ -156,7 +156,7 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   std::size_t mandatory = 0;
   bool repeats = false;
   for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory || specs.items[i].repeated || rules.everyInput) mandatory = i + 1;
+    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
     repeats = repeats || specs.items[i].repeated;
   }
   if (count < mandatory || (count > specs.count && !repeats)) {
