@@ -10,7 +10,7 @@ from toys import Look, Make, shown
 from tests.wheels import PARTS, SDK, device_libraries
 from udogen.backends import architectures
 
-VERSIONS = tuple(architectures.of_backend("htp"))
+VERSIONS = tuple(row.name for row in architectures.of_backend("htp").values() if row.open)  # zig compiles for them
 
 
 @pytest.fixture(scope="module")

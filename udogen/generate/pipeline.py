@@ -259,7 +259,7 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
         return options.htp_api
     out = options.out or Path(package.output_path or ".")
     for folder in (out / package.name, out / f"{package.name}{htp.BACKEND.suffix}") if not options.force else ():
-        found = read_manifest(folder) if folder.is_dir() else None
+        found = read_manifest(folder) if os.path.isdir(folder) else None
         if known := next((part.api for part in read_parts(found or {}) if part.api), ""):
             return known
     root = tools.environment().qnn_sdk_root
@@ -277,7 +277,8 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
 def _has_version_folders(folder: Path) -> bool:
     """Whether a package of UDO has kernels in a folder for a further version of DSP."""
     own = {_last(core.folder) for each in backends.ALL.values() if (core := each.udo) is not None}
-    return any(_last(each.parent.parent) not in own for each in folder.glob(f"{VERSION_FOLDER}V*/src/ops"))
+    found = folder.glob(f"{VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
+    return any(_last(each.parent.parent) not in own for each in found)
 
 
 def _last(path: str | Path) -> str:
