@@ -127,6 +127,7 @@ class World:
             "graph": self.graph,
             "built": self.graph._handle,
             "context": self.context,
+            "buffer": self.buffer,
             "shard": self.file,
             "path": self.file,
             "kind": "client",

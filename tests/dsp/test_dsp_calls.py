@@ -57,7 +57,7 @@ executions before: 0
 execute: 0
 3 2 9 9
 execute and tell: 0
-reported: 42
+told: 42
 executions: 2
 executions of all ops: 2
 executions of other op: 18446744073709551615

@@ -183,7 +183,7 @@ def test_a_path_of_the_config_that_make_would_read_otherwise_is_left_out(path: s
     done = udogen("generate", written, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "SNPE_UDO_ROOT" in done.stderr and "is not written into a Makefile" in done.stderr
-    assert "SNPE_UDO_ROOT :=" not in (tmp_path / "out/One/jni/src/reg/Makefile").read_text()
+    assert "\nSNPE_UDO_ROOT :=" not in (tmp_path / "out/One/jni/src/reg/Makefile").read_text()
 
 
 def test_a_path_of_the_config_is_the_default_of_the_variable(tmp_path: Path) -> None:

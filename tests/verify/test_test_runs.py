@@ -122,7 +122,8 @@ def test_missing_places_are_reported_and_never_pass(run: Run, toys: Path) -> Non
     by_name = {state.backend: state for state in found.states}
     assert by_name["gpu"].state in ("unbuilt", "missing") and by_name["gpu"].cases == 1
     if by_name["gpu"].state == "unbuilt":
-        assert by_name["gpu"].reason == f"there is no kernel Scale.cpp in {toys / 'kernels' / 'gpu'}"
+        folders = f"{toys / 'kernels' / 'gpu'} or {toys / 'kernels' / 'GPU'}"
+        assert by_name["gpu"].reason == f"there is no kernel Scale.cpp in {folders}"
     assert [each.backend for each in found.outcomes] == ["cpu"]
     assert terminal.summary(found).startswith("1 passed, 1 not run in ")
 
@@ -259,9 +260,11 @@ def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) ->
     assert done.stderr == (
         f"{tmp_path}/op_tests.toml:3: error: there is no key `shapes` here\n"
         '     3 | shapes = "3"\n'
+        "       | ^^^^^^\n"
         "       = did you mean `shape`?\n"
         f"{tmp_path}/op_tests.toml:4: error: `seed`: a seed is a whole number, not less than 0\n"
         "     4 | seed = -4\n"
+        "       | ^^^^\n"
         "       = as in seed = 1, or seed = [1, 2, 3]\n"
         "error: 2 errors in the test file\n"
     )

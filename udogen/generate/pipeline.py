@@ -153,7 +153,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
             version_folders=options.version_folders
             or _has_version_folders((options.out or Path(package.output_path or ".")) / package.name),
         )
-        planned += _plan_package(package, by_backend, own, source)
+        planned += _plan_package(package, by_backend, options, source)
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),

@@ -283,13 +283,15 @@ class Context(Closing):
         """
         from udogen.runtime.buffers import external
 
-        return external.register_weights(self, buffer, offset=offset, features=features)
+        named = arguments.names(features, "the features of the context")
+        return external.register_weights(self, buffer, offset=offset, features=named)
 
     def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Let its graphs spill to a buffer, before `finalize`; contexts that share one run in turn."""
         from udogen.runtime.buffers import external
 
-        return external.register_spill_fill(self, buffer, offset=offset, features=features)
+        named = arguments.names(features, "the features of the context")
+        return external.register_spill_fill(self, buffer, offset=offset, features=named)
 
     def register(
         self,

@@ -6,7 +6,6 @@
 #include "Validation.hpp"
 
 #include <cstring>
-#include <string>
 
 extern "C" {
 % for op in ops:
@@ -40,6 +39,8 @@ const char* opNames[] = {
 constexpr Qnn_ApiVersion_t apiVersion = {
     {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {5, 0, 0}};
 
+const QnnOpPackage_Info_t packageOfOps = packageInfo(${package.literal}, opNames, apiVersion);
+
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
   showErrors();
   return QNN_SUCCESS;
@@ -49,21 +50,18 @@ Qnn_ErrorHandle_t terminate() { return QNN_SUCCESS; }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  static const QnnOpPackage_Info_t packageOfOps = packageInfo(${package.literal}, opNames, apiVersion);
   *info = &packageOfOps;
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
   if (config.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  std::string known;
   for (const OpSpec& each : specs) {
     if (config.v1.typeName != nullptr && std::strcmp(each.name, config.v1.typeName) == 0) {
       return validateConfig(each, config.v1, rulesOfHtp());
     }
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
-  return noSuchOp(${package.literal}, config.v1.typeName, known.c_str());
+  return noSuchOp(packageOfOps, config.v1.typeName);
 }
 
 }  // namespace

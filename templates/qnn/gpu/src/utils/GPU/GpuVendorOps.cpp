@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "Operation.hpp"
@@ -58,11 +57,7 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const OpEntry* entry = find(given.v1.typeName);
-  if (entry == nullptr) {
-    std::string known;
-    for (const OpEntry& each : tables.ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
-    return noSuchOp(tables.name, given.v1.typeName, known.c_str());
-  }
+  if (entry == nullptr) return noSuchOp(tables.info, given.v1.typeName);
   ValidationRules rules;
   rules.alike = [](Qnn_DataType_t a, Qnn_DataType_t b) { return isFloat(a) && isFloat(b); };
   return validateConfig(entry->spec, given.v1, rules);
