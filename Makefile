@@ -11,7 +11,7 @@ pytest = $(python) -m pytest -n $(workers) --dist loadfile --no-loadscope-reorde
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo:  ## a custom op, from its config to checked numbers on the real QNN CPU runtime
+demo:  ## custom ops, from their configs to checked numbers on the real QNN CPU and HTP runtimes
 	@.ci/setup demo
 	@$(python) examples/demo.py
 

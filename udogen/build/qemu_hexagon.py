@@ -113,9 +113,10 @@ def build_program(
         "LAUNCHER": " ".join(tools.launcher(tools.environment())),
         "LINK": shlex.join(link),
     }
+    cores = jobs or os.cpu_count() or 1
     HEXAGON.announce()
     *others, linker = variables(values.items())
-    compile_python_kernels(package, [f"emulated-{arch}"], on_step, jobs or os.cpu_count() or 1)
+    compile_python_kernels(package, [f"emulated-{arch}"], on_step, cores)
     program.parent.mkdir(parents=True, exist_ok=True)
     locked = open_locked(program.parent, shared=False)  # each session builds its programs
     try:
@@ -125,7 +126,7 @@ def build_program(
             *("-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
             *others,
             f"{linker} $(EXTRA_LDFLAGS)",
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=cores,
             on_step=on_step,
         )
     finally:

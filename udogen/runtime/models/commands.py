@@ -1,4 +1,4 @@
-"""The command for the worker that executes a model, its answer, and that answer for a person."""
+"""The command for the worker that executes a model, its reply, and the lines that are printed of it."""
 
 from __future__ import annotations
 
