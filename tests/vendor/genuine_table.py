@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from tests.making import LONG, ROOT, udogen
 from udogen import resources
 
@@ -84,8 +86,8 @@ def core(folder: Path) -> Iterator[Row]:
         yield Row(
             f"{op}: HTP, C++ interface, x86-64",
             RELEASES["sdk"],
-            generated="yes" if made.returncode == 0 else "no",
-            compiles="yes" if built.returncode == 0 else "no",
+            generated=_yes(made.returncode == 0),
+            compiles=_yes(built.returncode == 0),
             runs="not tried: no libQnnHtp of 2.25",
             right="-",
         )
@@ -141,7 +143,44 @@ def _compiles(source: Path, headers: Path) -> bool:
     return done.returncode == 0
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"ops": ops, "core": core, "hexagon": hexagon}
+def qhpi(folder: Path) -> Iterator[Row]:
+    """HTP kernels of others that register themselves with QHPI, in the real libQnnHtp and under qemu-hexagon."""
+    rng = np.random.default_rng(0)
+    lhs, rhs = rng.normal(size=(1, 2, 5, 7)).astype(np.float32), rng.normal(size=(1, 2, 7, 3)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as temporary:
+        into = Path(temporary)
+        (into / "kernels").mkdir()
+        source = folder / "qhpi-scalar/src/ops/MatMulQhpiScalar.cpp"
+        (into / "kernels" / source.name).write_bytes(source.read_bytes())
+        config = HERE / "genuine" / "MatMulQhpiScalar.xml"
+        made = udogen("generate", config, "--kernels", into / "kernels", "-o", into / "out")
+        built = udogen("build", "-C", into / "out", "htp_x86")
+        np.save(into / "lhs.npy", lhs)
+        np.save(into / "rhs.npy", rhs)
+        for backend, place in (("htp", "real libQnnHtp 2.47"), ("hexagon", "v73, qemu-hexagon")):
+            output = into / f"{backend}.npy"
+            ran = udogen(
+                *("run", "op", into / "out", "MatMulQhpiScalar", "--backend", backend, "--shape", "output=1x2x5x3"),
+                *("--input", f"lhs={into / 'lhs.npy'}", "--input", f"rhs={into / 'rhs.npy'}"),
+                *("--output", f"output={output}"),
+                timeout=LONG,
+            )
+            right = output.is_file() and np.allclose(np.load(output), lhs @ rhs, atol=1e-5)
+            yield Row(
+                f"MatMulQhpiScalar: HTP, QHPI, {place}",
+                "generator of SDK 2.47",
+                generated=_yes(made.returncode == 0),
+                compiles=_yes(built.returncode == 0),
+                runs=_yes(ran.returncode == 0),
+                right=_yes(right),
+            )
+
+
+def _yes(good: bool) -> str:
+    return "yes" if good else "no"
+
+
+PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"ops": ops, "core": core, "hexagon": hexagon, "qhpi": qhpi}
 
 
 def table(folder: Path, parts: tuple[str, ...], old: str) -> str:
@@ -149,6 +188,8 @@ def table(folder: Path, parts: tuple[str, ...], old: str) -> str:
     kept = [line for line in old.splitlines() if line.startswith("| ") and not line.startswith("| source ")]
 
     def part_of(line: str) -> str:
+        if ", QHPI, " in line:
+            return "qhpi"
         return "hexagon" if ", v75 |" in line else "core" if "C++ interface" in line else "ops"
 
     rows = []

@@ -73,7 +73,7 @@ def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: 
     assert udogen("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out").returncode == 0
 
 
-@pytest.mark.parametrize("header", ["hvx_internal.h", "HAP_farf.h"])
+@pytest.mark.parametrize("header", ["hvx_internal.h", "HAP_farf.h", "qhmath_hvx.h"])
 def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: Path, header: str) -> None:
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(f"#include <{header}>\n")
@@ -104,15 +104,34 @@ def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, targe
     assert made.returncode == 0, made.stdout + made.stderr
 
 
-def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path) -> None:
+REGISTERS = 'extern "C" void register_scaleclamp_ops() {'
+TEXT = "TEXT(THIS_PKG_NAME)"
+
+
+@pytest.mark.parametrize(
+    ("backend", "function"),
+    [
+        ("htp", REGISTERS),
+        ("htp", "void register_scale_clamp_op(void)\n{"),
+        pytest.param("hexagon", 'extern "C" {\nint unused() { return 0; }\n}\nvoid register_all() {', id="hexagon"),
+    ],
+)
+def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, function: str) -> None:
     kernel = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    assert REGISTERS in kernel
+    kernel = kernel.replace(REGISTERS, function).replace(TEXT, "THIS_PKG_NAME_STR")
+    kernel = '#include "HTP/core/log.h"\n#include "HTP/core/intrinsics.h"\n' + kernel
     kernel += "static_assert(sizeof(QHPI_OutputDef_Invalid) > 0 && sizeof(qhpi_op_reference(nullptr, 0)) > 0);\n"
+    kernel += (
+        '[[maybe_unused]] static void say(int x) { debuglog("%d", x); errlog("%d of %s", x, "some"); errlog("all"); }\n'
+    )
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
     built = htp_package(CONFIG, tmp_path / "out", tmp_path / "kernels")
     np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
     call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
-    done = udogen("run", "op", built.library, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
+    built_in = built.library if backend == "htp" else tmp_path / "out"
+    done = udogen("run", "op", built_in, *call, "--backend", backend, "--output", f"y={tmp_path / 'y.npy'}")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[1, 1.5, -9, 1.5]])
 

@@ -148,10 +148,11 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
         if vendor.is_vendor_style(backend, text):
             return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
-    if vendor.is_qhpi_style(text):
+    if functions := vendor.registrations(text):
         named = re.findall(r'"::(\w+)"', plain)  # ops and kernels
-        for lower in dict.fromkeys(re.findall(r"\bregister_(\w+)_ops\s*\(", plain)):
-            names = [name for name in named if name.lower() == lower]
+        for function in functions:
+            lower = re.sub(r"^register_|_ops?$", "", function.name).replace("_", "")
+            names = [name for name in named if name.lower().replace("_", "") == lower]
             found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
     return [Kernel("htp", op, path, text) for op in found]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registers, after the package's name
 
@@ -25,6 +25,13 @@ class Part:
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
 
+class Registration(NamedTuple):
+    """A function with which a kernel for HTP registers its ops."""
+
+    name: str
+    c_linkage: bool
+
+
 @dataclass(frozen=True)
 class Source:
     """What a plan is made from besides the model: the configs, byte for byte, and the user's ready kernels."""
@@ -34,6 +41,7 @@ class Source:
     htp_api: str = "qhpi"  # which interface of HTP the package speaks
     # Backend -> the ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    registrations: tuple[Registration, ...] = ()  # of kernels for HTP in that style
     # Backend -> headers that stand for those of the Hexagon SDK which its kernels include.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     version_folders: bool = False  # in the layout snpe, a folder for each version of DSP

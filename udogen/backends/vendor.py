@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from udogen.backends import common, op_tables
-from udogen.backends.plan import PlannedFile, Source
+from udogen.backends.plan import PlannedFile, Registration, Source
 from udogen.errors import UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
@@ -26,7 +26,7 @@ _MARKS = {
 }
 BACKENDS = tuple(_MARKS)
 # Headers of the Hexagon SDK that kernels include; ours stand for them where there is no SDK.
-_HEXAGON_HEADERS = ("HAP_farf.h", "hvx_internal.h")
+_HEXAGON_HEADERS = ("HAP_farf.h", "hvx_internal.h", "qhmath_hvx.h")
 # Comments and literals: words in them are no marks.
 _NO_CODE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
@@ -50,12 +50,26 @@ def is_core_style(source: bytes) -> bool:
     return bool(_CORE.search(code(source)))
 
 
-_QHPI = re.compile(rb"\bregister_\w+_ops\s*\(.*\bqhpi_register_ops_v1\s*\(", re.DOTALL)
+_REGISTRATION = re.compile(r'(\bextern\s*"C"\s*)?\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{')
 
 
-def is_qhpi_style(source: bytes) -> bool:
-    """Whether a kernel for HTP registers itself with QHPI, as the generator of newer releases writes it."""
-    return bool(_QHPI.search(code(source)))
+def registrations(source: bytes) -> tuple[Registration, ...]:
+    """The functions with which a kernel for HTP registers its ops with QHPI, as newer generators write them."""
+    text = without_comments(source).decode("utf-8", "replace")
+    if "qhpi_register_ops_v1" not in text:
+        return ()
+    return tuple(
+        Registration(found[2], bool(found[1]) or _in_c_block(text[: found.start()]))
+        for found in _REGISTRATION.finditer(text)
+    )
+
+
+def _in_c_block(before: str) -> bool:
+    """Whether a block with C linkage that begins in this text is still open at its end."""
+    return any(
+        before.count("{", block.end()) >= before.count("}", block.end())
+        for block in re.finditer(r'\bextern\s*"C"\s*\{', before)
+    )
 
 
 def without_comments(source: bytes) -> bytes:
@@ -179,17 +193,13 @@ def htp_contents(
             "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
             "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
         },
-        copies=("include/HTP/core/constraints.h",),
+        data={**folder.data, "registrations": source.registrations},
+        copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
         shared=tuple(path for path in folder.shared if path != common.VIEWS),
         op_templates={},
-        view=lambda base, op: _HtpOp(**vars(_gpu_view(base, op)), lower=op.name.lower()),
+        view=_gpu_view,
     )
     return common.contents(package, source, own, dialect, place)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _HtpOp(_GpuOp):
-    lower: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -179,7 +179,16 @@ def _plan_package(
     if kernels != source.kernels or in_vendor_style or any(headers.values()):
         core = any(vendor.is_core_style(texts["htp"][op]) for op in in_vendor_style.get("htp", ()))
         api = "core" if core else source.htp_api
-        source = replace(source, kernels=kernels, vendor=in_vendor_style, headers=headers, htp_api=api)
+        for_htp = [texts["htp"][op] for op in in_vendor_style.get("htp", ())]
+        functions = tuple(function for text in for_htp for function in vendor.registrations(text))
+        source = replace(
+            source,
+            kernels=kernels,
+            vendor=in_vendor_style,
+            registrations=functions,
+            headers=headers,
+            htp_api=api,
+        )
         plans = [*layout.plan(by_backend, source)]
     if options.converter:
         plans.append(converter.plan(package, source))
@@ -462,7 +471,7 @@ def _vendor_style(
     found = {}
     for_htp = texts.get("htp", {}) if "htp" in by_backend else {}
     core = tuple(op for op, text in for_htp.items() if vendor.is_core_style(text))
-    own = tuple(op for op, text in for_htp.items() if vendor.is_qhpi_style(text))
+    own = tuple(op for op, text in for_htp.items() if vendor.registrations(text))
     if (core and not options.htp_api) or (own and options.api == "qhpi"):
         found["htp"] = core or own
     for backend in vendor.BACKENDS:

@@ -7,15 +7,14 @@
 
 #include <cstring>
 
-extern "C" {
-% for op in ops:
-void register_${op.lower}_ops(void);
+% for function in registrations:
+${'extern "C" ' if function.c_linkage else ""}void ${function.name}();
 % endfor
-}
 
 namespace udo {
 namespace {
 
+#if !defined(__hexagon__)
 % for op in ops:
 % for table in op.spec_tables:
 % for line in table.lines:
@@ -29,6 +28,7 @@ constexpr OpSpec specs[] = {
     {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
 % endfor
 };
+#endif
 
 const char* opNames[] = {
 % for op in ops:
@@ -54,6 +54,9 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
+#if defined(__hexagon__)  // the host has validated the node
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
+#else
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
   if (config.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   for (const OpSpec& each : specs) {
@@ -63,13 +66,14 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
   }
   return noSuchOp(packageOfOps, config.v1.typeName);
 }
+#endif
 
 }  // namespace
 }  // namespace udo
 
 extern "C" __attribute__((visibility("default"))) const char* qhpi_init(void) {
-% for op in ops:
-  register_${op.lower}_ops();
+% for function in registrations:
+  ${function.name}();
 % endfor
   return ${package.literal};
 }
