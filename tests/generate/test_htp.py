@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
+from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import Generated
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
-from udogen.runtime.built import Built, find_built
+from udogen.runtime.built import Built, find_built, find_source
+from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.request import CallOptions, make_call
 
 KERNELS = Path(__file__).parent / "kernels" / "both"
@@ -258,16 +260,29 @@ udo::Status execute(const Args& args) {
 """
 
 
-def test_inputs_at_the_end_may_be_left_out(tmp_path: Path) -> None:
-    """The number of a node's values, or their types, tell HTP's kernels what is there; parameters follow them."""
-    need_runtime("htp")
+def running(built: Built, place: str) -> OpSession | HexagonSession:
+    """A session of the package there."""
+    if place == "htp":
+        library = find_built(built.library, backend="htp")
+        return OpSession(library.library, library.provider, backend="htp", timeout=120)
+    assert built.folder is not None
+    return HexagonSession(built.folder, timeout=120)
+
+
+@pytest.mark.parametrize("place", ["htp", "hexagon"])
+def test_inputs_at_the_end_may_be_left_out(place: str, tmp_path: Path) -> None:
+    """The number of a node's values, or their types, tell HTP's kernels which are given; parameters follow them."""
     (tmp_path / "Shift.cpp").write_text(SHIFT)
     (tmp_path / "ends.xml").write_text(ENDS)
     [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
-    assert make(made.folder, "htp_x86").returncode == 0
-    built = find_built(made.folder, backend="htp")
     one = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in (("bias", 5), ("scale", 3))}
-    with OpSession(built.library, built.provider, backend="htp", timeout=120) as session:
+    if place == "htp":
+        need_runtime("htp")
+        assert make(made.folder, "htp_x86").returncode == 0
+    else:
+        need_tools()
+    built = find_source(made.folder, backend="htp")
+    with running(built, place) as session:
         for inputs in ({}, {"bias": one["bias"]}, one):
             for params in ({}, {"step": 7}, {"step": 7, "more": 1}, {"more": 1}):
                 options = CallOptions({"x": A, **inputs}, params=params)

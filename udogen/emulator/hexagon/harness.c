@@ -140,6 +140,7 @@ int main(int argc, char** argv) {
   const QHPI_OpInfo_v1* op = find_op(request.op);
 
   wire_text_record(RECORD_PHASE, "choose a kernel");
+  drop_left_out(op, &request);
   const QHPI_Kernel_v1* kernel = find_kernel(op, &request);
   const uint32_t resources = kernel->resources;
   const char* name = kernel->function_name ? kernel->function_name : "";

@@ -134,6 +134,20 @@ static uint32_t accepts(const QHPI_Kernel_v1* kernel, Request* request) {
   return fits;
 }
 
+/* What stands for an optional input that is left out: packages of udogen put it there when a graph is prepared. */
+static const int32_t LEFT_OUT[] = {0x6f647561, 0x62736e74, -0x1d6e3c85, 0x5eed0c0d};
+
+void drop_left_out(const QHPI_OpInfo_v1* op, Request* request) {
+  if (op->early_rewrite != NULL) return;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < request->num_inputs; ++i) {
+    const QHPI_Tensor* const input = &request->inputs[i];
+    if (input->size == sizeof LEFT_OUT && memcmp(input->given, LEFT_OUT, sizeof LEFT_OUT) == 0) continue;
+    request->inputs[kept++] = *input;
+  }
+  request->num_inputs = kept;
+}
+
 const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {
   for (uint32_t i = 0; i < op->num_kernels; ++i) {
     const QHPI_Kernel_v1* kernel = &op->kernels[i];

@@ -56,6 +56,9 @@ _SCALARS = {
     "BOOL_8": ("<I", "FLOAT_32"),
 }
 
+# What marks it: `absent` of HtpParameters.cpp, LEFT_OUT of kernels.c.
+_LEFT_OUT = (0x6F647561, 0x62736E74, -0x1D6E3C85, 0x5EED0C0D)
+
 PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, STRAY, OUTPUT, DONE, THROWN, SHAPE = range(1, 13)
 RESOURCES = {"main": 1, "hvx": 2, "hmx": 4}
 
@@ -81,6 +84,7 @@ def encode(call: OpCall, wanted: Wanted, guard: int) -> bytes:
     """The request for a call."""
     call = checked_call(call)
     inputs = [_tensor(call, arg) for arg in call.inputs]
+    inputs += [_left_out()] * call.left_out
     inputs += [_param(call, param) for param in call.params]
     outputs = [_tensor(call, arg) for arg in call.outputs]
     unit = RESOURCES.get(wanted.kernel, 0)
@@ -114,7 +118,8 @@ def stray_of(call: OpCall, content: bytes) -> Stray:
     if role == "memory":
         name = _MEMORY[number]
     elif role == "input" and number >= len(call.inputs):  # HTP hands params on as further inputs
-        role, name = "parameter", call.params[number - len(call.inputs)].name
+        behind = number - len(call.inputs) - call.left_out
+        role, name = ("parameter", call.params[behind].name) if behind >= 0 else (role, "(left out)")
     else:
         name = named(call)[number].name
     return Stray(("wrote", "read")[how], PLACES[where], role, name, size, offset, count)
@@ -146,6 +151,12 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
     data = b"" if arg.array is None else _turn(element, arg.array.tobytes())
     size = prod(arg.shape) * element.size
     return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + fill(data)
+
+
+def _left_out() -> bytes:
+    """What the packages of udogen put in the place of an input that is left out, when HTP prepares a graph."""
+    data = struct.pack("<4i", *_LEFT_OUT)
+    return _head(ELEMENTS["INT_32"], 0, 1.0, True, (1, 1, 1, len(_LEFT_OUT)), len(data)) + data
 
 
 def scalar_bytes(param: ParamArg, form: str) -> bytes:

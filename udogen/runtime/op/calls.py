@@ -67,6 +67,7 @@ class OpCall:
     inputs: tuple[TensorArg, ...]
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
+    left_out: int = 0  # optional inputs behind these, which the op has and the call does not
     loops: int = 1
     poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph

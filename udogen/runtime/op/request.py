@@ -56,7 +56,8 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
         outputs = with_rules(
             outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, known=options.shapes
         )
-    return OpCall(op_type, built.package, inputs, outputs, params, loops=options.loops)
+    left_out = 0 if op.inputs and op.inputs[-1].repeated else max(0, len(op.inputs) - len(inputs))
+    return OpCall(op_type, built.package, inputs, outputs, params, left_out, options.loops)
 
 
 def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
