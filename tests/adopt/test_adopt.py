@@ -136,10 +136,12 @@ def test_htp_kernels_and_what_a_port_changes(tmp_path: Path) -> None:
     assert (ported / "ScaleClampPackage" / "src" / "ops" / "ScaleClamp.cpp").read_text() == text
 
 
-def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ['"::ScaleClamp"', '"::" "ScaleClamp"'])  # the second: as generators write it
+def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: Path, name: str) -> None:
     old, out = tmp_path / "old", tmp_path / "new"
     old.mkdir()
-    shutil.copyfile(EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp", old / "any_name.cpp")
+    text = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    (old / "any_name.cpp").write_text(text.replace('"::ScaleClamp"', name))
     shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
     done = udogen("adopt", old, "-o", out)
     assert "HTP kernels that register themselves with QHPI: ScaleClamp (any_name.cpp)" in done.stdout, done.stderr

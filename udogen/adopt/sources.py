@@ -149,7 +149,7 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
             return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
     if functions := vendor.registrations(text):
-        named = re.findall(r'"::(\w+)"', plain)  # ops and kernels
+        named = re.findall(r'"::(?:"\s*")?(\w+)"', plain)  # ops and kernels
         for function in functions:
             lower = re.sub(r"^register_|_ops?$", "", function.name).replace("_", "")
             names = [name for name in named if name.lower().replace("_", "") == lower]
