@@ -137,6 +137,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         Interface.load(find_runtime("htp", kind="emulator").path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _shared_sessions() -> Iterator[None]:
+    """Those of `tests.making.op_session` end with the file."""
+    yield
+    if making := sys.modules.get("tests.making"):
+        making.close_op_sessions()
+
+
 @pytest.fixture
 def unknown_rows(pytestconfig: pytest.Config) -> list[str]:
     """The rows of slow.toml that name no test; for a run of the whole suite."""
