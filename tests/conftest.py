@@ -92,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _compile_through_ccache() -> None:
     """One cache for all workers and runs, to which the folders of tests make no difference."""
     os.environ["PATH"] = os.pathsep.join((str(CCACHE), os.environ.get("PATH", os.defpath)))
+    os.environ.setdefault("UDOGEN_LAUNCHER", "ccache")  # for zig, which that folder does not name
     settings = {
         "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
         "BASEDIR": os.path.realpath(tempfile.gettempdir()),

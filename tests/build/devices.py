@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,7 +17,8 @@ from udogen.build import tools
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 KERNEL = "src/ops/LeakyRelu.cpp"
 LIBRARY = "libQnnLeakyReluPackage.so"
-EMPTY = dict.fromkeys(tools.VARIABLES, "")  # of whoever runs the tests
+# Of whoever runs the tests, but for the cache of compilers.
+EMPTY = {**dict.fromkeys(tools.VARIABLES, ""), "UDOGEN_LAUNCHER": os.environ.get("UDOGEN_LAUNCHER", "")}
 ALL = {name: row for name, row in architectures.of_backend("htp").items() if row.open}  # what groups of targets are
 HEXAGON = [f"htp_{name}" for name in ALL]
 

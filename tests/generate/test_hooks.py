@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ROOT, htp_package, op_session
+from tests.making import KERNELS, ROOT, close_op_sessions, htp_package, op_session
 from udogen.errors import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
@@ -94,6 +94,7 @@ def test_a_kernel_may_write_over_its_input(built: Built) -> None:
 
 def test_what_is_counted(built: Built) -> None:
     """Calls of kernels, one for each tile; and a node that a rewrite replaces, when the graph is prepared."""
+    close_op_sessions()  # it counts from the start of a worker
     large, row = np.zeros((1, 256, 256, 64), np.float32), np.zeros((1, 1, 1, 64), np.float32)
     prepared = run(built, "Prepared", Q, loops=5, power=2)
     tiled, twice, late = run(built, "Tiled", large, row=row), run(built, "Twice", X), run(built, "Late", X, loops=3)
