@@ -17,8 +17,8 @@ from udogen.build import tools
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 KERNEL = "src/ops/LeakyRelu.cpp"
 LIBRARY = "libQnnLeakyReluPackage.so"
-# Of whoever runs the tests, but for the cache of compilers.
-EMPTY = {**dict.fromkeys(tools.VARIABLES, ""), "UDOGEN_LAUNCHER": os.environ.get("UDOGEN_LAUNCHER", "")}
+EMPTY = dict.fromkeys(tools.VARIABLES, "")  # of whoever runs the tests
+CACHED = {"UDOGEN_LAUNCHER": os.environ.get("UDOGEN_LAUNCHER", "")}  # for builds whose commands nobody looks at
 ALL = {name: row for name, row in architectures.of_backend("htp").items() if row.open}  # what groups of targets are
 HEXAGON = [f"htp_{name}" for name in ALL]
 
