@@ -30,35 +30,40 @@ CCACHE = Path("/usr/lib/ccache")  # Debian's folder with the names of all compil
 
 # They take longest, and so begin first: the workers end together.
 SLOWEST = (
+    "hexagon/test_hexagon_examples.py",
+    "emulator/test_gpu_sanitized.py",
     "docs/test_documents.py",
+    "emulator/test_threads_sanitized.py",
+    "hostile/test_programs.py",
+    "verify/test_safety.py",
+    "scripts/test_device_places.py",
+    "generate/test_golden_trees.py",
+    "kernels/test_python_kernels.py",
     "generate/test_releases.py",
     "build/test_devices.py",
-    "scripts/test_device_places.py",
-    "verify/test_safety.py",
-    "build/test_building.py",
-    "hexagon/test_hexagon_kernels.py",
     "opdef/test_broken.py",
-    "generate/test_regenerate.py",
+    "examples/test_demo.py",
     "snpe/test_builds.py",
-    "generate/test_golden_trees.py",
-    "build/test_contents.py",
-    "verify/test_stray_writes.py",
+    "hexagon/test_hexagon_kernels.py",
+    "verify/test_faulty_kernels.py",
     "verify/test_test_runs.py",
     "contexts/test_run_context.py",
-    "scripts/test_scripts_devices.py",
-    "scripts/test_scripts_here.py",
-    "runtime/test_proof.py",
-    "contexts/test_endings.py",
-    "hexagon/test_hexagon_tensors.py",
-    "hexagon/test_hexagon_mistakes.py",
-    "dsp/test_dsp_runs.py",
-    "dsp/test_dsp_mistakes.py",
-    "build/test_dsp.py",
+    "verify/test_one_kernel.py",
     "runtime/test_udo.py",
-    "emulator/test_htp_packages.py",
-    "hostile/test_programs.py",
-    "emulator/test_gpu_mistakes.py",
-    "generate/test_htp.py",
+    "build/test_building.py",
+    "contexts/test_context_models.py",
+    "runtime/test_proof.py",
+    "generate/test_arguments.py",
+    "contexts/test_endings.py",
+    "verify/test_client_places.py",
+    "scripts/test_scripts_devices.py",
+    "inspect/test_inspect_command.py",
+    "runtime/test_mistakes.py",
+    "verify/test_many_machines.py",
+    "generate/test_order.py",
+    "scripts/test_scripts_here.py",
+    "clients/test_ort_contexts.py",
+    "build/test_launchers.py",
 )
 
 # Some images set it against litter; then each of some thousand children would compile all that it imports.
@@ -92,6 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _compile_through_ccache() -> None:
     """One cache for all workers and runs, to which the folders of tests make no difference."""
     os.environ["PATH"] = os.pathsep.join((str(CCACHE), os.environ.get("PATH", os.defpath)))
+    os.environ.setdefault("UDOGEN_LAUNCHER", "ccache")  # for zig, which that folder does not name
     settings = {
         "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
         "BASEDIR": os.path.realpath(tempfile.gettempdir()),
@@ -135,6 +141,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from udogen.runtime import find_runtime
 
         Interface.load(find_runtime("htp", kind="emulator").path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_sessions() -> Iterator[None]:
+    """Those of `tests.making.op_session` end with the file."""
+    yield
+    if making := sys.modules.get("tests.making"):
+        making.close_op_sessions()
 
 
 @pytest.fixture

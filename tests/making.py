@@ -24,7 +24,7 @@ from udogen.build import tools
 from udogen.configs.load import load
 from udogen.errors import ToolMissing
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.runtime import find_runtime
+from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import Built, find_built
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,6 +135,24 @@ def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
     done = make(made.folder, "gpu_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="gpu")
+
+
+_sessions: dict[tuple[Path, int, str, str], OpSession] = {}
+
+
+def op_session(built: Built, backend: str = "cpu", kind: str = "auto") -> OpSession:
+    """A session with a package, which all tests of a file share: most of a call's time is the start of a worker."""
+    key = (built.library, built.library.stat().st_mtime_ns, backend, kind)
+    if key not in _sessions:
+        session = OpSession(built.library, built.provider, backend=backend, runtime_kind=kind, timeout=60)
+        _sessions[key] = session.__enter__()
+    return _sessions[key]
+
+
+def close_op_sessions() -> None:
+    """Close them; `tests/conftest.py` does it at the end of each file."""
+    while _sessions:
+        _sessions.popitem()[1].close()
 
 
 @contextmanager

@@ -60,9 +60,11 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     for name in ("host", "client"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     config = folder / "sshd_config"
+    # A shell of level 1 that ssh starts would read ~/.bashrc, which may take longer than what is tested.
     config.write_text(
         f"Port {server.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nStrictModes no\n"
         f"UsePAM no\nPasswordAuthentication no\nAuthorizedKeysFile {folder}/client.pub\nAcceptEnv XDG_* PYTHON*\n"
+        "SetEnv SHLVL=2\n"
     )
     server.config.write_text(
         f"Host *\nIdentityFile {folder}/client\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"

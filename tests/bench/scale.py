@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.generate.fifty import config, kernel
+from tests.generate.fifty import project
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = ("generate", "build", "build, warm cache", "test")
@@ -51,15 +51,7 @@ def udogen(*arguments: object, **env: str) -> Took:
 def measure(count: int, folder: Path, launcher: str) -> list[Took | None]:
     """What each of STEPS took."""
     xml, kernels, out, again = folder / "Many.xml", folder / "kernels", folder / "out", folder / "again"
-    kernels.mkdir(parents=True)
-    xml.write_text(config(count), "utf-8")
-    for number in range(count):
-        (kernels / f"Op{number:02d}.cpp").write_text(kernel(number), "utf-8")
-    tests = ['config = "Many.xml"', 'kernels = "kernels"']
-    for number in range(count):
-        tests += ["[[op]]", f'name = "Op{number:02d}"', 'reference = "reference.py:add"', "[[op.case]]", 'shape = "8"']
-    (folder / "op_tests.toml").write_text("\n".join(tests) + "\n", "utf-8")
-    (folder / "reference.py").write_text("def add(x, step):\n    return x + step\n", "utf-8")
+    project(folder, count)
     env = {
         "XDG_CACHE_HOME": str(folder / "cache"),
         "CCACHE_DIR": str(folder / "ccache"),

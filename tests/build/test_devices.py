@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.devices import ALL, EMPTY, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
+from tests.build.devices import ALL, CACHED, EMPTY, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
 from tests.making import LONG, compiler
 from tests.wheels import device_libraries
 from udogen import backends, resources
@@ -37,7 +37,7 @@ def skels() -> Path:
 def library(built: Path, name: str) -> Elf:
     path = built / "build" / f"hexagon-{name}" / LIBRARY
     if not path.is_file():
-        done = build(built, f"htp_{name}")
+        done = build(built, f"htp_{name}", **CACHED)
         assert done.returncode == 0, done.stderr
         assert sorted(compiled(done)) == sorted(
             [KERNEL, "makefiles/hexagon/start.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",

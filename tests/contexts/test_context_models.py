@@ -15,9 +15,10 @@ import jsonschema
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS
-from tests.making import LONG, ROOT, need_runtime, udogen
+from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.runtime import ModelDescription, draw_plan, grid_of, read_description, write_description
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.generate.test_twelve_ops import CASES
-from tests.making import KERNELS, ROOT, htp_package
+from tests.making import KERNELS, ROOT, htp_package, op_session
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
@@ -44,14 +44,7 @@ def both(twelve: Built) -> Iterator[list[OpSession]]:
 
 
 def run(built: Built, op: str, options: CallOptions, kind: str) -> OpResult:
-    with OpSession(
-        built.library,
-        built.provider,
-        backend="htp",
-        runtime_kind=kind,
-        timeout=60,
-    ) as session:
-        return session.run(make_call(built.op(op, "htp"), built, op, options))
+    return op_session(built, "htp", kind).run(make_call(built.op(op, "htp"), built, op, options))
 
 
 def equal(built: Built, op: str, options: CallOptions) -> OpResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 _TENSOR = "<Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>"
 _OP = f"""    <OpDef>
       <Name>Op%02d</Name>
@@ -41,3 +43,15 @@ def config(count: int) -> str:
 def kernel(number: int) -> str:
     """A finished kernel of one of them."""
     return _KERNEL % {"number": number}
+
+
+def project(folder: Path, count: int) -> None:
+    """A folder for `udogen test`: the config Many.xml, kernels, and one case of each op."""
+    (folder / "kernels").mkdir(parents=True)
+    (folder / "Many.xml").write_text(config(count), "utf-8")
+    tests = ['config = "Many.xml"', 'kernels = "kernels"']
+    for number in range(count):
+        (folder / "kernels" / f"Op{number:02d}.cpp").write_text(kernel(number), "utf-8")
+        tests += ["[[op]]", f'name = "Op{number:02d}"', 'reference = "reference.py:add"', "[[op.case]]", 'shape = "8"']
+    (folder / "op_tests.toml").write_text("\n".join(tests) + "\n", "utf-8")
+    (folder / "reference.py").write_text("def add(x, step):\n    return x + step\n", "utf-8")

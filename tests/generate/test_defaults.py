@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import need_tools, on_hexagon
-from tests.making import ROOT, make, make_packages, need_opencl, need_runtime
+from tests.making import ROOT, make, make_packages, need_opencl, need_runtime, op_session
 from udogen.configs.load import load
 from udogen.errors import RunFailed
-from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
+from udogen.runtime import OpCall, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call
 
@@ -97,16 +97,14 @@ def cpu(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def run(built: Built, backend: str, inputs: dict[str, Any], **params: object) -> Any:
     call = make_call(built.op("Shift", backend), built, "Shift", CallOptions(inputs, params))
-    with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
-        return session.run(call).outputs["y"]
+    return op_session(built, backend).run(call).outputs["y"]
 
 
 def by_hand(built: Built, inputs: dict[str, Any], params: tuple[ParamArg, ...], **more: Any) -> Any:
     """Without the checks of `run op`: what another client would send."""
     given = [TensorArg(name, "FLOAT_32", a.shape, a, static=name in more) for name, a in inputs.items()]
     call = OpCall("Shift", "DefaultsPackage", tuple(given), (TensorArg("y", "FLOAT_32", X.shape),), params)
-    with OpSession(built.library, built.provider, timeout=60) as session:
-        return session.run(call).outputs["y"]
+    return op_session(built).run(call).outputs["y"]
 
 
 def test_an_input_that_is_left_out_is_its_default_on_the_cpu(cpu: Built) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.bench.clock import python, ratio
-from tests.generate.fifty import config, kernel
+from tests.generate.fifty import config, project
 from tests.making import need_runtime, udogen
+from udogen.configs import resolve
+from udogen.opdef.model import OpPackage
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.verify.options import TestOptions
+from udogen.verify.test_files.read import load_test_files
+from udogen.verify.test_run import plan
 
 COUNT = 50
 
@@ -30,12 +37,10 @@ def test_fifty_ops_take_about_the_time_of_one(tmp_path: Path) -> None:
 
 def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
     need_runtime("cpu")
-    (tmp_path / "many.xml").write_text(config(COUNT), "utf-8")
-    kernels = tmp_path / "kernels"
-    kernels.mkdir()
-    for number in range(COUNT):
-        (kernels / f"Op{number:02d}.cpp").write_text(kernel(number), "utf-8")
-    done = udogen("generate", tmp_path / "many.xml", "-o", tmp_path, "--kernels", kernels)
+    project(tmp_path / "many", COUNT)
+    done = udogen(
+        "generate", tmp_path / "many" / "Many.xml", "-o", tmp_path, "--kernels", tmp_path / "many" / "kernels"
+    )
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "ManyOps"
     done = udogen("build", "-C", folder, env={"EXTRA_CXXFLAGS": "-O0 -Werror"})
@@ -51,3 +56,19 @@ def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
             result = session.run(make_call(built.op(name, "cpu"), built, name, CallOptions(inputs={"x": x})))
             np.testing.assert_array_equal(result.outputs["y"], x + number)
         assert session.restarts == 0
+
+
+def test_the_plan_of_a_test_run_grows_with_the_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each op is resolved alone, a few times; not all of them for each."""
+    counts: list[int] = []
+
+    def resolved(package: OpPackage, *arguments: Any, **options: Any) -> OpPackage:
+        counts.append(len(package.ops))
+        return for_backend(package, *arguments, **options)
+
+    for_backend = resolve.for_backend
+    monkeypatch.setattr(resolve, "for_backend", resolved)
+    project(tmp_path / "many", COUNT)
+    found = plan(load_test_files(tmp_path / "many"), TestOptions(backends=("cpu",)))
+    assert found.total == COUNT
+    assert sum(counts) <= 8 * COUNT

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ROOT, htp_package
+from tests.making import KERNELS, ROOT, close_op_sessions, htp_package, op_session
 from udogen.errors import RunFailed
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call
@@ -25,9 +24,8 @@ def run(built: Built, op: str, x: np.ndarray, loops: int = 1, **more: object) ->
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if x.dtype == np.uint8 else {}
     params = {name: value for name, value in more.items() if not isinstance(value, np.ndarray)}
     inputs = {"x": x, **{name: value for name, value in more.items() if isinstance(value, np.ndarray)}}
-    with OpSession(built.library, built.provider, backend="htp", timeout=60) as session:
-        options = CallOptions(inputs, params=params, quants=quants, loops=loops)
-        return session.run(make_call(built.op(op, "htp"), built, op, options))
+    options = CallOptions(inputs, params=params, quants=quants, loops=loops)
+    return op_session(built, "htp").run(make_call(built.op(op, "htp"), built, op, options))
 
 
 def test_slices_cover_everything_once(built: Built) -> None:
@@ -96,6 +94,7 @@ def test_a_kernel_may_write_over_its_input(built: Built) -> None:
 
 def test_what_is_counted(built: Built) -> None:
     """Calls of kernels, one for each tile; and a node that a rewrite replaces, when the graph is prepared."""
+    close_op_sessions()  # it counts from the start of a worker
     large, row = np.zeros((1, 256, 256, 64), np.float32), np.zeros((1, 1, 1, 64), np.float32)
     prepared = run(built, "Prepared", Q, loops=5, power=2)
     tiled, twice, late = run(built, "Tiled", large, row=row), run(built, "Twice", X), run(built, "Late", X, loops=3)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.hexagon.running import need_tools
-from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime
+from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, op_session
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import Generated
@@ -44,8 +44,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 def run(out: Path, backend: str, op: str, options: CallOptions) -> dict[str, np.ndarray]:
     built = find_built(out, backend=backend)
-    with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
-        return session.run(make_call(built.op(op, backend), built, op, options)).outputs
+    return op_session(built, backend).run(make_call(built.op(op, backend), built, op, options)).outputs
 
 
 def seen(out: Path, backend: str, **params: object) -> list[float]:

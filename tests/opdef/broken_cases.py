@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
-import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import IO
 
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
@@ -51,47 +55,71 @@ def place(name: str, scratch: Path) -> Path:
     return scratch
 
 
-# A process that is started by a large one counts the memory of that too: a small one is between them, and measures.
-_MEASURE = """
-import os, sys
-child = os.posix_spawn(sys.executable, [sys.executable, "-m", "udogen", *sys.argv[2:]], os.environ)
-_, status, used = os.wait4(child, 0)
-figures = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss
-os.write(int(sys.argv[1]), " ".join(map(str, figures)).encode())
+# A process that has imported what `check` and `generate` need, and is forked for each call.  It is a small one: what it
+# imported counts as memory of each child.
+_SERVE = """
+import json, os, resource, sys
+from udogen.cli import check, generate
+from udogen.cli.main import main
+from udogen.configs import load
+from udogen.generate import pipeline
+answers = os.fdopen(os.dup(1), "w")
+for line in sys.stdin:
+    argv, folder, out, err = json.loads(line)
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))  # the child ends rather than the machine,
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # should a limit be missed by far
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, path in ((1, out), (2, err)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.argv = ["udogen", *argv]
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        else:
+            code = 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    _, status, used = os.wait4(child, 0)
+    figures = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss << 10
+    print(json.dumps(figures), file=answers, flush=True)
 """
+
+
+@cache
+def _server() -> tuple[IO[str], IO[str]]:
+    """Where calls are written, and answers read.  It ends with this process."""
+    environment = {key: text for key, text in os.environ.items() if not key.startswith(("COV_", "PYTEST"))}
+    path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVE],
+        env={**environment, "PYTHONPATH": path, "NO_COLOR": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin and server.stdout
+    atexit.register(server.communicate)
+    return server.stdin, server.stdout
 
 
 def run(*args: str, cwd: Path) -> Ran:
     """`udogen ARGS` in a process of its own, measured."""
-    end, given = os.pipe()
-    environment = {key: text for key, text in os.environ.items() if not key.startswith(("COV_", "PYTEST"))}
-    path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", _MEASURE, str(given), *args],
-        cwd=cwd,
-        pass_fds=(given,),
-        env={**environment, "PYTHONPATH": path, "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as child:
-        _limit(child.pid)
-        assert child.stdout and child.stderr
-        out, err = child.stdout.read(), child.stderr.read()  # neither is long enough to fill the other's pipe
-    os.close(given)
-    with open(end, encoding="ascii") as figures:
-        code, seconds, kibibytes = figures.read().split()
-    return Ran(int(code), out.decode("utf-8"), err.decode("utf-8"), float(seconds), int(kibibytes) << 10)
+    calls, answers = _server()
+    with tempfile.TemporaryDirectory() as scratch:
+        out, err = Path(scratch) / "out", Path(scratch) / "err"
+        print(json.dumps([args, str(cwd), str(out), str(err)]), file=calls, flush=True)
+        code, seconds, memory = json.loads(answers.readline())
+        return Ran(code, out.read_text("utf-8"), err.read_text("utf-8"), seconds, memory)
 
 
 def golden_text(name: str, scratch: Path) -> str:
     """What `udogen check` says of a broken config, and the file it is kept in."""
     return run("check", name, *arguments(name), cwd=place(name, scratch)).err
-
-
-def _limit(child: int) -> None:
-    """The child ends rather than the machine, should a limit be missed by far."""
-    resource.prlimit(child, resource.RLIMIT_CPU, (20, 20))
-    resource.prlimit(child, resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 
 # --- too big to be kept -----------------------------------------------------------------------------------

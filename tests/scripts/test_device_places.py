@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.making import LONG, ROOT, need_runtime, udogen
+from tests import making
+from tests.command_line import udogen
+from tests.making import LONG, ROOT, need_runtime
 from tests.scripts.standing import Device, command_lines
 from tests.ssh_server import SshServer, ssh_server
 
@@ -68,6 +70,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServe
 def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose kernel is right."""
     return project(tmp_path_factory.mktemp("right") / "it's $HOME")
+
+
+def waits(condition: str) -> dict[str, str]:
+    """A change of the kernel: it never comes back, and takes no processor time, where this is true."""
+    return {
+        '#include "ops': '#include <unistd.h>\n#include "ops',
+        "const std::size_t size": f"while ({condition}) pause();\n  const std::size_t size",
+    }
 
 
 def env_of(server: SshServer, remote: Path) -> dict[str, str]:
@@ -135,10 +145,7 @@ def test_the_cause_of_wrong_numbers_is_named_and_a_crash_is_one_case(
 
 def test_a_case_that_takes_too_long(servers: tuple[SshServer, SshServer], tmp_path: Path) -> None:
     need_runtime("cpu")
-    slow = project(
-        tmp_path / "slow", **{"const std::size_t size": "volatile bool on = args.input.size() == 7;\n"
-                              "  while (on) {\n  }\n  const std::size_t size"}
-    )  # fmt: skip
+    slow = project(tmp_path / "slow", **waits("args.input.size() == 7"))
     one, _ = servers
     where = ["--on", one.device, "--backend", "cpu", "--timeout", "3"]
     done = udogen("test", slow, *where, env=env_of(one, tmp_path / "remote"))
@@ -151,10 +158,7 @@ def test_a_case_that_takes_too_long(servers: tuple[SshServer, SshServer], tmp_pa
 def test_an_interrupt_cleans_up(servers: tuple[SshServer, SshServer], tmp_path: Path) -> None:
     need_runtime("cpu")
     one, _ = servers
-    slow = project(
-        tmp_path / "slow", **{"const std::size_t size": "volatile bool on = true;\n"
-                              "  while (on) {\n  }\n  const std::size_t size"}
-    )  # fmt: skip
+    slow = project(tmp_path / "slow", **waits("true"))
     remote = tmp_path / "remote"
     argv = [sys.executable, "-m", "udogen", "test", str(slow), "--backend", "cpu", "--timeout", "100"]
     running = subprocess.Popen(
@@ -231,7 +235,7 @@ def test_what_a_device_lacks_is_reported_before_anything_is_sent(
 
 def on_device(folder: Path, device: Device) -> subprocess.CompletedProcess[str]:
     env = {"PATH": f"{device.base / 'bin'}:{os.environ['PATH']}", "UDOGEN_REMOTE": str(device.root)}
-    return udogen("test", folder, "--on", "adb:ABC 1", "--backend", "cpu", env=env)
+    return making.udogen("test", folder, "--on", "adb:ABC 1", "--backend", "cpu", env=env)
 
 
 def nothing_sent(device: Device) -> bool:

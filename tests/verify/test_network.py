@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.making import ROOT, need_runtime, udogen
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

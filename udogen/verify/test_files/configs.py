@@ -84,8 +84,8 @@ def _source(subject: Subject, folder: Path) -> PackageSource:
 def op_for(package: OpPackage, name: str, backend: str) -> Op | None:
     """An op as a backend sees it; None if it cannot be for that backend at all."""
     problems = Problems()
-    resolved = resolve.for_backend(package, backend, problems, forced=True)
-    found = next((op for op in resolved.ops if op.name == name), None)
+    alone = package.with_ops(tuple(op for op in package.ops if op.name == name))
+    found = next(iter(resolve.for_backend(alone, backend, problems, forced=True).ops), None)
     return None if problems.errors and backend not in backends_of(package, name) else found
 
 
