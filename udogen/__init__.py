@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from udogen.generate.pipeline import GenerateOptions
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
+    from udogen.resources import qnn_headers
     from udogen.runtime.contexts.builder import GraphBuilder
     from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
@@ -49,6 +50,7 @@ _PUBLIC = {
     "load_examples": "verify.test_files.expand",
     "onnx_session": "clients.ort:session",
     "open_packages": "build.package",
+    "qnn_headers": "resources",
     "run_cases": "verify.runner",
 }
 
@@ -89,5 +91,6 @@ __all__ = [
     "load_examples",
     "onnx_session",
     "open_packages",
+    "qnn_headers",
     "run_cases",
 ]
