@@ -17,7 +17,7 @@ def repacked_matmul(x, weights, bits):
 
 
 if __name__ == "__main__":
-    for bits, kind in KINDS.items():
+    for kind in KINDS.values():
         for columns in (32, 160, 512):
             buffer = RepackBuffer(kind, (6, columns))
             buffer.quantize(np.random.default_rng(columns).normal(size=(6, columns)))

@@ -250,7 +250,7 @@ def test_every_mxfp4_number_is_that_of_ml_dtypes() -> None:
 
 
 def test_numbers_are_rounded_to_the_e2m1_of_ml_dtypes() -> None:
-    """Except halfway between two, where the IEEE rule takes the even one, and ggml the smaller one; and what saturates."""
+    """Except halfway between two: there ggml takes the smaller one, and IEEE's rule the even one."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="pip install ml_dtypes")
     values = np.random.default_rng(4).normal(size=(1000, 32)).astype(np.float32)
     blocks = quantize_blocks(values, "MXFP4")
