@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from udogen.clients.ort import session as onnx_session
     from udogen.configs.load import load as load_configs
     from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
-    from udogen.generate.pipeline import GenerateOptions
+    from udogen.generate.pipeline import GenerateOptions, make_package
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
     from udogen.resources import qnn_headers
@@ -46,6 +46,7 @@ _PUBLIC = {
     "GenerateOptions": "generate.pipeline",
     "GraphBuilder": "runtime.contexts.builder",
     "generate_packages": "generate.pipeline:generate",
+    "make_package": "generate.pipeline",
     "load_configs": "configs.load:load",
     "load_examples": "verify.test_files.expand",
     "onnx_session": "clients.ort:session",
@@ -89,6 +90,7 @@ __all__ = [
     "generate_packages",
     "load_configs",
     "load_examples",
+    "make_package",
     "onnx_session",
     "open_packages",
     "qnn_headers",

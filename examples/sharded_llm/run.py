@@ -44,11 +44,8 @@ def main() -> int:
     given = parser.parse_args()
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libQnnHtp writes to stdout, which is for results
-    about = json.loads((given.folder / "sizes.json").read_text("utf-8"))
-    prompt, numpy_model = (
-        [int(word) for word in given.prompt.split(",")],
-        rounded(Sizes(**about["sizes"]), about["seed"]),
-    )
+    numpy_model = rounded(Sizes(**json.loads((given.folder / "sizes.json").read_text("utf-8"))))
+    prompt = [int(word) for word in given.prompt.split(",")]
     os.environ.setdefault("UDOGEN_HTP_DEVICES", ",".join([DEVICE] * given.sessions))
     with Model.open(given.folder, memory=given.memory, sessions=given.sessions) as model:
         made, expected = generate(model, numpy_model, prompt, given.tokens), numpy_model.generate(prompt, given.tokens)
