@@ -4,7 +4,6 @@
 // quant i + 128 in its high one), then a float16 scale for each 32 quants.  Sums within a block are whole numbers.
 #include "ops/RepackedMatMul.hpp"
 
-#include <cmath>
 #include <cstring>
 
 #if defined(__HVX__)
@@ -64,11 +63,14 @@ Sums sumsOf(const std::uint8_t* x, const std::uint8_t* row, std::size_t part, st
 #endif
 
 float fromHalf(const std::uint8_t* bytes) {
-  const int half = bytes[0] | bytes[1] << 8, exponent = half >> 10 & 31, fraction = half & 1023;
-  const float size = exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                    : std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + 1024),
-                                                 (exponent == 0 ? 1 : exponent) - 25);
-  return half >> 15 == 0 ? size : -size;
+  const std::uint32_t half = static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8);
+  const std::uint32_t exponent = half >> 10 & 31, fraction = half & 1023;
+  const float small = static_cast<float>(fraction) * 0x1p-24f;
+  if (exponent == 0) return half >> 15 == 0 ? small : -small;
+  const std::uint32_t bits = half >> 15 << 31 | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+  float real;
+  std::memcpy(&real, &bits, sizeof real);
+  return real;
 }
 
 std::size_t padded(std::size_t bytes) { return (bytes + vector - 1) / vector * vector; }
