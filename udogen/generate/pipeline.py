@@ -13,7 +13,6 @@ from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
 from udogen.backends.plan import Plan, Source
 from udogen.build import sdks, tools
-from udogen.build.make import build_package
 from udogen.build.package import Say, no_say, open_packages, read_manifest, read_parts
 from udogen.configs import resolve
 from udogen.configs.load import load
@@ -528,6 +527,8 @@ def make_package(
     Kernels are those in `kernels`, by default those beside the config.  Returns the package folder, which
     `Runtime.register`, `GraphBuilder` and `OpSession` take.
     """
+    from udogen.build.make import build_package  # a sixth of the start-up of `udogen generate`, which builds nothing
+
     file = Path(config)
     found = Path(kernels) if kernels is not None else file.parent / "kernels"
     packages, problems = load([file])
