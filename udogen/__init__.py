@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from udogen.clients.ort import session as onnx_session
     from udogen.configs.load import load as load_configs
     from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
-    from udogen.generate.pipeline import GenerateOptions
+    from udogen.generate.pipeline import GenerateOptions, make_package
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
+    from udogen.resources import qnn_headers
     from udogen.runtime.contexts.builder import GraphBuilder
     from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
@@ -45,10 +46,12 @@ _PUBLIC = {
     "GenerateOptions": "generate.pipeline",
     "GraphBuilder": "runtime.contexts.builder",
     "generate_packages": "generate.pipeline:generate",
+    "make_package": "generate.pipeline",
     "load_configs": "configs.load:load",
     "load_examples": "verify.test_files.expand",
     "onnx_session": "clients.ort:session",
     "open_packages": "build.package",
+    "qnn_headers": "resources",
     "run_cases": "verify.runner",
 }
 
@@ -87,7 +90,9 @@ __all__ = [
     "generate_packages",
     "load_configs",
     "load_examples",
+    "make_package",
     "onnx_session",
     "open_packages",
+    "qnn_headers",
     "run_cases",
 ]

@@ -46,7 +46,7 @@ def tables() -> Path:
 
 
 def qnn_headers() -> Path:
-    """Our own declarations of the QNN C API."""
+    """The folder of udogen's QNN headers, for a compiler: `f"-I{qnn_headers()}"`."""
     return _PACKAGE / "qnn" / "include"
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from network import BYTES, MASKED, SAME_GRID, Sizes, block, embeddings, weights
 from reference import cache_write, rms_norm, swiglu
 
+from udogen.runtime import ScaleOffset
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Keep = Callable[[str, Array], Array]
 SEED = 2026
@@ -30,6 +32,11 @@ class Grid:
         """The data type of the tensor."""
         return f"UFIXED_POINT_{self.bits}"
 
+    @property
+    def quant(self) -> ScaleOffset:
+        """The same for QNN."""
+        return ScaleOffset(self.scale, self.offset)
+
     def store(self, real: Array) -> Array:
         """The nearest numbers of the grid, as they are stored."""
         stored = np.rint(np.asarray(real, np.float64) / self.scale) - self.offset
@@ -46,6 +53,24 @@ def grid(low: float, high: float, bits: int) -> Grid:
     # The scale is a float in QNN's structs; what is computed here must be what stands there.
     scale = float(np.float32((high - low) / ((1 << bits) - 1)))
     return Grid(scale, round(low / scale), bits)
+
+
+def softmax(x: Array) -> Array:
+    """Shares of the last axis."""
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+OPS: dict[str, Callable[..., Array]] = {
+    "MatMul": lambda a, b, transpose_in1: a @ (b.swapaxes(-1, -2) if transpose_in1 else b),
+    "ElementWiseAdd": np.add,
+    "Softmax": softmax,
+    "Transpose": np.transpose,
+    "RmsNorm": rms_norm,
+    "SwiGlu": swiglu,
+    "CacheWrite": lambda past, rows, position: cache_write(past, rows, int(position[0])),
+}
+MOVES = ("Reshape", "Transpose")  # they keep the grid of their input
 
 
 @dataclass
@@ -69,30 +94,10 @@ class Numpy:
     def weight(self, name: str) -> Array:
         return self._hold(name, self.weights[name])
 
-    def matmul(self, a: Array, b: Array, name: str, *, transposed: bool = False) -> Array:
-        return self._hold(name, a @ (b.swapaxes(-1, -2) if transposed else b))
-
-    def add(self, a: Array, b: Array, name: str) -> Array:
-        return self._hold(name, a + b)
-
-    def softmax(self, x: Array, name: str) -> Array:
-        powers = np.exp(x - x.max(-1, keepdims=True))
-        return self._hold(name, powers / powers.sum(-1, keepdims=True))
-
-    def reshape(self, x: Array, shape: tuple[int, ...], name: str) -> Array:
-        return x.reshape(shape)
-
-    def swap(self, x: Array, name: str) -> Array:
-        return x.swapaxes(1, 2)
-
-    def rms_norm(self, x: Array, gain: Array, name: str) -> Array:
-        return self._hold(name, rms_norm(x, gain))
-
-    def swiglu(self, gate: Array, up: Array, name: str) -> Array:
-        return self._hold(name, swiglu(gate, up))
-
-    def cache_write(self, past: Array, rows: Array, position: Array, name: str) -> Array:
-        return self._hold(name, cache_write(past, rows, int(position[0])))
+    def op(self, kind: str, inputs: list[Array], name: str, shape: tuple[int, ...], **params: Any) -> Array:
+        value = inputs[0].reshape(shape) if kind == "Reshape" else OPS[kind](*inputs, *params.values())
+        assert value.shape == shape, name
+        return value if kind in MOVES else self._hold(name, value)
 
 
 def mask(sizes: Sizes, tokens: int, position: int) -> Array:

@@ -49,21 +49,12 @@ class Sizes:
 
 
 class Ops(Protocol):
-    """What a block is made of.  A value is whatever the one who computes has; its name is that of its tensor."""
+    """What computes or builds a block.  A value has a shape, its name is that of its tensor."""
 
     def input(self, name: str, shape: tuple[int, ...]) -> Any: ...
     def weight(self, name: str) -> Any: ...
-    def matmul(self, a: Any, b: Any, name: str, *, transposed: bool = False) -> Any: ...
-    def add(self, a: Any, b: Any, name: str) -> Any: ...
-    def softmax(self, x: Any, name: str) -> Any: ...
-    def reshape(self, x: Any, shape: tuple[int, ...], name: str) -> Any: ...
-    def swap(self, x: Any, name: str) -> Any:
-        """The second and the third axis change places."""
-
-    # Ours, of the package LlmPackage.
-    def rms_norm(self, x: Any, gain: Any, name: str) -> Any: ...
-    def swiglu(self, gate: Any, up: Any, name: str) -> Any: ...
-    def cache_write(self, past: Any, rows: Any, position: Any, name: str) -> Any: ...
+    def op(self, kind: str, inputs: list[Any], name: str, shape: tuple[int, ...], **params: Any) -> Any:
+        """An op of QNN, or of our package LlmPackage."""
 
 
 def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
@@ -72,30 +63,42 @@ def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
     mask = ops.input("mask", (1, 1, tokens, sizes.context))
     position = ops.input("position", (1,))
 
+    def same(kind: str, inputs: list[Any], name: str, **params: Any) -> Any:
+        return ops.op(kind, inputs, name, inputs[0].shape, **params)
+
+    def matmul(a: Any, b: Any, name: str, *, transposed: bool = False) -> Any:
+        shape = (*a.shape[:-1], b.shape[-2 if transposed else -1])
+        return ops.op("MatMul", [a, b], name, shape, transpose_in1=transposed)
+
+    def swap(x: Any, name: str) -> Any:
+        first, second, third, fourth = x.shape
+        return ops.op("Transpose", [x], name, (first, third, second, fourth), perm=(0, 2, 1, 3))
+
+    def norm(x: Any, gain: str, name: str) -> Any:
+        return same("RmsNorm", [x, ops.weight(gain)], name, epsilon=1e-6)
+
     def heads(of: str) -> Any:
-        rows = ops.matmul(normed, ops.weight(of), f"{of}_rows")
-        parts = ops.reshape(rows, (1, tokens, sizes.heads, sizes.head), f"{of}_parts")
-        return ops.swap(parts, f"{of}_heads")
+        rows = matmul(normed, ops.weight(of), f"{of}_rows")
+        parts = ops.op("Reshape", [rows], f"{of}_parts", (1, tokens, sizes.heads, sizes.head))
+        return swap(parts, f"{of}_heads")
 
-    normed = ops.rms_norm(hidden, ops.weight("attention_gain"), "attention_normed")
+    normed = norm(hidden, "attention_gain", "attention_normed")
     queries = heads("queries")
-    key = ops.cache_write(ops.input("past_key", sizes.cache), heads("keys"), position, "key")
-    value = ops.cache_write(ops.input("past_value", sizes.cache), heads("values"), position, "value")
-    scores = ops.matmul(queries, key, "scores", transposed=True)
-    shares = ops.softmax(ops.add(scores, mask, "masked"), "shares")
-    mixed = ops.swap(ops.matmul(shares, value, "mixed_heads"), "mixed_parts")
-    mixed = ops.reshape(mixed, (1, tokens, sizes.width), "mixed")
-    attended = ops.add(hidden, ops.matmul(mixed, ops.weight("mix"), "attention"), "attended")
+    key = same("CacheWrite", [ops.input("past_key", sizes.cache), heads("keys"), position], "key")
+    value = same("CacheWrite", [ops.input("past_value", sizes.cache), heads("values"), position], "value")
+    scores = matmul(queries, key, "scores", transposed=True)
+    shares = same("Softmax", [same("ElementWiseAdd", [scores, mask], "masked")], "shares")
+    mixed = swap(matmul(shares, value, "mixed_heads"), "mixed_parts")
+    mixed = ops.op("Reshape", [mixed], "mixed", (1, tokens, sizes.width))
+    attended = same("ElementWiseAdd", [hidden, matmul(mixed, ops.weight("mix"), "attention")], "attended")
 
-    normed = ops.rms_norm(attended, ops.weight("inner_gain"), "inner_normed")
-    gate = ops.matmul(normed, ops.weight("gate"), "gated")
-    up = ops.matmul(normed, ops.weight("up"), "raised")
-    down = ops.matmul(ops.swiglu(gate, up, "inner"), ops.weight("down"), "lowered")
-    hidden = ops.add(attended, down, "hidden_out")
+    normed = norm(attended, "inner_gain", "inner_normed")
+    gate, up = matmul(normed, ops.weight("gate"), "gated"), matmul(normed, ops.weight("up"), "raised")
+    down = matmul(same("SwiGlu", [gate, up], "inner"), ops.weight("down"), "lowered")
+    hidden = same("ElementWiseAdd", [attended, down], "hidden_out")
 
     if last:
-        normed = ops.rms_norm(hidden, ops.weight("last_gain"), "last_normed")
-        ops.matmul(normed, ops.weight("words"), "logits")
+        matmul(norm(hidden, "last_gain", "last_normed"), ops.weight("words"), "logits")
 
 
 def weights(sizes: Sizes, shard: int, seed: int) -> dict[str, np.ndarray]:

@@ -44,6 +44,9 @@ ${style}</style>
 <a href="#wrong">What is wrong</a>
 % endif
 <a href="#matrix">Matrix</a>
+% if networks:
+<a href="#networks">Networks</a>
+% endif
 % if absent:
 <a href="#absent">Not tested</a>
 % endif
@@ -223,6 +226,42 @@ ${each}
 % endif
 </section>
 
+% if networks:
+<section class="card" aria-labelledby="networks">
+<h2 id="networks">Whole networks</h2>
+<p class="quiet">Errors are parts of the range of a tensor. The own error of a layer is what it adds to the inputs that it had; the other one is that since the first layer.</p>
+% for network in networks:
+% if network.unfolded:
+<details class="case" open>
+% else:
+<details class="case">
+% endif
+<summary><h3>${network.title}</h3> <span class="chip ${network.kind}">${network.label}</span></summary>
+<div class="full">
+<p class="sentence">${network.sentence}</p>
+% if network.hint:
+<p class="hint"><b>What to do:</b> ${network.hint}</p>
+% endif
+% for each in network.notes:
+<p class="quiet">${each}</p>
+% endfor
+% if network.layers:
+<div class="scroll" tabindex="0" role="group" aria-label="Layers of ${network.title}">
+<table class="list stack">
+<thead><tr><th scope="col">tensor</th><th scope="col">op</th><th scope="col">shape</th><th scope="col">own error</th><th scope="col">steps of 8 bits</th><th scope="col">error</th></tr></thead>
+<tbody>
+% for row in network.layers:
+<tr><th scope="row"><span class="chip ${row.kind}">${row.tensor}</span></th><td>${row.op}</td><td>${row.shape}</td><td>${row.own}</td><td>${row.steps}</td><td>${row.error}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+% endif
+</div>
+</details>
+% endfor
+</section>
+% endif
 % if absent:
 <section class="card" aria-labelledby="absent">
 <h2 id="absent">Not tested, and why</h2>

@@ -19,7 +19,7 @@ from udogen.qnn.handles import BackendHandle, GraphHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.system import GraphInfo, binary_info
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, ScaleOffset
-from udogen.runtime import find_runtime
+from udogen.runtime import find_built, find_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "sharded_llm"))
@@ -63,11 +63,11 @@ class RawModel:
     """All shards restored, with their caches."""
 
     def __init__(self, folder: Path, *, kind: str) -> None:
-        about = json.loads((folder / "sizes.json").read_text("utf-8"))
-        self.sizes, self._stack = Sizes(**about["sizes"]), ExitStack()
+        self.sizes = Sizes(**json.loads((folder / "sizes.json").read_text("utf-8")))
+        self._stack, package = ExitStack(), find_built(folder / "package", backend="htp")
         runtime = find_runtime("htp", kind=kind)
         backend = self._stack.enter_context(BackendHandle(Interface.load(runtime.path)))
-        backend.register(folder / about["op_package"]["library"], about["op_package"]["provider"])
+        backend.register(package.library, package.provider)
         self.shards: list[dict[str, Bound]] = []
         for shard in range(self.sizes.shards):
             binary = (folder / f"forward_{shard}.bin").read_bytes()

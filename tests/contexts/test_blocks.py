@@ -231,3 +231,30 @@ def test_an_unknown_type_is_refused() -> None:
         "`Q5_K` is no block-quantized type",
         "one of: Q4_0, Q8_0, MXFP4",
     )
+
+
+# --- another implementation of MX -----------------------------------------------------------------------------------
+
+
+def test_every_mxfp4_number_is_that_of_ml_dtypes() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="pip install ml_dtypes")
+    nibbles = np.arange(16, dtype=np.uint8)
+    blocks = np.zeros((256, 17), np.uint8)
+    blocks[:, 0] = np.arange(256)
+    blocks[:, 1:] = nibbles | nibbles[::-1] << 4
+    codes = np.concatenate([nibbles, nibbles[::-1]]).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    scales = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        expected = (codes * scales[:, None]).astype(np.float32)
+    np.testing.assert_array_equal(dequantize_blocks(blocks, "MXFP4"), expected)
+
+
+def test_numbers_are_rounded_to_the_e2m1_of_ml_dtypes() -> None:
+    """Except halfway between two: there ggml takes the smaller one, and IEEE's rule the even one."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="pip install ml_dtypes")
+    values = np.random.default_rng(4).normal(size=(1000, 32)).astype(np.float32)
+    blocks = quantize_blocks(values, "MXFP4")
+    scales = blocks[:, 0].view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
+    scaled = values / scales[:, None]
+    nearest = scaled.astype(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    np.testing.assert_array_equal(dequantize_blocks(blocks, "MXFP4"), np.clip(nearest, -6, 6) * scales[:, None])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.contexts import c_client
 from tests.contexts.large import GRAPH, MEGABYTES, made
 from tests.making import need_runtime
 from udogen.runtime import find_runtime
+from udogen.runtime.built import find_built
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
 ) -> None:
     """What is measured elsewhere: the client in C registers, restores and executes as ours does."""
     folder = sharded_llm(kind)
-    package = json.loads((folder / "sizes.json").read_text("utf-8"))["op_package"]
+    package = find_built(folder / "package", backend="htp")
     runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
     for argv in ([client], c_client.PYTHON):
         measured = c_client.run(
@@ -37,7 +37,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
             graph="kv_forward",
             loops=3,
             room=tmp_path,
-            package=(folder / package["library"], package["provider"]),
+            package=(package.library, package.provider),
         )
         assert 0 < measured.execute < 1 and 0 < measured.first < measured.start and measured.restore > 0
         assert 0 < measured.peak_before < measured.peak

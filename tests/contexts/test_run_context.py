@@ -15,6 +15,7 @@ from tests.command_line import udogen
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import UdogenError
+from udogen.runtime.built import find_built
 from udogen.runtime.contexts.commands import OpLibrary
 from udogen.runtime.contexts.runs import ContextSession, RunOptions
 
@@ -79,7 +80,7 @@ def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_the_sharded_model(sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path) -> None:
     folder = sharded_llm(kind)
-    library = folder / json.loads((folder / "sizes.json").read_text())["op_package"]["library"]
+    library = find_built(folder / "package", backend="htp").library
     plan = tmp_path / "plan.json"
     text = run(
         *("--ctx_dir", folder, "--runtime", kind, "--op-package", f"{library}:LlmPackageInterfaceProvider"),
@@ -110,7 +111,7 @@ def test_inputs_from_files_and_outputs_to_files(shards: Path, tmp_path: Path) ->
 
 def test_real_numbers_are_quantized(sharded_llm: Callable[[str], Path], tmp_path: Path) -> None:
     folder = sharded_llm("emulator")
-    library = folder / json.loads((folder / "sizes.json").read_text())["op_package"]["library"]
+    library = find_built(folder / "package", backend="htp").library
     np.save(tmp_path / "hidden.npy", np.full((1, 1, 64), 0.5, np.float32))
     text = run(
         *(folder / "forward_0.bin", "--runtime", "emulator", "--op-package", library, "--graph", "kv_forward"),

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.making import LONG, ROOT
+from udogen.runtime.built import find_built
 
 BYTE = 256  # steps of 16 bits in one of 8 bits
 KINDS = ("real", "emulator")
@@ -176,7 +177,7 @@ for _ in range(4):
     assert str(library) in Path("/proc/self/maps").read_text()
 """
     folder = sharded_llm(kind)
-    library = folder / json.loads((folder / "sizes.json").read_text("utf-8"))["op_package"]["library"]
+    library = find_built(folder / "package", backend="htp").library
     argv = [sys.executable, "-c", program, str(library), str(folder / "forward_0.bin"), kind]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]

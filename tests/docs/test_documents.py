@@ -53,6 +53,14 @@ def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
 
 
+def test_listings_in_cpp_are_those_of_the_program() -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "examples" / "shared_buffers").iterdir())
+    blocks = re.findall(
+        r"^```cpp\n(.*?)^```", (ROOT / "docs/shared-buffers.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == 3 and [block for block in blocks if block not in sources] == []
+
+
 def masked(text: str) -> str:
     """What a command printed, without the numbers that differ from run to run."""
     return re.sub(r"-?[\d.]+(e-?\d+)?( µs| …|(?= ->|$))", r"N\2", text, flags=re.MULTILINE)

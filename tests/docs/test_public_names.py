@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -28,10 +29,18 @@ def test_every_name_exists(module: ModuleType, name: str) -> None:
     assert name in dir(module)
 
 
-def test_the_document_has_every_name_once_and_no_other() -> None:
+def test_the_document_has_every_name_once_and_no_other_with_a_line_of_use() -> None:
     text = (ROOT / "docs" / "python.md").read_text("utf-8")
-    documented = re.findall(r"^\| `(\w+)` \| \S", text, re.MULTILINE)
-    assert sorted(documented) == sorted(name for _, name in NAMES)
+    documented = re.findall(r"^\| `(\w+)` \| \S.* \| `([^`]+)` \|$", text, re.MULTILINE)
+    assert sorted(name for name, _ in documented) == sorted(name for _, name in NAMES)
+    assert len(re.findall(r"^\| `", text, re.MULTILINE)) == len(documented)
+    public = {name: getattr(module, name) for module, name in NAMES}
+    for _name, line in documented:
+        whole = ast.parse(f"try: pass\n{line}" if line.startswith("except") else line)
+        for call in (node for node in ast.walk(whole) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name) and call.func.id in public:
+                arguments = {each.arg: None for each in call.keywords}
+                inspect.signature(public[call.func.id]).bind(*call.args, **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)

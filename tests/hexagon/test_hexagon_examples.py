@@ -49,6 +49,15 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
     assert seen >= ({"float32", "float16", "uint8", "uint16"} if name == "leaky_relu" else {"uint8"})
 
 
+def test_repacked_weights_on_hvx_are_those_of_numpy(tmp_path: Path) -> None:
+    need_tools()
+    [example] = [each for each in load_examples(ROOT / "examples" / "repacked_weights") if each.cases]
+    [made] = make_packages([example.config], tmp_path, chosen=["htp"], kernels=example.kernels)
+    cases = [case for case in example.cases if case.backend == "htp"]
+    found = run_cases(find_source(made.folder, backend="htp"), cases, backend="hexagon", options=TestOptions(loops=1))
+    assert len(found) == 7 and [each.case.name for each in found if not each.passed] == []
+
+
 LENGTHS = [1, 2, 127, 128, 129, 255, 256, 257, 1000, 4095, 4096, 4097]
 
 

@@ -68,6 +68,23 @@ def test_each_header_compiles_alone(tmp_path: Path, language: str) -> None:
 
 
 @needs_gcc
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_each_initializer_fits_its_type(tmp_path: Path, language: str) -> None:
+    """As programs for the SDK use them: `Qnn_Tensor_t tensor = QNN_TENSOR_INIT;`."""
+    texts = {name: (resources.qnn_headers() / name).read_text("utf-8") for name in HEADERS}
+    found = {
+        (name, type_name, macro)
+        for name, text in texts.items()
+        for type_name, macro in re.findall(r"} (\w+_t);\n\n?#define (QNN_\w+_INIT) ", text)
+    }
+    assert len(found) > 15
+    lines = sorted(f'#include "{name}"' for name, _, _ in found)
+    lines += [f"{type_name} {macro.lower()} = {macro};" for _, type_name, macro in sorted(found)]
+    source = "\n".join([*dict.fromkeys(lines), "int main(void) { return 0; }"])
+    compile_and_run(tmp_path, source, include=resources.qnn_headers(), language=language)
+
+
+@needs_gcc
 @pytest.mark.parametrize("own", BACKENDS)
 def test_the_headers_for_packages_need_no_other(tmp_path: Path, own: str) -> None:
     include = tmp_path / "include"

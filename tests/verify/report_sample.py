@@ -13,12 +13,14 @@ from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify import tolerances
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
+from udogen.verify.network import LayerResult, NetworkResult
 from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,
     CaseError,
     Cost,
     Finding,
+    NetworkOutcome,
     Outcome,
     Spread,
     Status,
@@ -263,6 +265,22 @@ def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
     return changes, Baseline(Path("costs.json"), {"Python": "3.12.1, numpy 2.3.5"}, {})
 
 
+def networks() -> tuple[NetworkOutcome, ...]:
+    """One that is right, one whose second layer is wrong, one that cannot be run."""
+    right = tuple(
+        LayerResult(number, f"node {number}", op, op.lower(), "FLOAT_32", (1, 8, 16), 1e-7, 2e-7, 0.1, wrong=False)
+        for number, op in enumerate(("Conv", "Softmax", "Gemm"))
+    )
+    wrong = (right[0], replace(right[1], own=0.25, error=0.25, steps=None, wrong=True), replace(right[2], error=0.5))
+    result = NetworkResult("onnxruntime 1.27.0 with libQnnCpu.so", "cpu", "8", 2, right, 0.1, ("node 2",), ("x",), {})
+    error = CaseError("op-refused", "the op Softmax was refused", "see the log")
+    return (
+        NetworkOutcome("small", "cpu-ort", "8", "passed", "op_tests.toml:40", result, seconds=1.5),
+        NetworkOutcome("small", "cpu-ort", "float", "failed", "op_tests.toml:40", replace(result, layers=wrong)),
+        NetworkOutcome("small", "htp-ort", "8", "error", "op_tests.toml:40", error=error),
+    )
+
+
 def sample() -> TestRun:
     """Everything that a report can show."""
     unchecked = outcome("smoke", expected=waves((4, 4)), status="ran", backend="hexagon")
@@ -277,6 +295,7 @@ def sample() -> TestRun:
             ("Python", "3.11.2, numpy 2.3.5"),
         ),
         warnings=("op_tests.toml:31: the case `large` has no reference, so its numbers are not checked",),
+        networks=networks(),
     )
 
 

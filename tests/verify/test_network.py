@@ -91,6 +91,38 @@ def test_the_first_layer_that_goes_wrong_is_named(
     ]
 
 
+def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: Path) -> None:
+    """With a reference of another slope; the table and the first wrong layer are in every report."""
+    need_runtime("cpu")
+    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
+    (tmp_path / "op_tests.toml").write_text(
+        f'config = "{LEAKY}/LeakyRelu.xml"\nkernels = "{LEAKY}/kernels"\n'
+        '[[op]]\nname = "LeakyRelu"\nreference = "other.py:leaky"\nshape = "4"\n'
+        f'[[network]]\nmodel = "{network}/net.onnx"\ninputs = {{ x = "{network}/x.npy" }}\n'
+        f'[[network]]\nname = "start"\nmodel = "{network}/net.onnx"\nuntil = "conv"\n'
+        '[[network]]\nmodel = "gone.onnx"\n'
+    )
+    options = ("--case", "network/", "--junit", tmp_path / "r.xml", "--html", tmp_path / "r.html")
+    done = udogen("test", tmp_path, *options, "--json")
+    assert done.returncode == 6, done.stderr
+    answer = json.loads(done.stdout)
+    assert [(each["network"], each["status"]) for each in answer["networks"]] == [
+        ("net", "failed"),
+        ("start", "passed"),
+        ("gone", "error"),
+    ]
+    wrong = answer["networks"][0]
+    assert wrong["first_wrong"] == "leaky" and [row["tensor"] for row in wrong["layers"] if row["wrong"]] == ["leaky"]
+    assert not answer["ok"] and answer["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
+    assert "tensors are wrong; the first is `leaky` of node `ours` (LeakyRelu)" in "\n".join(wrong["text"])
+    junit = (tmp_path / "r.xml").read_text("utf-8")
+    assert 'message="the first wrong layer is leaky"' in junit and "cannot be read as an ONNX model" in junit
+    assert "The first wrong tensor is leaky of node ours" in (tmp_path / "r.html").read_text("utf-8")
+    (tmp_path / "answer.json").write_text(done.stdout)
+    merged = udogen("test", "--merge", tmp_path / "answer.json", tmp_path / "answer.json", "--json")
+    assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 6
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

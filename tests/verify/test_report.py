@@ -451,3 +451,16 @@ def test_numbers_of_every_kind_can_be_shown(found: np.ndarray) -> None:
     for allowed in (FLOAT, STEP):
         made = outcome("any", expected=expected, found=found, allowed=allowed, status="failed")
         assert "any" in text_of(read(run_of(made)))
+
+
+def test_networks_have_their_layers_and_the_first_wrong_one(report: html.HtmlElement) -> None:
+    [section] = report.xpath("//section[@aria-labelledby='networks']")
+    cards = section.xpath("details")
+    assert [(text_of(each.xpath("summary")[0]), "open" in each.attrib) for each in cards] == [
+        ("small on CPU, ONNX Runtime, float wrong", True),
+        ("small on HTP, ONNX Runtime, 8 bits error", True),
+        ("small on CPU, ONNX Runtime, 8 bits passed", False),
+    ]
+    assert "The first wrong tensor is softmax of node node 1 (Softmax): 0.25 of its range" in text_of(cards[0])
+    assert [row.xpath("th//text()")[0] for row in cards[0].xpath(".//tbody/tr")] == ["conv", "softmax", "gemm"]
+    assert "What to do: see the log" in text_of(cards[1])

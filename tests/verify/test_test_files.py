@@ -125,6 +125,24 @@ name = "Scail"
     ]
 
 
+def test_mistakes_in_networks(tmp_path: Path) -> None:
+    text = """[[network]]
+backends = ["gpu"]
+bits = [16]
+inputs = "x.npy"
+tolerance = "1 step"
+modle = "net.onnx"
+"""
+    assert problems_of(tmp_path, text) == [
+        "1: a [[network]] needs a model (as in model = \"net.onnx\")",
+        "2: `backends`: networks do not run on `gpu` (there are cpu, htp)",
+        '3: `bits`: a network has no `16` bits (as in bits = "float", or ["float", 8])',
+        '4: `inputs`: this must be a table of files (as in { x = "x.npy" })',
+        "5: `tolerance`: this must be a number: a part of the range of an output (as in 0.004)",
+        "6: there is no key `modle` here (did you mean `model`?)",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
@@ -140,7 +158,7 @@ name = "Scail"
 def test_what_is_no_test_file(tmp_path: Path, text: str, line: int, sentence: str) -> None:
     (tmp_path / "op_tests.toml").write_text(text)
     problems = Problems()
-    assert read_file(tmp_path / "op_tests.toml", problems) == []
+    assert read_file(tmp_path / "op_tests.toml", problems).ops == []
     [problem] = problems.errors
     assert problem.message.startswith(sentence) and problem.location.line == line
 

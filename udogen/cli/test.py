@@ -145,7 +145,7 @@ def command(**given: Any) -> int:
     _report(run, arguments, before, costs=options.measure)
     if run.count("failed"):
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
+    return RunFailed.exit_code if run.count("error") else 0 if run.passed else ToolMissing.exit_code
 
 
 def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:

@@ -13,8 +13,9 @@ from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
 from udogen.backends.plan import Plan, Source
 from udogen.build import sdks, tools
-from udogen.build.package import Say, no_say, read_manifest, read_parts
+from udogen.build.package import Say, no_say, open_packages, read_manifest, read_parts
 from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.errors import UsageError, read_plain
 from udogen.generate import cmake, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
@@ -520,3 +521,28 @@ def _kernel(path: Path) -> bytes:
     except OSError as fault:
         hint = "give a file with C++ (or, for a GPU, OpenCL C)"
         raise UsageError(f"the kernel {path} cannot be read: {fault.strerror}", hint=hint) from fault
+
+
+def make_package(
+    config: str | Path,
+    out: str | Path,
+    *,
+    backend: str,
+    kernels: str | Path | None = None,
+    on_step: Callable[[str], None] = lambda _line: None,
+) -> Path:
+    """Generate and build the package of a config for this machine: `make_package("Ops.xml", "out", backend="htp")`.
+
+    Kernels are those in `kernels`, by default those beside the config.  Returns the package folder, which
+    `Runtime.register`, `GraphBuilder` and `OpSession` take.
+    """
+    from udogen.build.make import build_package  # a sixth of the start-up of `udogen generate`, which builds nothing
+
+    file = Path(config)
+    found = Path(kernels) if kernels is not None else file.parent / "kernels"
+    packages, problems = load([file])
+    options = GenerateOptions(Path(out), backends=(backend,), layout="qnn", kernels=found if found.is_dir() else None)
+    [made] = generate(packages, options, problems)
+    [package] = open_packages(made.folder)
+    build_package(package, on_step=on_step)
+    return package.path

@@ -119,6 +119,11 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     )
 
 
+def op_types(model: Path, until: str = "") -> set[str]:
+    """The types of the nodes of an ONNX model, or of those that a tensor needs."""
+    return {node.op_type for node in Network(_onnx(), model, until=until).nodes}
+
+
 def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
     """The op packages, without those of which a network that ends early has no op."""
     if not options.until:

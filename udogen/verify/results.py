@@ -13,6 +13,7 @@ from udogen.verify.cases import Case, CaseError
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
+    from udogen.verify.network import NetworkResult
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
 # reference itself failed).  skipped: not run.  ran: it ran, and there is no reference to compare with.
@@ -144,6 +145,25 @@ class BackendState:
 
 
 @dataclass(frozen=True)
+class NetworkOutcome:
+    """The result of one network in one place, in float or with 8 bits."""
+
+    name: str
+    backend: str  # cpu-ort, htp-ort
+    bits: str
+    status: Status
+    location: str  # in the test file
+    result: NetworkResult | None = None
+    error: CaseError | None = None
+    seconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """`net on htp-ort, 8 bits`."""
+        return f"{self.name} on {self.backend}, {'float' if self.bits == 'float' else f'{self.bits} bits'}"
+
+
+@dataclass(frozen=True)
 class TestRun:
     """One call of `udogen test`."""
 
@@ -155,15 +175,21 @@ class TestRun:
     seconds: float = 0.0
     environment: tuple[tuple[str, str], ...] = ()  # what the numbers depend on: (name, value)
     warnings: tuple[str, ...] = ()
+    networks: tuple[NetworkOutcome, ...] = ()
+
+    @property
+    def results(self) -> tuple[Outcome | NetworkOutcome, ...]:
+        """Cases and networks; a network in one place counts as a case."""
+        return (*self.outcomes, *self.networks)
 
     def count(self, status: Status) -> int:
-        """How many cases ended so."""
-        return sum(outcome.status == status for outcome in self.outcomes)
+        """How many cases and networks ended so."""
+        return sum(each.status == status for each in self.results)
 
     @property
     def passed(self) -> bool:
         """Something ran, and nothing of it was wrong."""
-        return any(outcome.status in ("passed", "ran") for outcome in self.outcomes) and not self.bad
+        return bool(self.count("passed") + self.count("ran")) and not self.count("failed") + self.count("error")
 
     @property
     def bad(self) -> tuple[Outcome, ...]:

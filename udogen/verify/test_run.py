@@ -21,15 +21,15 @@ from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
 from udogen.runtime.failures import RegistrationFailed
 from udogen.runtime.op.calls import RuntimeInfo
-from udogen.verify import packages, shapes
+from udogen.verify import network, packages, shapes
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import BackendState, Outcome, State, TestRun
+from udogen.verify.results import BackendState, NetworkOutcome, Outcome, State, Status, TestRun
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
-from udogen.verify.test_files import client_cases, configs, expand
-from udogen.verify.test_files.model import OpTests, Subject, TestFiles
+from udogen.verify.test_files import client_cases, configs, expand, references
+from udogen.verify.test_files.model import NetworkTests, OpTests, Subject, TestFiles
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,16 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class NetworkJob:
+    """One network in one place, in float or with 8 bits; `ops` may be in it."""
+
+    tests: NetworkTests
+    place: Place
+    bits: str
+    ops: tuple[tuple[OpTests, configs.PackageSource, OpPackage], ...]
+
+
+@dataclass(frozen=True)
 class TestPlan:
     """What a run will do."""
 
@@ -51,6 +61,7 @@ class TestPlan:
     files: TestFiles
     batches: tuple[Batch, ...]
     skipped: tuple[BackendState, ...]
+    networks: tuple[NetworkJob, ...] = ()
 
     @property
     def total(self) -> int:
@@ -89,24 +100,27 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     chosen = named or [row for row in PLACES.values() if row.usual]
     here = HERE in options.on or not options.on
     planner = _Planner(files, sources, options.pattern, options.shard)
+    networks = planner.network_jobs([row for row in chosen if here and row.client])
     batches: list[Batch] = []
     skipped: list[BackendState] = []
     for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
         is_chosen = place in chosen or bool(place.device)
         found = planner.batches(place) if is_chosen else []
         batches += found
+        if any(job.place is place for job in networks):
+            continue
         if not found and (is_chosen or not options.backends):
             skipped.append(_skipped(place, options, is_chosen=is_chosen))
     if (here and not options.backends) or SHAPES in chosen:
         batches += planner.shape_batches()
-    if not batches:
+    if not batches and not networks:
         raise _no_case(files, options)
     if not options.backends and not HEXAGON.is_warm:
         batches, cold = _without_cold(batches)
         skipped += cold
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
-    return TestPlan(files, tuple(batches), tuple(skipped))
+    return TestPlan(files, tuple(batches), tuple(skipped), networks)
 
 
 def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
@@ -156,6 +170,19 @@ class _Planner:
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
 
+    def network_jobs(self, places: Sequence[Place]) -> tuple[NetworkJob, ...]:
+        """The networks in these places; `--case` selects them as `network/NAME`."""
+        part, parts = self.shard
+        ops = tuple(self._ops())
+        return tuple(
+            NetworkJob(tests, place, bits, ops)
+            for number, tests in enumerate(self.files.networks)
+            if number % parts == part - 1 and self._selects("network", tests.name)
+            for place in places
+            if place.config in tests.backends
+            for bits in tests.bits
+        )
+
     def _ops(self) -> Iterator[tuple[OpTests, configs.PackageSource, OpPackage]]:
         for tests in self.files.ops:
             source = self.sources[tests.subject]
@@ -180,9 +207,12 @@ class _Planner:
         return tuple(cases[part - 1 :: parts])
 
     def _matches(self, case: Case) -> bool:
+        return self._selects(case.op, case.name)
+
+    def _selects(self, op: str, name: str) -> bool:
         """A part of `Op/name`, or a pattern of the shell for the whole of it."""
-        text = f"{case.op}/{case.name}"
-        return self.pattern in text or fnmatch(text, self.pattern) or fnmatch(case.name, self.pattern)
+        text = f"{op}/{name}"
+        return self.pattern in text or fnmatch(text, self.pattern) or fnmatch(name, self.pattern)
 
 
 def run(
@@ -203,6 +233,7 @@ def run(
         by_device.setdefault(batch.place.device, []).append(batch)
     runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
     results = [result for found in process.at_once(runs, len(runs)) for result in found]
+    networks = tuple(_run_network(job, options, on_step) for job in plan.networks)
     states: dict[str, BackendState] = {state.backend: state for state in plan.skipped}
     for result in results:
         states[result.state.backend] = _joined(states.get(result.state.backend), result.state)
@@ -215,6 +246,7 @@ def run(
         seconds=time.perf_counter() - begun,
         environment=environment(),
         warnings=tuple(dict.fromkeys(warnings)),
+        networks=networks,
     )
 
 
@@ -283,6 +315,44 @@ def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchRe
         for each in found:
             on_case(each)
     return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found)
+
+
+_NETWORK_TIMEOUT = 10  # times that of a case: all its layers are prepared and executed
+
+
+def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> NetworkOutcome:
+    """One network, with the packages of its custom ops built and their references; an error is its result."""
+    tests, place, begun = job.tests, job.place, time.perf_counter()
+    on_step(f"network {tests.name} on {place.id}")
+    result, error = None, None
+    status: Status = "passed"
+    try:
+        check_available(place, on_step)
+        types = network.op_types(tests.model, tests.until)
+        used = [row for row in job.ops if row[0].op in types]
+        built = {}
+        for _, source, package in used:
+            ops = [each.op for each, _, other in used if other is package]
+            if package.name not in built:
+                built[package.name] = packages.prepare(source, package, place, ops, options=options, on_step=on_step)
+        asked = network.NetworkOptions(
+            model=tests.model,
+            packages=tuple(each.library for each in built.values()),
+            backend=place.config,
+            bits=job.bits,
+            inputs=tests.inputs,
+            references={row.op: references.find(row.reference, row.folder) for row, _, _ in used if row.reference},
+            tolerance=tests.tolerance,
+            until=tests.until,
+            timeout=_NETWORK_TIMEOUT * options.timeout if options.timeout else None,
+        )
+        result = network.run_network(asked)
+        status = "passed" if result.first_wrong is None else "failed"
+    except UdogenError as problem:
+        status = "skipped" if isinstance(problem, ToolMissing) else "error"
+        error = CaseError.of(problem)
+    seconds = time.perf_counter() - begun
+    return NetworkOutcome(tests.name, place.id, job.bits, status, str(tests.location), result, error, seconds)
 
 
 def _is_real(runtime: RuntimeInfo | None) -> bool:

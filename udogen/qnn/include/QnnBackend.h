@@ -40,6 +40,8 @@ typedef struct {
   };
 } QnnBackend_Config_t;
 
+#define QNN_BACKEND_CONFIG_INIT {QNN_BACKEND_CONFIG_OPTION_UNDEFINED, {NULL}}
+
 typedef struct { const char *packageName, *name, *target; } QnnBackend_OperationName_t;
 
 typedef enum {
@@ -52,5 +54,7 @@ typedef struct {
   QnnBackend_PropertyOption_t option;
   union { QnnBackend_CustomProperty_t customProperty; };
 } QnnBackend_Property_t;
+
+#define QNN_BACKEND_PROPERTY_INIT {QNN_BACKEND_PROPERTY_OPTION_UNDEFINED, {NULL}}
 
 #endif

@@ -1,7 +1,7 @@
 // udogen's own declarations of the QNN C API: handles, versions, the errors every part shares.
 // Names and values are those of Qualcomm's public API reference; nothing here is text of the SDK.
-// Python reads these files too (udogen/qnn/abi.py), so the preprocessor is used for guards, includes,
-// __cplusplus blocks and plain numbers only.
+// Python reads these files too (udogen/qnn/abi.py), so the preprocessor is used for guards, includes, __cplusplus
+// blocks, plain numbers, and names for C and C++ that Python skips (initializers).
 #ifndef UDOGEN_QNN_COMMON_H
 #define UDOGEN_QNN_COMMON_H
 

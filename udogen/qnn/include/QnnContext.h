@@ -76,6 +76,8 @@ typedef struct {
   };
 } QnnContext_Config_t;
 
+#define QNN_CONTEXT_CONFIG_INIT {QNN_CONTEXT_CONFIG_UNDEFINED, {NULL}}
+
 typedef enum {
   QNN_CONTEXT_PROPERTY_OPTION_CUSTOM = 0,
   QNN_CONTEXT_PROPERTY_OPTION_UNDEFINED = 0x7FFFFFFF
@@ -86,6 +88,8 @@ typedef struct {
   QnnContext_PropertyOption_t option;
   union { QnnContext_CustomProperty_t customProperty; };
 } QnnContext_Property_t;
+
+#define QNN_CONTEXT_PROPERTY_INIT {QNN_CONTEXT_PROPERTY_OPTION_UNDEFINED, {NULL}}
 
 typedef enum {
   QNN_CONTEXT_SECTION_UPDATABLE = 1,

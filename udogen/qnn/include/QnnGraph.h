@@ -65,6 +65,8 @@ typedef struct {
   };
 } QnnGraph_Config_t;
 
+#define QNN_GRAPH_CONFIG_INIT {QNN_GRAPH_CONFIG_OPTION_UNDEFINED, {NULL}}
+
 typedef enum {
   QNN_GRAPH_PROPERTY_OPTION_CUSTOM = 0,
   QNN_GRAPH_PROPERTY_OPTION_UNDEFINED = 0x7FFFFFFF
@@ -75,6 +77,8 @@ typedef struct {
   QnnGraph_PropertyOption_t option;
   union { QnnGraph_CustomProperty_t customProperty; };
 } QnnGraph_Property_t;
+
+#define QNN_GRAPH_PROPERTY_INIT {QNN_GRAPH_PROPERTY_OPTION_UNDEFINED, {NULL}}
 
 typedef enum {
   QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_BIND_MEM_HANDLES = 0,

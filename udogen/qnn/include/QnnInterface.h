@@ -116,6 +116,10 @@ typedef struct {
   Qnn_ErrorHandle_t (*contextFreeBinarySectionUpdate)(QnnContext_Buffer_t update, Qnn_LogHandle_t log);
 } QnnInterface_ImplementationV2_t;
 
+// What programs for the SDK name the table and its member by: `found[0]->QNN_INTERFACE_VER_NAME.graphExecute(...)`.
+#define QNN_INTERFACE_VER_TYPE QnnInterface_ImplementationV2_t
+#define QNN_INTERFACE_VER_NAME v2
+
 typedef struct {
   uint32_t backendId;
   const char *providerName;

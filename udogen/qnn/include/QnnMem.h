@@ -29,6 +29,8 @@ typedef struct {
   const char *shapeConfig;
 } Qnn_MemShape_t;
 
+#define QNN_MEM_SHAPE_INIT {0, NULL, NULL}
+
 typedef struct { int32_t fd; } Qnn_MemIonInfo_t;
 typedef struct { int32_t fd; void *data; } Qnn_MemDmaBufInfo_t;
 typedef void *Qnn_MemInfoCustom_t;
@@ -43,5 +45,7 @@ typedef struct {
     Qnn_MemDmaBufInfo_t dmaBufInfo;
   };
 } Qnn_MemDescriptor_t;
+
+#define QNN_MEM_DESCRIPTOR_INIT {QNN_MEM_SHAPE_INIT, QNN_DATATYPE_UNDEFINED, QNN_MEM_TYPE_UNDEFINED, {{-1}}}
 
 #endif

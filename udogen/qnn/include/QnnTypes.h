@@ -101,6 +101,7 @@ typedef enum {
 } Qnn_BlockwiseExpansionBlockScaleStorageType_t;
 
 typedef struct { float scale; int32_t offset; } Qnn_ScaleOffset_t;
+#define QNN_SCALE_OFFSET_INIT {0.0f, 0}
 typedef struct { float scale; float offset; } Qnn_FloatScaleOffset_t;
 typedef struct { uint32_t bitwidth; float scale; int32_t offset; } Qnn_BwScaleOffset_t;
 
@@ -198,6 +199,8 @@ typedef struct {
   };
 } Qnn_QuantizeParams_t;
 
+#define QNN_QUANTIZE_PARAMS_INIT {QNN_DEFINITION_UNDEFINED, QNN_QUANTIZATION_ENCODING_UNDEFINED, {QNN_SCALE_OFFSET_INIT}}
+
 // ---- tensors --------------------------------------------------------------------------------------------
 
 typedef enum {
@@ -241,6 +244,7 @@ typedef enum {
 typedef uint32_t Qnn_TensorDataFormat_t;
 
 typedef struct { void *data; uint32_t dataSize; } Qnn_ClientBuffer_t;
+#define QNN_CLIENT_BUFFER_INIT {NULL, 0}
 typedef struct { void *data; uint64_t len; } Qnn_OpaqueObject_t;
 
 typedef Qnn_ErrorHandle_t (*Qnn_GetTensorRawDataFn_t)(
@@ -261,6 +265,8 @@ typedef struct {
   union { Qnn_SparseLayoutHybridCoo_t hybridCoo; };
 } Qnn_SparseParams_t;
 
+#define QNN_SPARSE_PARAMS_INIT {QNN_SPARSE_LAYOUT_UNDEFINED, {{0, 0}}}
+
 typedef struct {
   uint32_t id;
   const char *name;
@@ -276,6 +282,8 @@ typedef struct {
     Qnn_MemHandle_t memHandle;
   };
 } Qnn_TensorV1_t;
+
+#define QNN_TENSOR_V1_INIT {0, NULL, QNN_TENSOR_TYPE_UNDEFINED, QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER, QNN_DATATYPE_UNDEFINED, QNN_QUANTIZE_PARAMS_INIT, 0, NULL, QNN_TENSORMEMTYPE_UNDEFINED, {QNN_CLIENT_BUFFER_INIT}}
 
 typedef struct {
   uint32_t id;
@@ -297,6 +305,8 @@ typedef struct {
   uint8_t isProduced;
 } Qnn_TensorV2_t;
 
+#define QNN_TENSOR_V2_INIT {0, NULL, QNN_TENSOR_TYPE_UNDEFINED, QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER, QNN_DATATYPE_UNDEFINED, QNN_QUANTIZE_PARAMS_INIT, 0, NULL, QNN_TENSORMEMTYPE_UNDEFINED, {QNN_CLIENT_BUFFER_INIT}, NULL, QNN_SPARSE_PARAMS_INIT, 0}
+
 typedef enum {
   QNN_TENSOR_VERSION_1 = 1,
   QNN_TENSOR_VERSION_2 = 2,
@@ -310,6 +320,8 @@ typedef struct {
     Qnn_TensorV2_t v2;
   };
 } Qnn_Tensor_t;
+
+#define QNN_TENSOR_INIT {QNN_TENSOR_VERSION_1, {QNN_TENSOR_V1_INIT}}
 
 typedef struct {
   uint32_t numInputs;
@@ -349,6 +361,8 @@ typedef struct {
   };
 } Qnn_Scalar_t;
 
+#define QNN_SCALAR_INIT {QNN_DATATYPE_UNDEFINED, {0.0f}}
+
 typedef enum {
   QNN_PARAMTYPE_SCALAR = 0,
   QNN_PARAMTYPE_TENSOR = 1,
@@ -364,6 +378,8 @@ typedef struct {
   };
 } Qnn_Param_t;
 
+#define QNN_PARAM_INIT {QNN_PARAMTYPE_UNDEFINED, NULL, {QNN_SCALAR_INIT}}
+
 typedef struct {
   const char *name;
   const char *packageName;
@@ -376,6 +392,8 @@ typedef struct {
   Qnn_Tensor_t *outputTensors;
 } Qnn_OpConfigV1_t;
 
+#define QNN_OPCONFIG_V1_INIT {NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL}
+
 typedef enum {
   QNN_OPCONFIG_VERSION_1 = 1,
   QNN_OPCONFIG_VERSION_UNDEFINED = 0x7FFFFFFF
@@ -385,6 +403,8 @@ typedef struct {
   Qnn_OpConfigVersion_t version;
   union { Qnn_OpConfigV1_t v1; };
 } Qnn_OpConfig_t;
+
+#define QNN_OPCONFIG_INIT {QNN_OPCONFIG_VERSION_1, {QNN_OPCONFIG_V1_INIT}}
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@ def went_wrong(result: Result) -> bool:
 
 
 def as_json(rows: Sequence[Row], runtime: ContextsOpened) -> dict[str, Any]:
-    """The answer of `udogen run context --json` (docs/contexts.md has the shape)."""
+    """The answer of `udogen run context --json`."""
     return {"runtime": asdict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError, read_plain
+from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import BackendState, Cost, Outcome, State, TensorResult, TestRun
+from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "environment": dict(run.environment),
         "backends": [_state(each) for each in run.states],
         "cases": [_outcome(each) for each in run.outcomes],
+        "networks": [_network(each) for each in run.networks],
         "warnings": list(run.warnings),
         **compared,
     }
@@ -69,6 +71,26 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         else {name: list(array.shape) for name, array in outcome.smallest.inputs.items()},
         "cost": _cost(outcome.cost),
     }
+
+
+def _network(outcome: NetworkOutcome) -> dict[str, Any]:
+    answer: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
+    return {
+        "network": outcome.name,
+        "backend": outcome.backend,
+        "bits": outcome.bits,
+        "status": outcome.status,
+        "location": outcome.location,
+        "seconds": round(outcome.seconds, 6),
+        "text": terminal.network_lines(outcome),
+        "error": asdict(outcome.error) if outcome.error else None,
+        "layers": [_layer(each) for each in answer.get("layers", [])],
+        **{name: answer.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
+    }
+
+
+def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _number(value) if isinstance(value, float) else value for name, value in layer.items()}
 
 
 def _tensor(tensor: TensorResult) -> dict[str, Any]:
@@ -124,6 +146,11 @@ def junit(answer: Mapping[str, Any]) -> str:
         if not cases:
             _not_run(tree, suite, state)
         _count(suite)
+    if answer["networks"]:
+        suite = tree.SubElement(root, "testsuite", name="networks")
+        for each in answer["networks"]:
+            _network_case(tree, suite, each)
+        _count(suite)
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name) or 0) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
@@ -145,6 +172,26 @@ def _case(tree: Any, suite: Any, case: Mapping[str, Any]) -> None:
         made.text = _clean("\n".join(case["text"]))
     elif case["status"] in ("skipped", "ran"):
         tree.SubElement(row, "skipped", message=_clean(case["message"]))
+
+
+def _network_case(tree: Any, suite: Any, answer: Mapping[str, Any]) -> None:
+    row = tree.SubElement(
+        suite,
+        "testcase",
+        classname=f"network.{answer['backend']}",
+        name=_clean(f"{answer['network']} [{answer['bits']}]"),
+        time=f"{answer['seconds']:.6f}",
+    )
+    error, lines = answer["error"], "\n".join(answer["text"])
+    if answer["status"] == "skipped":
+        tree.SubElement(row, "skipped", message=_clean(error["message"]))
+    elif error:
+        tree.SubElement(row, "error", type=error["kind"], message=_clean(error["message"])).text = _clean(lines)
+    elif answer["status"] == "failed":
+        message = f"the first wrong layer is {answer['first_wrong']}"
+        tree.SubElement(row, "failure", type="wrong numbers", message=_clean(message)).text = _clean(lines)
+    else:
+        tree.SubElement(row, "system-out").text = _clean(lines)
 
 
 def _message(outcome: Outcome) -> str:
@@ -188,7 +235,7 @@ def read(path: Path) -> dict[str, Any]:
     """An answer that `--json` printed."""
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
-        assert {"ok", "counts", "backends", "cases", "seconds", "environment"} <= found.keys()
+        assert {"ok", "counts", "backends", "cases", "networks", "seconds", "environment"} <= found.keys()
     except OSError as fault:
         raise UsageError(
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
@@ -229,13 +276,14 @@ def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "environment": _merged_environment([answer["environment"] for answer in answers]),
         "backends": _merged_states(state for answer in answers for state in answer["backends"]),
         "cases": cases,
+        "networks": [each for answer in answers for each in answer["networks"]],
         "warnings": list(dict.fromkeys(text for answer in answers for text in answer["warnings"])),
     }
 
 
 def lines(answer: Mapping[str, Any]) -> list[str]:
     """An answer for the terminal: what failed, a row for each backend, the sum."""
-    found = [line for case in answer["cases"] for line in case["text"]]
+    found = [line for each in (*answer["cases"], *answer["networks"]) for line in each["text"]]
     rows = []
     for state in answer["backends"]:
         statuses = [case["status"] for case in answer["cases"] if case["backend"] == state["backend"]]

@@ -15,7 +15,7 @@ from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import pictures, text
 from udogen.verify.report.problems import Fact, chip, problems
-from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, Status, TestRun
+from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -39,6 +39,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         problems=problems(run),
         matrix=_matrix(run),
         absent=[_column(state) for state in run.states if state.state != "ran"],
+        networks=_networks(run),
         costs=_costs(run),
         compared=_compared(changes, baseline, run),
         runtimes=[_runtime(state) for state in run.states if state.state == "ran" or state.runtime],
@@ -88,8 +89,8 @@ class Summary(NamedTuple):
 def summarize(run: TestRun, *, worse: int = 0) -> Summary:
     """The summary of what ran; `worse` costs are higher than in an earlier run."""
     kind, sentence = _result(run, worse)
-    total = len(run.outcomes) or 1
-    counts = Counter(each.status for each in run.outcomes)
+    counts = Counter(each.status for each in run.results)
+    total = len(run.results) or 1
     tiles = [
         Tile(status, f"{counts[status]:,}", text.label(status, counts[status]), f"{100 * counts[status] / total:.4g}")
         for status in STATUSES
@@ -99,16 +100,17 @@ def summarize(run: TestRun, *, worse: int = 0) -> Summary:
 
 
 def _result(run: TestRun, worse: int) -> tuple[str, str]:
-    counts = Counter(each.status for each in run.outcomes)
+    counts = Counter(each.status for each in run.results)
     ran = sum(counts[status] for status in ("passed", "failed", "error", "ran"))
-    bad = len(run.bad)
+    wrong = [each for each in run.results if each.status in ("failed", "error")]
+    bad = len(wrong)
     if not ran:
         return "skipped", "Nothing was run, so nothing is known."
-    places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in run.bad))
+    places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in wrong))
     if bad:
         which = f"{bad:,} of {text.many(ran, 'case')} {'is' if bad == 1 else 'are'} not right, on {places}."
         return "failed" if counts["failed"] else "error", which
-    backends = {each.backend for each in run.outcomes if each.status in ("passed", "ran")}
+    backends = {each.backend for each in run.results if each.status in ("passed", "ran")}
     on = text.many(len(backends), "backend")
     if not counts["passed"]:
         return "ran", f"{text.many(ran, 'case')} ran on {on}; there is no reference to compare with."
@@ -124,7 +126,7 @@ def _result(run: TestRun, worse: int) -> tuple[str, str]:
 
 
 def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
-    counts = Counter(each.status for each in run.outcomes)
+    counts = Counter(each.status for each in run.results)
     if counts["failed"] and counts["error"]:
         yield f"{text.counted('failed', counts['failed'])}, {text.counted('error', counts['error'])}."
     if worse and run.bad:
@@ -353,6 +355,75 @@ def _runtime(state: BackendState) -> RuntimeRow:
     owner = "" if column.note == found.name else column.note
     versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
     return RuntimeRow(column.name, state.title, owner, found.name, found.build_id, versions, found.path)
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+class LayerRow(NamedTuple):
+    """One tensor of a network: its errors as parts of its range."""
+
+    kind: str
+    tensor: str
+    op: str
+    shape: str
+    own: str
+    steps: str
+    error: str
+
+
+class NetworkCard(NamedTuple):
+    """A network in one place."""
+
+    kind: str
+    title: str
+    label: str
+    sentence: str
+    hint: str
+    notes: Sequence[str]
+    layers: Sequence[LayerRow]
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether the reader sees it at once."""
+        return self.kind != "passed"
+
+
+def _networks(run: TestRun) -> list[NetworkCard]:
+    """Those that are wrong first."""
+    return [_network(each) for status in STATUSES for each in run.networks if each.status == status]
+
+
+def _network(outcome: NetworkOutcome) -> NetworkCard:
+    title = f"{outcome.name} on {text.backend(outcome.backend)}, {outcome.title.rpartition(', ')[2]}"
+    label, result = text.LABELS[outcome.status], outcome.result
+    if result is None:
+        error = outcome.error
+        sentence, hint = (error.message, error.hint) if error else ("", "")
+        return NetworkCard(outcome.status, title, label, sentence, hint, (), ())
+    first = result.first_wrong
+    notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
+    notes += [f"Computed by ONNX Runtime's CPU: {text.listed(result.elsewhere)}."] if result.elsewhere else []
+    notes.append(f"{text.many(result.samples, 'sample')} on {result.runtime}.")
+    sentence = (
+        f"All {text.many(len(result.layers), 'tensor')} agree with ONNX Runtime's CPU."
+        if first is None
+        else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
+        f"{text.number(first.own, 2)} of its range from what its own inputs give."
+    )
+    rows = [
+        LayerRow(
+            kind="failed" if each.wrong else "passed",
+            tensor=text.cut(each.tensor, 120),
+            op=each.op,
+            shape=text.shape(each.shape),
+            own=text.number(each.own, 2),
+            steps="" if each.steps is None else f"{each.steps:.2f}",
+            error=text.number(each.error, 2),
+        )
+        for each in result.layers
+    ]
+    return NetworkCard(outcome.status, title, label, sentence, "", notes, rows)
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------

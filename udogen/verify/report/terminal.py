@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
-from udogen.verify.results import BackendState, Outcome, Spread, TensorResult, TestRun
+from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
 Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of its meaning
 
 _MOST_SHOWN = 10
 _MOST_FINDINGS = 3
 _MOST_OTHERS = 6
+_MOST_LAYERS = 30
 
 
 def _plain(word: str, _state: str) -> str:
@@ -29,6 +31,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[s
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
         found += [*matrix(run, paint), ""]
+    found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run), ""]
     found += [line for state in run.states for line in _state(state)]
@@ -102,6 +105,25 @@ def _difference(tensor: TensorResult) -> list[str]:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
         lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
     return lines
+
+
+def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
+    """A network: the error of each layer and the first layer that is wrong, or why there are no numbers.
+
+    Of many layers only the wrong ones are shown.
+    """
+    state = "found" if outcome.status == "passed" else "missing" if outcome.status == "skipped" else "wrong"
+    head = f"network {outcome.title}: {paint(text.LABELS[outcome.status], state)}"
+    if outcome.result is None:
+        error = outcome.error
+        hint = [f"    = {error.hint}"] if error and error.hint else []
+        return [head, *([f"  {error.message}"] if error else []), *hint]
+    layers = outcome.result.layers
+    titles, *rows = network.lines(outcome.result)
+    table, notes = rows[: len(layers)], rows[len(layers) + 1 :]
+    if len(layers) > _MOST_LAYERS:
+        table = [row for row, layer in zip(table, layers, strict=True) if layer.wrong][:_MOST_LAYERS]
+    return [head, *(f"  {line}" for line in ([titles, *table, *notes] if table else notes))]
 
 
 def matrix(run: TestRun, paint: Paint = _plain) -> list[str]:

@@ -95,6 +95,20 @@ class OpTests:
 
 
 @dataclass(frozen=True)
+class NetworkTests:
+    """One `[[network]]`: an ONNX model that is compared layer by layer."""
+
+    name: str
+    model: Path
+    backends: tuple[str, ...] = ("cpu",)
+    bits: tuple[str, ...] = ("float",)
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    tolerance: float | None = None
+    until: str = ""
+    location: Location = field(default=Location(""), compare=False)
+
+
+@dataclass(frozen=True)
 class TestFiles:
     """Everything that is to be tested."""
 
@@ -103,3 +117,4 @@ class TestFiles:
     folder: Path
     ops: tuple[OpTests, ...]
     files: tuple[Path, ...] = ()
+    networks: tuple[NetworkTests, ...] = ()

@@ -20,6 +20,7 @@ from udogen.verify.test_files.model import (
     Builtin,
     CaseGroup,
     GivenNumbers,
+    NetworkTests,
     OpTests,
     Quantization,
     Shape,
@@ -63,14 +64,16 @@ def load_test_files(path: Path) -> TestFiles:
             hint="`udogen generate CONFIG --tests` writes one to begin with",
         )
     problems = Problems()
-    ops = []
+    ops: list[OpTests] = []
+    networks: list[NetworkTests] = []
     for file in files:
         if file.suffix == ".py":
             ops += read_python(file, problems)
         else:
-            ops += read_file(file, problems)
+            found = read_file(file, problems)
+            ops, networks = [*ops, *found.ops], [*networks, *found.networks]
     problems.stop_if_any(what="the test files" if len(files) > 1 else "the test file")
-    return TestFiles(folder=folder, ops=tuple(ops), files=tuple(files))
+    return TestFiles(folder=folder, ops=tuple(ops), files=tuple(files), networks=tuple(networks))
 
 
 def _uses_op_test(path: Path) -> bool:
@@ -90,7 +93,7 @@ def read_python(path: Path, problems: Problems) -> list[OpTests]:
         for table in getattr(function, MARK, []):
             location = Location(str(path), function.__code__.co_firstlineno)
             raw = {"op": [{"reference": f"{path.name}:{name}", **table}]}
-            found += read(raw, path.parent, lambda *_at, at=location: at, problems)
+            found += read(raw, path.parent, lambda *_at, at=location: at, problems).ops
     if not found and not problems.errors:
         problems.error(Location(str(path)), "the file marks no function with @op_test", "see udogen.verify.op_test")
     return found
@@ -105,8 +108,18 @@ _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end 
 Where = Callable[..., Location]  # a path in the file -> where that is
 
 
-def read_file(path: Path, problems: Problems) -> list[OpTests]:
-    """The ops of one file; what is wrong goes to `problems`."""
+class FileTests(NamedTuple):
+    """What one file declares."""
+
+    ops: list[OpTests]
+    networks: list[NetworkTests]
+
+
+_NOTHING = FileTests([], [])
+
+
+def read_file(path: Path, problems: Problems) -> FileTests:
+    """The ops and networks of one file; what is wrong goes to `problems`."""
     try:
         data = read_plain(path)
     except OSError as error:
@@ -115,14 +128,14 @@ def read_file(path: Path, problems: Problems) -> list[OpTests]:
         problems.error(
             Location(str(path)), f"the file has {len(data) >> 20} MB", "describe large tensors with `values`"
         )
-        return []
+        return _NOTHING
     data = data.replace(b"\r\n", b"\n")
     try:
         raw = read_toml(data)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         problems.error(Location(str(path), line), "this is no UTF-8", "save the file as UTF-8")
-        return []
+        return _NOTHING
     except (ValueError, RecursionError) as error:
         match = _SYNTAX.match(str(error))
         line = int(match["line"] or 0) if match else 0
@@ -130,24 +143,27 @@ def read_file(path: Path, problems: Problems) -> list[OpTests]:
         problems.error(
             Location(str(path), line), f"this is no TOML: {message[:1].lower()}{message[1:]}", "see https://toml.io"
         )
-        return []
+        return _NOTHING
     known = find_lines(data.decode("utf-8"))
     return read(raw, path.parent, lambda *at: Location(str(path), line_of(known, at)), problems)
 
 
-def read(raw: Mapping[str, Any], folder: Path, where: Where, problems: Problems) -> list[OpTests]:
-    """The ops in the tables of a file."""
+def read(raw: Mapping[str, Any], folder: Path, where: Where, problems: Problems) -> FileTests:
+    """The ops and networks in the tables of a file."""
     reader = _TableReader(folder, where, problems)
-    subject = reader.table({name: value for name, value in raw.items() if name != "op"}, FILE, (), more=("op",))
-    ops = raw.get("op", [])
-    if not isinstance(ops, list) or not all(isinstance(each, dict) for each in ops):
-        problems.error(where("op"), "`op` must be a list of tables", "write [[op]], with two brackets")
-        return []
-    if not ops:
+    subject = reader.table(raw, FILE, (), more=("op", "network"))
+    tables: dict[str, list[Any]] = {"op": raw.get("op", []), "network": raw.get("network", [])}
+    for name, found in tables.items():
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            problems.error(where(name), f"`{name}` must be a list of tables", f"write [[{name}]], with two brackets")
+            return _NOTHING
+    if not any(tables.values()):
         problems.error(
             where(), "the file names no op", 'as in:  [[op]]  name = "Softmax"  reference = "reference.py:softmax"'
         )
-    return [made for number, each in enumerate(ops) if (made := reader.op(each, ("op", number), subject))]
+    made = [reader.op(each, ("op", number), subject) for number, each in enumerate(tables["op"])]
+    networks = [reader.network(each, ("network", number)) for number, each in enumerate(tables["network"])]
+    return FileTests([each for each in made if each], [each for each in networks if each])
 
 
 class _TableReader:
@@ -185,6 +201,15 @@ class _TableReader:
             builtin=found.get("builtin"),
             location=self._where(*at),
         )
+
+    def network(self, raw: Mapping[str, Any], at: KeyPath) -> NetworkTests | None:
+        """One `[[network]]`."""
+        found = self.table(raw, NETWORK, at)
+        if "model" not in raw:
+            self._problems.error(self._where(*at), "a [[network]] needs a model", 'as in model = "net.onnx"')
+        if "model" not in found:
+            return None
+        return NetworkTests(name=found.pop("name", found["model"].stem), location=self._where(*at), **found)
 
     def _group(
         self, raw: Mapping[str, Any], at: KeyPath, common: Mapping[str, Any], places: Mapping[str, Location]
@@ -371,6 +396,32 @@ def _backends(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
     return Invalid(f"`{odd[0]}` is no backend", "there are " + ", ".join(PLACES)) if odd else tuple(found)
 
 
+def _network_backends(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
+    found = one_of(raw)
+    able = [row.config for row in PLACES.values() if row.client]
+    odd = [each for each in found if each not in able]
+    return Invalid(f"networks do not run on `{odd[0]}`", "there are " + ", ".join(able)) if odd else tuple(found)
+
+
+def _bits(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
+    found = [str(each) for each in one_of(raw)]
+    odd = [each for each in found if each not in ("float", "8")]
+    if odd:
+        return Invalid(f"a network has no `{odd[0]}` bits", 'as in bits = "float", or ["float", 8]')
+    return tuple(found)
+
+
+def _files(raw: Any, folder: Path) -> Mapping[str, Path] | Invalid:
+    if not isinstance(raw, dict) or not all(isinstance(each, str) and each for each in raw.values()):
+        return Invalid("this must be a table of files", 'as in { x = "x.npy" }')
+    return {name: folder / each for name, each in raw.items()}
+
+
+def _share(raw: Any, _folder: Path) -> float | Invalid:
+    right = isinstance(raw, int | float) and not isinstance(raw, bool) and raw >= 0
+    return float(raw) if right else Invalid("this must be a number: a part of the range of an output", "as in 0.004")
+
+
 def _expect(raw: Any, _folder: Path) -> str | Invalid:
     return raw if raw in ("numbers", "refusal") else Invalid(f"`{raw}` cannot be expected", "numbers, or refusal")
 
@@ -430,6 +481,15 @@ OP: Mapping[str, Key] = {
     **CASE,
 }
 FILE: Mapping[str, Key] = SUBJECT
+NETWORK: Mapping[str, Key] = {
+    **NAME,
+    "model": Key(_path, "the ONNX model"),
+    "backends": Key(_network_backends, "where QNN runs it: cpu, htp"),
+    "bits": Key(_bits, "float, 8, or both"),
+    "inputs": Key(_files, "samples, as .npy; inputs that are not given are random numbers"),
+    "tolerance": Key(_share, "how far a layer may be off, as a part of the range of its output"),
+    "until": Key(_text, "a tensor: only what it needs is run"),
+}
 
 
 # --- lines of a TOML file ---------------------------------------------------------------------------------------------

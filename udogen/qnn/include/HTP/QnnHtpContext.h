@@ -41,6 +41,8 @@ typedef struct {
   };
 } QnnHtpContext_CustomConfig_t;
 
+#define QNN_HTP_CONTEXT_CUSTOM_CONFIG_INIT {QNN_HTP_CONTEXT_CONFIG_OPTION_UNKNOWN, {0}}
+
 typedef enum {
   QNN_HTP_CONTEXT_GET_PROP_BUFFER_START_ALIGNMENT = 1,
   QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE = 2,
@@ -56,6 +58,8 @@ typedef struct {
     uint64_t weightsBufferSize;
   };
 } QnnHtpContext_CustomProperty_t;
+
+#define QNN_HTP_CONTEXT_CUSTOM_PROPERTY_INIT {QNN_HTP_CONTEXT_GET_PROP_UNDEFINED, {0}}
 
 #ifdef __cplusplus
 static_assert(sizeof(void *) != 8 || sizeof(QnnHtpContext_CustomConfig_t) == 24, "QnnHtpContext_CustomConfig_t");

@@ -27,8 +27,11 @@ typedef struct {
     QnnHtpMem_SharedBufferConfig_t sharedBufferConfig;
     QnnHtpMem_SharedBufferConfig_t weightsBufferConfig;
     QnnHtpMem_SharedBufferConfig_t sharedSpillfillBufferConfig;
+    QnnHtpMem_SharedBufferConfig_t spillfillBufferConfig;  // the same, as Qualcomm's tutorial names it
   };
 } QnnMemHtp_Descriptor_t;
+
+#define QNN_HTP_MEM_DESCRIPTOR_INIT {QNN_HTP_MEM_UNDEFINED, 0, {0}}
 
 #ifdef __cplusplus
 static_assert(sizeof(void *) != 8 || sizeof(QnnMemHtp_Descriptor_t) == 32, "QnnMemHtp_Descriptor_t");
