@@ -8,7 +8,11 @@
 #include <cstring>
 
 % for function in registrations:
-${'extern "C" ' if function.c_linkage else ""}void ${function.name}();
+% if function.c_linkage:
+extern "C" void ${function.name}();
+% else:
+void ${function.name}();
+% endif
 % endfor
 
 namespace udo {
