@@ -18,7 +18,7 @@ from tests.command_line import udogen
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.execution_counts import Rise, counts_in, proved, sentences, unproved
+from udogen.runtime.execution_counts import Rise, proved, sentences, summary, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
@@ -302,9 +302,9 @@ def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Bui
     )
 
 
-def test_the_lines_of_a_file_are_summed() -> None:
-    text = "P A 1 executions\nP A 2 executions\nQ B 0 calls\nhalf a li"
-    sums = counts_in(text)
+def test_counts_of_several_runs() -> None:
+    rows = [("P", "A", "executions", 1), ("P", "A", "executions", 2), ("Q", "B", "calls", 0)]
+    sums = summary([dict(zip(("package", "op", "counted", "count"), row, strict=True)) for row in rows])
     assert sums == {("P", "A", "executions"): 3, ("Q", "B", "calls"): 0}
     assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
     fault = unproved(sums)

@@ -16,7 +16,7 @@ from udogen.build import tools
 from udogen.build.emulator import KeptBuild
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
-from udogen.build.package import PackageLibrary, open_locked, open_packages
+from udogen.build.package import PackageLibrary, open_locked
 from udogen.build.toolchains.choice import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
@@ -81,16 +81,13 @@ def build_program(
     package: PackageLibrary,
     arch: str,
     *,
-    op: str = "",
     jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Path:
-    """The program of one package, or of one op: only what has changed since the last time is compiled."""
+    """The program of a package, or of one op where each has a library; only changed sources are compiled."""
     if package.api == "core":
         raise _not_qhpi(package)
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
-    if backend.library_per_op:
-        package = next((each for each in open_packages(package.path) if each.op == op), package)
     host = harness_of(package.backend)
     if arch not in known:
         why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
@@ -100,7 +97,7 @@ def build_program(
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
     harness = _harness(host, package.provider)
-    folder = f"obj/emulated-{arch}" + (f"/{op}" if backend.library_per_op else "")
+    folder = f"obj/emulated-{arch}" + (f"/{package.op}" if backend.library_per_op else "")
     program = package.path.resolve() / folder / "program"
     link = [*tools.zig(), "c++", *HEXAGON.flags, *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
     values = {
@@ -108,7 +105,7 @@ def build_program(
         "CXX": shlex.join(cxx),
         "CXXFLAGS": f"{host.flags} {_FLAGS}".strip(),
         "LIBRARY": f"{folder}/program",
-        **({"OP": op, "OBJ": folder} if backend.library_per_op else {}),
+        **({"OP": package.op, "OBJ": folder} if backend.library_per_op else {}),
         "QNN_SDK_ROOT": "",
         "LAUNCHER": " ".join(tools.launcher(tools.environment())),
         "LINK": shlex.join(link),

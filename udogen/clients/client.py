@@ -58,7 +58,7 @@ class Refused(UsageError):
 
 def check_rules(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
     """Raise `Refused` with every broken rule; for a `script`, remedies name the options of `udogen script`."""
-    faults = [(rule, sentence) for rule in client.rules for sentence in rule.faults(packages)]
+    faults = [(rule, sentence) for rule in client.rules for sentence in dict.fromkeys(rule.faults(packages))]
     if faults:
         raise Refused(client, faults, script=script)
 

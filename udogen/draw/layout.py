@@ -252,38 +252,43 @@ _BETWEEN = 90.0
 _GAP = 10.0
 
 
-def _straight(source: Box, begin: tuple[float, float], target: Box, end: tuple[float, float]) -> Connector:
-    points = tuple((round(x, 1), round(y, 1)) for x, y in (begin, end))
-    return Connector(source.id, target.id, points, sideways=True)
-
-
 def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
     """The op in the middle, its inputs and outputs in columns beside it, in their order."""
     [middle] = [each for each in boxes if each.kind in ("op", "custom")]
-    taken, made = {source for source, _ in edges}, {target for _, target in edges}
-    left = [each for each in boxes if each.id in taken - {middle.id}]
-    right = [each for each in boxes if each.id in made - {middle.id}]
-    heights = [sum(each.height + _GAP for each in side) - _GAP if side else 0.0 for side in (left, right)]
-    height = max(*heights, middle.height)
-    x_middle = max((each.width for each in left), default=0.0) + (_BETWEEN if left else 0.0)
+    sources, targets = ({each for edge in edges for each in edge[end : end + 1]} - {middle.id} for end in (0, 1))
+    left, right = ([each for each in boxes if each.id in ids] for ids in (sources, targets))
+    height = max(_column_height(left), _column_height(right), middle.height)
+    x_middle = _column_width(left) + (_BETWEEN if left else 0.0)
     x_right = x_middle + middle.width + _BETWEEN
     placed = [PlacedBox(middle, round(x_middle, 1), round((height - middle.height) / 2, 1))]
-    y_middle = height / 2
     wires = []
-    for side, tall, is_left in ((left, heights[0], True), (right, heights[1], False)):
-        y = (height - tall) / 2
-        for number, box in enumerate(side):
+    for column, is_left in ((left, True), (right, False)):
+        y = (height - _column_height(column)) / 2
+        for number, box in enumerate(column):
             x = x_middle - _BETWEEN - box.width if is_left else x_right
             placed.append(PlacedBox(box, round(x, 1), round(y, 1)))
-            spread = (number + 1) / (len(side) + 1) - 0.5
-            at_middle = y_middle + spread * (middle.height - 8)
+            y_middle = height / 2 + ((number + 1) / (len(column) + 1) - 0.5) * (middle.height - 8)
+            y_box = y + box.height / 2
             if is_left:
-                wires.append(_straight(box, (x + box.width, y + box.height / 2), middle, (x_middle, at_middle)))
+                wires.append(_straight(box, (x + box.width, y_box), middle, (x_middle, y_middle)))
             else:
-                wires.append(_straight(middle, (x_middle + middle.width, at_middle), box, (x, y + box.height / 2)))
+                wires.append(_straight(middle, (x_middle + middle.width, y_middle), box, (x, y_box)))
             y += box.height + _GAP
-    width = x_right + max(each.width for each in right) if right else x_middle + middle.width
+    width = x_right + _column_width(right) if right else x_middle + middle.width
     return DiagramLayout(tuple(placed), tuple(wires), round(width, 1), round(height, 1))
+
+
+def _column_width(boxes: Sequence[Box]) -> float:
+    return max((each.width for each in boxes), default=0.0)
+
+
+def _column_height(boxes: Sequence[Box]) -> float:
+    return max(sum(each.height + _GAP for each in boxes) - _GAP, 0.0)
+
+
+def _straight(source: Box, begin: Point, target: Box, end: Point) -> Connector:
+    points = tuple((round(x, 1), round(y, 1)) for x, y in (begin, end))
+    return Connector(source.id, target.id, points, sideways=True)
 
 
 # --- both, and as JSON -----------------------------------------------------------------------------------------------

@@ -195,22 +195,26 @@ class _Painter:
         edges: list[tuple[str, str]] = []
         constants = _constants(graph, scopes)
         used = {name for node in nodes for name in node.inputs}
-        for name in graph.inputs if nodes == [n for n in graph.nodes if n.op != _CONSTANT] else ():
-            boxes[f"value {name}"] = self._value(name, graph, scopes)
+
+        def value(name: str) -> str:
+            """The box of a value, added where it is new."""
+            id = f"value {name}"
+            if id not in boxes:
+                boxes[id] = self._value(name, graph, scopes)
+            return id
+
+        complete = nodes == [node for node in graph.nodes if node.op != _CONSTANT]
+        for name in graph.inputs if complete else ():
+            value(name)
         for number, node in enumerate(nodes):
             box = self._node(f"node {number}", node, scopes, constants)
             boxes[box.id] = box
-            for name in node.inputs:
-                if name and name not in constants:
-                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
-                    edges.append((f"value {name}", box.id))
-            for name in node.outputs:
-                if name and (name in used or name in graph.outputs or len(node.outputs) == 1):
-                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
-                    edges.append((box.id, f"value {name}"))
+            edges += [(value(name), box.id) for name in node.inputs if name and name not in constants]
+            shown = used | {*graph.outputs} if len(node.outputs) > 1 else {*node.outputs}
+            edges += [(box.id, value(name)) for name in node.outputs if name and name in shown]
         for name in graph.outputs:
             if not nodes or name in graph.inputs:
-                boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
+                value(name)
         return Section(title, tuple(boxes.values()), tuple(dict.fromkeys(edges)), note)
 
     def _value(self, name: str, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> Box:

@@ -84,8 +84,15 @@ if TYPE_CHECKING:
         table_lines,
     )
     from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
-    from udogen.runtime.snpe.compare import OtherOps, OtherPackage
-    from udogen.runtime.snpe.host import CoreState, LibraryMissing, UdoPackage, WrongMachine, add_op_package
+    from udogen.runtime.snpe.host import (
+        CoreState,
+        LibraryMissing,
+        OtherOps,
+        OtherPackage,
+        UdoPackage,
+        WrongMachine,
+        add_op_package,
+    )
     from udogen.runtime.snpe.registration import (
         RegisteredOp,
         RegisteredParam,
@@ -140,11 +147,12 @@ _NAMES = {
     "udogen.runtime.failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "udogen.runtime.hexagon.session": "HexagonSession",
     "udogen.runtime.execution_counts": "NoCounter NotExecuted Proof executions",
-    "udogen.runtime.snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
+    "udogen.runtime.snpe.host": (
+        "CoreState LibraryMissing OtherOps OtherPackage UdoPackage WrongMachine add_op_package"
+    ),
     "udogen.runtime.snpe.registration": (
         "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable read_registration"
     ),
-    "udogen.runtime.snpe.compare": "OtherOps OtherPackage",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

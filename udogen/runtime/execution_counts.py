@@ -236,21 +236,6 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int
     return found
 
 
-def counts_in(text: str) -> dict[tuple[str, str, str], int]:
-    """What packages have written to the file that UDOGEN_PROVE names: (package, op, what is counted) -> how often.
-
-    A line is `<package> <op> <count> <what>`; of an op there may be several, each for what came since the last.
-    """
-    rows = [line.split() for line in text.splitlines()]
-    return summary(
-        [
-            {"package": row[0], "op": row[1], "counted": row[3], "count": int(row[2])}
-            for row in rows
-            if len(row) == 4 and row[2].isdecimal()
-        ]
-    )
-
-
 def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:
     """A line for each op."""
     return [

@@ -40,13 +40,6 @@ class ReadRegistration:
 
 
 @dataclass(frozen=True)
-class RegistrationRead:
-    """What it has, as udogen.qnn.udo reads it."""
-
-    content: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class LocateLibrary:
     """Look for a library as the loader does."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from udogen.clients.ort.case_model import Chain
 from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.opdef.model import Op
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
@@ -35,7 +35,7 @@ _SHOWN_LINES = 20
 _NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and ONNX Runtime around them
 
 
-class OrtSession:
+class OrtSession(Closing):
     """Runs ops of one package in ONNX Runtime, in a child; a crash ends one call, not the session."""
 
     def __init__(self, built: Built, *, backend: str, timeout: float | None = None) -> None:
@@ -50,9 +50,8 @@ class OrtSession:
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the worker."""
         self._worker.close()
 
     @property

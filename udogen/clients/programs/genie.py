@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from udogen.clients.client import Client, ClientRule
-from udogen.clients.package import Package
-
-
-def _no_option(packages: Sequence[Package]) -> Iterator[str]:
-    names = ", ".join(package.name for package in packages)
-    yield f"its configuration has no key for op packages, and {names} cannot be registered with it"
-
+from udogen.clients import rules
+from udogen.clients.client import Client
 
 CLIENT = Client(
     "genie",
     "Genie",
     "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
     (
-        ClientRule(
+        rules.each_package(
             "no-option",
-            _no_option,
+            lambda package: (
+                f"its configuration has no key for op packages, and {package.name} cannot be registered with it"
+            ),
             "an additional key fails with `Unknown QnnHtp config key` (-8); without the package a context binary "
             "with its ops is not restored (5005)",
             "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from udogen import backends
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.quoting import block, cpp, python, shell
@@ -22,17 +22,9 @@ _WHY = {
 }
 
 
-def _one_op(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if len(package.ops) > 1:
-            ops = ", ".join(package.ops)
-            yield f"package {package.name} has {len(package.ops)} ops ({ops}); it takes one op per package"
-
-
-def _attributes(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if why := attribute_fault(param):
-            yield f"parameter {param.name} of op {op.name} {why}"
+def _one_op(package: Package) -> str:
+    ops, count = ", ".join(package.ops), len(package.ops)
+    return f"package {package.name} has {count} ops ({ops}); it takes one op per package" if count > 1 else ""
 
 
 def attribute_fault(param: Tensor) -> str:
@@ -147,16 +139,16 @@ CLIENT = Client(
         rules.standard_provider(
             "it takes the symbol without InterfaceProvider as the package's name, and no node finds the package (4005)"
         ),
-        ClientRule(
+        rules.each_package(
             "one-op",
             _one_op,
             "each entry registers the package again; the second fails with 4007, and the whole provider is lost",
             "choose the op of your model with --op, or generate a package for each op",
         ),
         rules.ops_once("the last entry of an op wins"),
-        ClientRule(
+        rules.each_param(
             "attributes",
-            _attributes,
+            attribute_fault,
             "a STRING attribute ends the process; other types are refused by the op (3110), and the node falls back",
             "make it an input, or a FLOAT_32 or INT_32",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.quoting import block, cpp
@@ -13,15 +13,9 @@ from udogen.clients.quoting import block, cpp
 INITIAL_DATA = "CustomInitialData"
 
 
-def _parameters(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if param.name != INITIAL_DATA:
-            yield f"op {op.name} has the mandatory parameter {param.name}"
-
-
-PARAMETERS = ClientRule(
+PARAMETERS = rules.each_param(
     "parameters",
-    _parameters,
+    lambda param: "" if param.name == INITIAL_DATA else "is mandatory",
     f"the delegate passes one parameter, {INITIAL_DATA}; without the other parameters the op refuses the node (3110)",
     f"read it from {INITIAL_DATA} (UINT_8, 1D), make it optional, or an input",
 )

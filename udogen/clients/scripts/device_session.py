@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
@@ -33,6 +32,7 @@ from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays_of
@@ -108,7 +108,7 @@ def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     """Send nothing; raise where the device cannot run the plan."""
     write.write(folder, write.render_probe(plan))
     argv = _command(folder, device, "--probe")
-    done = process.run(argv, timeout=_PROBE_SECONDS, grace=_TO_CLEAN_UP)
+    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful(_TO_CLEAN_UP))
     if done.timed_out:
         raise ToolMissing(f"{device.name} did not answer within {_PROBE_SECONDS:g} s", hint="is it still connected?")
     if done.returncode:
@@ -133,7 +133,7 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
     return kind(texts[-1], hint="; ".join(hints))
 
 
-class DeviceSession:
+class DeviceSession(Closing):
     """Runs ops of one package on a device; a crash ends one call, a device that is lost all that follow.
 
     With `keep` what was sent stays on the device.
@@ -185,9 +185,8 @@ class DeviceSession:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the session here, and remove what was sent."""
         self._stack.close()
 
     def prepare(self, chains: Sequence[Chain]) -> None:
@@ -262,7 +261,9 @@ class DeviceSession:
 
         most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
         argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
-        ended = process.run(argv, on_line=on_line, timeout=most, grace=_TO_CLEAN_UP, keep=_SHOWN_LINES)
+        ended = process.run(
+            argv, on_line=on_line, timeout=most, starting=process.graceful(_TO_CLEAN_UP), keep=_SHOWN_LINES
+        )
         if ended.timed_out:
             raise RunFailed(f"{self._device.name} did not finish within {most:g} s", hint="is it still connected?")
         if ended.returncode:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from udogen import backends
 from udogen.clients import programs
@@ -64,12 +63,6 @@ def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
     return commands.ALL[options.client], client
 
 
-class _Case(NamedTuple):
-    options: ScriptOptions
-    client: ScriptClient
-    hexagon: bool  # HTP on a device
-
-
 def check_counts(packages: Sequence[Package]) -> None:
     """Raise where a library that `--prove` asks for its counts was built without the part that writes them."""
     for package in packages:
@@ -84,44 +77,40 @@ def check_counts(packages: Sequence[Package]) -> None:
 
 def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:
     """Raise with every option that the client, or a script for it, cannot have."""
-    case = _Case(options, client, backends.ALL[packages[0].backend].two_halves and options.system != PC)
-    faults = [fault for check in (_device_faults, _client_faults, _count_faults) for fault in check(case)]
-    if faults:
+    hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
+    signing = ", ".join(name for name, row in commands.ALL.items() if row.signs)
+    name, several = options.client, options.devices > 1
+    rows = (
+        (several and not hexagon, "--devices is for several HTP devices: HTP on a device behind adb or ssh"),
+        (several and hexagon and client.no_devices, f"{name} takes no --devices: {client.no_devices}"),
+        (
+            options.signed and not (client.signs and hexagon),
+            f"--signed-pd is for HTP on a device, with {signing}",
+        ),
+        (options.logcat and options.device == "local", "--logcat is for devices"),
+        (
+            options.linux and options.device != "adb",
+            "--linux is for devices behind adb; those behind ssh have Linux",
+        ),
+        (
+            options.references and client.output is None,
+            f"{name} writes no outputs to compare: leave --reference out",
+        ),
+        (options.inputs and not client.executes, f"{name} executes nothing: leave --input out"),
+        (
+            options.rules is not None and name != "ort",
+            "--rules are for ort: shapes are added only to its models",
+        ),
+        (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
+        (
+            name == "ort" and options.system == ANDROID,
+            "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
+        ),
+        (options.prove and not client.executes, f"{name} executes nothing: leave --prove out"),
+        (
+            options.prove and hexagon and (options.linux or options.device == "ssh"),
+            "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
+        ),
+    )
+    if faults := [text for wrong, text in rows if wrong]:
         raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
-
-
-def _device_faults(case: _Case) -> Iterator[str]:
-    options, client, hexagon = case
-    if options.devices > 1 and not hexagon:
-        yield "--devices is for several HTP devices: HTP on a device behind adb or ssh"
-    elif options.devices > 1 and client.no_devices:
-        yield f"{options.client} takes no --devices: {client.no_devices}"
-    if options.signed and not (client.signs and hexagon):
-        can = ", ".join(name for name, row in commands.ALL.items() if row.signs)
-        yield f"--signed-pd is for HTP on a device, with {can}"
-    if options.logcat and options.device == "local":
-        yield "--logcat is for devices"
-    if options.linux and options.device != "adb":
-        yield "--linux is for devices behind adb; those behind ssh have Linux"
-
-
-def _client_faults(case: _Case) -> Iterator[str]:
-    options, client, _ = case
-    if options.references and client.output is None:
-        yield f"{options.client} writes no outputs to compare: leave --reference out"
-    if options.inputs and not client.executes:
-        yield f"{options.client} executes nothing: leave --input out"
-    if options.rules is not None and options.client != "ort":
-        yield "--rules are for ort: shapes are added only to its models"
-    if options.graph and options.context is None:
-        yield "--graph chooses among the graphs of --context"
-    if options.client == "ort" and options.system == ANDROID:
-        yield "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"
-
-
-def _count_faults(case: _Case) -> Iterator[str]:
-    options, client, hexagon = case
-    if options.prove and not client.executes:
-        yield f"{options.client} executes nothing: leave --prove out"
-    if options.prove and hexagon and (options.linux or options.device == "ssh"):
-        yield "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts"

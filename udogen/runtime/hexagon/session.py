@@ -10,6 +10,8 @@ import signal
 import statistics
 import struct
 import tempfile
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +20,14 @@ from typing import Any, NamedTuple
 from udogen import backends, process
 from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
-from udogen.build.package import PackageLibrary
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.channel import LogLine
-from udogen.runtime.hexagon import dsp_wire, packets, wire
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times
+from udogen.runtime.hexagon import dsp_wire, wire
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
 _KEPT_LINES = 200
@@ -90,7 +93,7 @@ _PROTOCOLS = {
 }
 
 
-class HexagonSession:
+class HexagonSession(Closing):
     """Runs ops of one package, each call in a process of its own; like `OpSession`, but compiled here."""
 
     def __init__(
@@ -115,20 +118,24 @@ class HexagonSession:
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 
-    def __enter__(self) -> HexagonSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    def close(self) -> None:
+        """Free nothing: each call has a process of its own."""
 
     def _program(self, op: str = "") -> Path:
         """The program that has this op in it, built once."""
         key = op if self._by_op else ""
         if key not in self._programs:
             self._programs[key] = qemu_hexagon.build_program(
-                self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
+                self._library(op), self._arch, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
+
+    def _library(self, op: str) -> PackageLibrary:
+        """The library of the package that has this op."""
+        if not self._by_op:
+            return self._folder
+        libraries = (each for each in open_packages(self._folder.path) if each.backend == self._folder.backend)
+        return next((each for each in libraries if each.op == op), self._folder)
 
     @property
     def counts(self) -> bool:
@@ -164,9 +171,9 @@ class HexagonSession:
     def _run(self, call: OpCall, request: bytes, scratch: Path) -> OpResult:
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
-        symbols = packets.Symbols(program) if self._plugin is not None else None
+        symbols = _Symbols(program) if self._plugin is not None else None
         argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
-        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
+        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, starting=process.supervised)
         answer = _read(scratch / "answer", self._protocol)
         printed = [*answer.details, *(done.stdout + done.stderr).splitlines()]
         situation = failures.Situation(
@@ -185,10 +192,10 @@ class HexagonSession:
             runtime=self.runtime,
             logs=tuple(answer.logs),
             kernel=answer.kernel,
-            packets=packets.read(scratch / "packets", symbols) if symbols else None,
+            packets=_read_packets(scratch / "packets", symbols) if symbols else None,
         )
 
-    def _counting(self, symbols: packets.Symbols | None) -> list[str]:
+    def _counting(self, symbols: _Symbols | None) -> list[str]:
         if symbols is None:
             return []
         begin, end = symbols.marks()
@@ -279,3 +286,46 @@ def _number(content: bytes) -> int:
 
 def _words(content: bytes) -> str:
     return content.decode("utf-8", "replace")
+
+
+# --- packets counted by QEMU's plug-in ------------------------------------------------------------------------------
+
+_BEGIN, _END = "udogen_count_begin", "udogen_count_end"
+_HARNESS = {_BEGIN, _END, "udogen_call_kernel"}  # around the kernel, not part of it
+
+
+class _Symbols:
+    """The functions of a program."""
+
+    def __init__(self, program: Path) -> None:
+        from elftools.elf.elffile import ELFFile
+
+        with program.open("rb") as stream:
+            table: Any = ELFFile(stream).get_section_by_name(".symtab")
+            found = [(s["st_value"], s.name) for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"]
+        found.sort()
+        self._starts = [start for start, _ in found]
+        self._names = [name for _, name in found]
+
+    def marks(self) -> tuple[int, int]:
+        """The addresses where counting begins and ends."""
+        return self._starts[self._names.index(_BEGIN)], self._starts[self._names.index(_END)]
+
+    def name(self, address: int) -> str:
+        """The function that an address is in."""
+        index = bisect_right(self._starts, address) - 1
+        return self._names[index] if index >= 0 else "?"
+
+
+def _read_packets(file: Path, symbols: _Symbols) -> Packets:
+    """Read the file of QEMU's plug-in: a line for each block of code, and `end`."""
+    lines = file.read_text().splitlines() if file.is_file() else []
+    if not lines or lines.pop() != "end":
+        raise RunFailed("QEMU's plug-in counted nothing", hint="does qemu-hexagon know -plugin? Debian's 7.2 does")
+    counted: Counter[str] = Counter()
+    for line in lines:
+        address, packets = line.split()
+        counted[symbols.name(int(address, 16))] += int(packets)
+    functions = [(demangled(name), packets) for name, packets in counted.items() if name not in _HARNESS]
+    functions.sort(key=lambda pair: (-pair[1], pair[0]))
+    return Packets(sum(packets for _, packets in functions), tuple(functions))

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from udogen import backends
 from udogen.build.tools import preloading
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures
 from udogen.runtime.channel import Region
@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 _START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one
 
 
-class OpSession:
+class OpSession(Closing):
     """Runs ops of one package; a crash ends one call, not the session.
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
@@ -97,11 +97,6 @@ class OpSession:
     def __enter__(self) -> OpSession:
         self._start(self._poison)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def package(self) -> OpPackageInfo:

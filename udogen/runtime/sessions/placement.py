@@ -11,11 +11,9 @@ from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
-from udogen.qnn.interface import QnnError
 from udogen.runtime.sessions.connections import Connection, find_connections, links_of
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import ContextHandle
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
@@ -535,17 +533,6 @@ class SizedShard:
     size: int  # of the file
     weights: int | None = None  # if the runtime reports them
     spill_fill: int | None = None
-
-
-def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
-    """Sizes of weights and spill-fill of a deferred HTP context; None if it does not report them."""
-    found: list[int | None] = []
-    for name in ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"):
-        try:
-            found.append(context.property(name))
-        except QnnError:
-            found.append(None)
-    return found[0], found[1]
 
 
 def glob_free(names: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError
@@ -207,7 +206,7 @@ class Session(Closing):
                 stack.callback(context.close)
 
 
-class Sessions:
+class Sessions(Closing):
     """The open sessions of a plan, with their contexts: `Sessions(runtime, plan, {"forward_0": path})`."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
@@ -264,11 +263,3 @@ class Sessions:
 
     def __repr__(self) -> str:
         return f"<Sessions of {self.runtime.name}: {', '.join(self.sessions)}; {len(self.contexts)} contexts>"
-
-    def __enter__(self) -> Sessions:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)

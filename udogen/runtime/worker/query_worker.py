@@ -34,7 +34,6 @@ from udogen.runtime.package_queries import (
     ReadRecords,
     ReadRegistration,
     RecordsRead,
-    RegistrationRead,
 )
 from udogen.runtime.worker import stub_library
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -102,7 +101,7 @@ def _load_stub(image: bytes) -> ctypes.CDLL:
 # --- registration libraries of SNPE -----------------------------------------------------------------------------------
 
 
-def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> RegistrationRead:
+def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> udo.Registration:
     """Everything that a registration library has, read as SNPE reads it: init, version, info, terminate."""
     ffi = abi.ffi(abi.UDO)
     on_phase("load the registration library")
@@ -121,16 +120,14 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
     _call(library, udo.INFO, on_phase, info)
     on_phase("read the registration")
     try:
-        about = udo.version_of(version[0])
-        found = udo.registration_of(info[0][0], about["api"])
+        found = udo.registration_of(command.library, version[0], info[0][0])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
             f"the information of the registration library cannot be read: {problem}",
             hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
-    found["version"] = about
     _call(library, udo.TERMINATE, on_phase)
-    return RegistrationRead(found)
+    return found
 
 
 def _call(library: Any, name: str, on_phase: Callable[[str], None], answer: Any = None) -> None:
