@@ -94,7 +94,7 @@ def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: di
 def test_an_attribute_that_is_no_parameter(replies: dict[str, Any]) -> None:
     fault = replies["unknown attribute"]
     assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is no parameter of the op"
-    assert fault["hint"] == "did you mean alpha?"
+    assert fault["hint"] == "did you mean `alpha`?"
 
 
 def test_a_package_of_another_backend(replies: dict[str, Any], packages: dict[str, Path]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 
 
 class Snippet(NamedTuple):
@@ -97,9 +97,8 @@ def register(client: Client, packages: Sequence[Package], *, only: str = "") -> 
         kinds = [each.kind for each in snippets]
         snippets = tuple(each for each in snippets if each.kind == only)
         if not snippets:
-            near = nearest(only, kinds)
-            hint = f"did you mean {near}? " if near else ""
-            raise UsageError(f"{client.title} has no part `{only}`", hint=f"{hint}it has: {', '.join(kinds)}")
+            have = f"it has: {', '.join(kinds)}"
+            raise UsageError(f"{client.title} has no part `{only}`", hint=suggestion(only, kinds, have))
     return ClientSetup(client, tuple(packages), snippets, tuple(client.notes(packages)))
 
 

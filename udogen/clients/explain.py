@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, wrapped
 from udogen.runtime import log_messages
 
 DSP_OFFSET = 0x80000400  # a number returned by a DSP is its ARM counterpart plus this
@@ -338,13 +337,16 @@ def _raw_lines(stream: BufferedReader, newline: bytes) -> Iterator[bytes]:
 
 # --- as text and as plain data --------------------------------------------------------------------------
 
+_NARROWEST = 60  # columns
+
 
 def error_text(text: str, meanings: Sequence[ErrorMeaning], *, width: int) -> str:
     """The first meaning in full, then the other ones."""
+    width = max(width, _NARROWEST)
     first, *others = meanings
-    found = [f"{text}: {_title(first)}", *_wrapped("  ", first.meaning, width), *_cause_lines(first.causes, width)]
+    found = [f"{text}: {_title(first)}", *wrapped("  ", first.meaning, width), *_cause_lines(first.causes, width)]
     for other in others:
-        found += ["", *_wrapped("", f"or {_title(other)}: {other.meaning}", width), *_cause_lines(other.causes, width)]
+        found += ["", *wrapped("", f"or {_title(other)}: {other.meaning}", width), *_cause_lines(other.causes, width)]
     return "\n".join(found)
 
 
@@ -355,18 +357,19 @@ def _title(meaning: ErrorMeaning) -> str:
 
 def log_text(log: ExplainedLog, *, width: int) -> str:
     """Every entry with its line; each cause once."""
+    width = max(width, _NARROWEST)
     found = []
     first_lines: dict[ErrorCause, int] = {}
     for entry in log.entries:
         what = entry.what
-        found += [f"line {entry.line}: {entry.text}", *_wrapped("  ", f"{what.title}: {what.meaning}", width)]
+        found += [f"line {entry.line}: {entry.text}", *wrapped("  ", f"{what.title}: {what.meaning}", width)]
         if entry.again:
-            found += _wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
+            found += wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
         new = [cause for cause in what.causes if cause not in first_lines]
         before = sorted({first_lines[cause] for cause in what.causes if cause in first_lines})
         found += _cause_lines(new, width)
         if before:
-            found += _wrapped("  = ", f"{'also, ' if new else ''}see {_numbered_lines(before)}", width)
+            found += wrapped("  = ", f"{'also, ' if new else ''}see {_numbered_lines(before)}", width)
         first_lines.update(dict.fromkeys(new, entry.line))
         found.append("")
     harmful = sum(not entry.what.harmless for entry in log.entries)
@@ -391,17 +394,10 @@ def _cause_lines(causes: Sequence[ErrorCause], width: int) -> Iterator[str]:
         label = f"  {number}. " if len(causes) > 1 else "  - "
         if cause.text:
             source = f" ({cause.source})" if cause.source else ""
-            yield from _wrapped(label, cause.text + source, width)
-            yield from _wrapped(" " * len(label) + "= ", cause.remedy, width)
+            yield from wrapped(label, cause.text + source, width)
+            yield from wrapped(" " * len(label) + "= ", cause.remedy, width)
         else:
-            yield from _wrapped("  = ", cause.remedy, width)
-
-
-def _wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 60), initial_indent=label, subsequent_indent=" " * len(label),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+            yield from wrapped("  = ", cause.remedy, width)
 
 
 def error_json(text: str, meanings: Sequence[ErrorMeaning]) -> dict[str, Any]:

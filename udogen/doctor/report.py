@@ -8,6 +8,7 @@ from itertools import groupby
 
 from udogen.doctor.examination import Examination
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckResult
+from udogen.opdef.problems import wrapped
 
 Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
 
@@ -53,14 +54,7 @@ def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[st
 def _more(row: CheckResult, message: str, width: int) -> Iterator[str]:
     for label, text in (("", message), ("for: ", row.check.purpose), ("get: ", row.outcome.get or row.check.get)):
         if text:
-            yield from textwrap.wrap(
-                label + text,
-                width,
-                initial_indent=" " * 8,
-                subsequent_indent=" " * (8 + len(label)),
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            yield from wrapped(" " * 8 + label, text, width)
 
 
 def _any_found(rows: Sequence[CheckResult]) -> bool:

@@ -209,9 +209,9 @@ class _Painter:
         for number, node in enumerate(nodes):
             box = self._node(f"node {number}", node, scopes, constants)
             boxes[box.id] = box
-            edges += [(value(name), box.id) for name in node.inputs if name and name not in constants]
+            edges += [(value(name), box.id) for name in filter(None, node.inputs) if name not in constants]
             shown = used | {*graph.outputs} if len(node.outputs) > 1 else {*node.outputs}
-            edges += [(box.id, value(name)) for name in node.outputs if name and name in shown]
+            edges += [(box.id, value(name)) for name in filter(None, node.outputs) if name in shown]
         for name in graph.outputs:
             if not nodes or name in graph.inputs:
                 value(name)

@@ -9,8 +9,8 @@ from typing import Any
 
 from udogen.backends import by_number
 from udogen.errors import UdogenError
-from udogen.inspect.report import wrapped
-from udogen.opdef.problems import ConfigError, Problem, line_of
+from udogen.inspect.report import NARROWEST
+from udogen.opdef.problems import ConfigError, Problem, line_of, wrapped
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
@@ -103,6 +103,7 @@ def _beside(
 
 def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
     """The report, line by line."""
+    width = max(width, NARROWEST)
     info = found.info
     made_by = by_number(info.backend_id)
     backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 from udogen.build.demangle import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
 from udogen.inspect.rules import LibraryEvidence, RuleFinding
+from udogen.opdef.problems import wrapped
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
+NARROWEST = 40  # columns
 _LABEL = 12
 _ASSUMED = 6  # names shown
 _DETAILS = 8
@@ -21,6 +22,7 @@ _MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
 
 def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterator[str]:
     """The report, line by line."""
+    width = max(width, NARROWEST)
     for package in found.packages:
         yield from _package(package, width, everything)
     for each in found.others:
@@ -140,13 +142,6 @@ def _signature(row: Mapping[str, str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
-        break_long_words=False, break_on_hyphens=False,
-    ) or [label.rstrip()]  # fmt: skip
 
 
 def as_json(found: Inspection) -> dict[str, Any]:

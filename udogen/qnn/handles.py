@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
@@ -161,11 +161,8 @@ class ContextOptions:
             raise UsageError(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
-                near = nearest(str(key), HTP_OPTIONS)
-                raise UsageError(
-                    f"HTP has no context option `{key}`",
-                    hint=f"did you mean `{near}`?" if near else "it has: " + ", ".join(HTP_OPTIONS),
-                )
+                have = "it has: " + ", ".join(HTP_OPTIONS)
+                raise UsageError(f"HTP has no context option `{key}`", hint=suggestion(str(key), HTP_OPTIONS, have))
             if value is None or isinstance(value, (str, bytes)):
                 raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn.interface import WARN
 from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
@@ -288,12 +288,8 @@ def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
 def check_op(op: str, package: OpPackageInfo) -> None:
     """Refuse an op that a package does not have, where its ops are known."""
     if package.operations and op not in package.operations:
-        near = nearest(op, package.operations)
-        have = ", ".join(package.operations)
-        raise OpRefused(
-            f"op package `{package.name}` has no op `{op}`",
-            hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
-        )
+        have = f"it has: {', '.join(package.operations)}"
+        raise OpRefused(f"op package `{package.name}` has no op `{op}`", hint=suggestion(op, package.operations, have))
 
 
 def check_release(library: str, headers: str, runtime: str) -> None:

@@ -134,30 +134,30 @@ class OrtSession(Closing):
             op=every[0].op_type,
             loops=loops,
             model=model.data,
-            inputs=tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in model.feeds),
+            inputs=tuple(ArrayRow.of(name, array) for name, array in model.feeds),
             outputs=tuple(name for names in model.outputs for name in names),
         )
         if not self._worker.running:
             self._start()
         situation = Situation(str(self._built.library), every[0])
-        answer = self._worker.ask(command, ModelRan, situation, self._timeout)
-        found = [np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in answer.outputs]
-        return list(self._results(chains, found, answer, loops=loops, nodes=len(every)))
+        reply = self._worker.ask(command, ModelRan, situation, self._timeout)
+        found = [row.array for row in reply.outputs]
+        return list(self._results(chains, found, reply, loops=loops, nodes=len(every)))
 
     def _results(
-        self, chains: Sequence[Chain], found: Sequence[Array], answer: ModelRan, *, loops: int, nodes: int
+        self, chains: Sequence[Chain], found: Sequence[Array], reply: ModelRan, *, loops: int, nodes: int
     ) -> Iterator[OpResult]:
         at = 0
         # What one node counted: of several, the least that may be so.
         rises = [
             Rise(0, (ready - before) // nodes, (after - before) // nodes)
-            for before, ready, after in zip(*answer.counts, strict=True)
+            for before, ready, after in zip(*reply.counts, strict=True)
         ]
         for chain in chains:
             outputs = chain[-1].outputs
             proof = None
-            if answer.counted:
-                proof = Proof(self._built.package, chain[-1].op_type, answer.counted, loops, *rises)
+            if reply.counted:
+                proof = Proof(self._built.package, chain[-1].op_type, reply.counted, loops, *rises)
             arrays = {arg.name: array for arg, array in zip(outputs, found[at:], strict=False)}
             at += len(outputs)
             yield OpResult(arrays, _NO_TIMES, self._runtime, proof=proof)

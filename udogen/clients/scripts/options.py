@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,39 +78,39 @@ def check_counts(packages: Sequence[Package]) -> None:
 def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:
     """Raise with every option that the client, or a script for it, cannot have."""
     hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
-    signing = ", ".join(name for name, row in commands.ALL.items() if row.signs)
-    name, several = options.client, options.devices > 1
-    rows = (
-        (several and not hexagon, "--devices is for several HTP devices: HTP on a device behind adb or ssh"),
-        (several and hexagon and client.no_devices, f"{name} takes no --devices: {client.no_devices}"),
-        (
-            options.signed and not (client.signs and hexagon),
-            f"--signed-pd is for HTP on a device, with {signing}",
-        ),
-        (options.logcat and options.device == "local", "--logcat is for devices"),
-        (
-            options.linux and options.device != "adb",
-            "--linux is for devices behind adb; those behind ssh have Linux",
-        ),
-        (
-            options.references and client.output is None,
-            f"{name} writes no outputs to compare: leave --reference out",
-        ),
-        (options.inputs and not client.executes, f"{name} executes nothing: leave --input out"),
-        (
-            options.rules is not None and name != "ort",
-            "--rules are for ort: shapes are added only to its models",
-        ),
-        (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
-        (
-            name == "ort" and options.system == ANDROID,
-            "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
-        ),
-        (options.prove and not client.executes, f"{name} executes nothing: leave --prove out"),
-        (
-            options.prove and hexagon and (options.linux or options.device == "ssh"),
-            "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
-        ),
-    )
+    rows = (*_of_devices(options, client, hexagon=hexagon), *_of_clients(options, client))
     if faults := [text for wrong, text in rows if wrong]:
         raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
+
+
+def _of_devices(options: ScriptOptions, client: ScriptClient, *, hexagon: bool) -> Iterator[tuple[object, str]]:
+    """(whether it is wrong, what) of the options for devices."""
+    several = options.devices > 1
+    yield several and not hexagon, "--devices is for several HTP devices: HTP on a device behind adb or ssh"
+    refused = several and hexagon and client.no_devices
+    yield refused, f"{options.client} takes no --devices: {client.no_devices}"
+    signing = ", ".join(name for name, row in commands.ALL.items() if row.signs)
+    yield options.signed and not (client.signs and hexagon), f"--signed-pd is for HTP on a device, with {signing}"
+    yield options.logcat and options.device == "local", "--logcat is for devices"
+    wrong = options.linux and options.device != "adb"
+    yield wrong, "--linux is for devices behind adb; those behind ssh have Linux"
+    no_log = options.linux or options.device == "ssh"
+    yield (
+        options.prove and hexagon and no_log,
+        ("--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts"),
+    )
+
+
+def _of_clients(options: ScriptOptions, client: ScriptClient) -> Iterator[tuple[object, str]]:
+    """(whether it is wrong, what) of the options that some clients have."""
+    name, is_ort = options.client, options.client == "ort"
+    no_outputs = options.references and client.output is None
+    yield no_outputs, f"{name} writes no outputs to compare: leave --reference out"
+    for option, given in (("--input", options.inputs), ("--prove", options.prove)):
+        yield given and not client.executes, f"{name} executes nothing: leave {option} out"
+    yield options.rules and not is_ort, "--rules are for ort: shapes are added only to its models"
+    yield options.graph and options.context is None, "--graph chooses among the graphs of --context"
+    yield (
+        is_ort and options.system == ANDROID,
+        ("ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"),
+    )

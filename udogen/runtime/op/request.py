@@ -13,7 +13,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
@@ -242,11 +242,10 @@ def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
         if parsed is None and tensor.enum:
-            near = nearest(value, tensor.enum)
             have = f"one of {', '.join(tensor.enum)}, or its number"
             raise UsageError(
                 f"parameter `{name}`: `{value}` is none of its names",
-                hint=f"did you mean {near}? it is {have}" if near else have,
+                hint=f"{suggestion(value, tensor.enum)} {have}".strip(),
             )
         if parsed is None:
             raise UsageError(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
@@ -308,9 +307,8 @@ def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
     known = [tensor.name for tensor in tensors]
     for name in names:
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
-            close = nearest(name, known)
-            hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
-            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=hint)
+            have = "it has: " + (", ".join(known) or "none")
+            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=suggestion(name, known, have))
 
 
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
@@ -355,8 +353,8 @@ def _guess(name: str, array: Array, options: CallOptions) -> DataType:
 def _known(name: str, allowed: Sequence[DataType] = ()) -> DataType:
     row = datatypes.meant(name, allowed)
     if row is None or row.kind == "special":
-        near = nearest(name.upper(), [each.name for each in datatypes.ALL])
-        hint = f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …"
+        types = [each.name for each in datatypes.ALL]
+        hint = suggestion(name.upper(), types, "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …")
         raise UsageError(f"`{name}` is not a data type", hint=hint)
     return row
 

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
@@ -235,5 +235,5 @@ def _difference(after: Copies, before: Copies) -> Copies:
 
 
 def _near(name: str, names: Collection[str]) -> str:
-    found = nearest(name, list(names))
-    return f": did you mean `{found}`?" if found else ""
+    found = suggestion(name, names)
+    return found and f": {found}"
