@@ -26,7 +26,7 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of a module of udogen."""
+    """The program (`python -c`) that calls `main` of a module of udogen."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
     # The empty entry is the current folder: a folder named udogen there must not be imported.
     return f"""

@@ -84,7 +84,7 @@ def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
     ("flag", "sentence"),
     [
         ("-DCRASHES", "crashed with SIGSEGV"),
-        ("-DREFUSES", "answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
+        ("-DREFUSES", "returned 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
         ("-DINCOMPLETE", "it exports no SnpeUdo_validateOperation"),
     ],
 )

@@ -341,13 +341,17 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
         (
             "-DREFUSES",
             RunFailed,
-            "SnpeUdo_initRegLibrary of the registration library answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)",
+            "SnpeUdo_initRegLibrary of the registration library returned 4 (SNPE_UDO_MEM_ALLOC_ERROR)",
         ),
-        ("-DSILENT", RunFailed, "SnpeUdo_getRegInfo of the registration library answered no error, and no information"),
+        (
+            "-DSILENT",
+            RunFailed,
+            "SnpeUdo_getRegInfo of the registration library returned neither error nor result",
+        ),
         ("-DLYING", RunFailed, "cannot be read: a count is not 0, and what it counts is NULL"),
         ("-DCRASHES", OpCrashed, "crashed with SIGSEGV (segmentation fault) in phase `SnpeUdo_initRegLibrary`"),
         ("-DLEAVES", OpCrashed, "ended the process with exit code 3 in phase `SnpeUdo_initRegLibrary`"),
-        ("-DHANGS", OpTimedOut, "did not come back within 2 s in phase `SnpeUdo_initRegLibrary`"),
+        ("-DHANGS", OpTimedOut, "did not return within 2 s in phase `SnpeUdo_initRegLibrary`"),
     ],
 )
 def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], printed: str) -> None:

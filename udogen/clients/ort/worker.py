@@ -62,7 +62,7 @@ class OrtWorker:
             self._session = self._opened(path, command)
             self._key = key
         ready = _counts(library, provider, command.op)
-        hint = "see the kernel: its return value is passed on as it is"
+        hint = "see the kernel: this is its return value"
         try:
             for _ in range(command.loops):
                 found = self._execute(self._session, command, command.inputs, f"op `{command.op}`", hint)

@@ -300,7 +300,7 @@ class DeviceSession(Closing):
         details = lines[-_SHOWN_LINES:]
         if code == 128 + signal.SIGALRM:
             return failures.OpTimedOut(
-                f"{op} did not come back within {self._script.seconds} s on {where}", details=details
+                f"{op} did not return within {self._script.seconds} s on {where}", details=details
             )
         if code > 128:
             names = {each.value: each.name for each in signal.Signals}
