@@ -58,12 +58,12 @@ def test_a_folder_for_one_backend_needs_no_backend_and_a_scalar_input_may_be_an_
         (("--param", "mood=EXACT"), "op `ScaleBy` has no parameter `mood`", "did you mean `mode`?"),
         (
             ("--param", "mode=EXCAT"),
-            "parameter `mode`: `EXCAT` is none of its names",
+            "parameter `mode`: `EXCAT` is not one of its names",
             "did you mean `EXACT`? one of FAST, EXACT, or its number",
         ),
         (
             ("--param", "mode=soon"),
-            "parameter `mode`: `soon` is none of its names",
+            "parameter `mode`: `soon` is not one of its names",
             "one of FAST, EXACT, or its number",
         ),
         (

@@ -186,7 +186,7 @@ def test_the_count_shows_that_qnn_took_its_own_op(
     assert done.returncode == 6, done.stderr
     assert "\nLeakyRelu: no kernel call in LeakyReluPackage\n" in done.stdout
     assert done.stderr.partition("error: ")[2] == (
-        "nothing of package LeakyReluPackage was executed, though the graphs ran\n"
+        "nothing of package LeakyReluPackage was executed, although the graphs ran\n"
         "  = the graphs have no node of it, or the runtime took another op of that name, such as its own, or a rewrite "
         "of the package replaced it: look at the nodes' package in the graph\n"
     )

@@ -71,7 +71,10 @@ def add_bytes(size: int) -> tuple[CallOptions, Array]:
 def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
     assert built.folder is not None
     op = built.op("AddSatU8", "htp")
-    sessions = {kernel: HexagonSession(built.folder, kernel=KernelChoice(kernel), timeout=60) for kernel in ("hvx", "main")}
+    kernels = ("hvx", "main")
+    sessions = {each: HexagonSession(built.folder, kernel=KernelChoice(each), timeout=60) for each in kernels}
+        kernel: HexagonSession(built.folder, kernel=KernelChoice(kernel), timeout=60) for kernel in ("hvx", "main")
+    }
 
     def check(kernel: str) -> None:
         for size in lengths:

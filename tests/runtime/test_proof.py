@@ -140,7 +140,7 @@ def test_a_package_without_counters(probe: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         f"error: the op package {probe} does not count its executions: it was built by an older udogen, or is not "
-        "udogen's\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
+        "udogen's\n  = run `udogen generate` again, which keeps your kernels, then `udogen build`\n"
     )
     with OpSession(probe, PROVIDER, timeout=20) as session:
         assert session.run(call("AddOne")).proof is None
@@ -156,7 +156,7 @@ def test_a_library_that_is_not_loaded_here(cpu: Built) -> None:
     with pytest.raises(NoCounter) as caught:
         executions(cpu.library)
     assert caught.value.message == (
-        f"the op package {cpu.library} is not loaded in this process, so nothing of it can be counted here"
+        f"the op package {cpu.library} is not loaded in this process, so its counts cannot be read"
     )
     assert caught.value.hint == "where it runs in another process, set UDOGEN_PROVE=FILE there"
 
@@ -188,7 +188,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library, "--json")
     reported = json.loads(done.stdout)
     assert (done.returncode, reported["ok"], reported["error"]["kind"]) == (6, False, "not-executed")
-    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, though the graphs ran"
+    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, although the graphs ran"
     assert [row["ok"] for row in reported["contexts"]] == [True, True]
     assert reported["contexts"][1]["graphs"][0]["proof"] == [
         {"package": "LeakyReluPackage", "op": "LeakyRelu", "counted": "executions", "count": 2},
@@ -197,7 +197,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library)
     assert done.returncode == 6
     assert "\nLeakyRelu: no execution in OtherPackage\n" in done.stdout
-    assert "error: nothing of package OtherPackage was executed, though the graphs ran\n" in done.stderr
+    assert "error: nothing of package OtherPackage was executed, although the graphs ran\n" in done.stderr
 
 
 def test_contexts_with_a_package_that_does_not_count(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_counts_of_several_runs() -> None:
     assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
     fault = unproved(sums)
     assert fault is not None
-    assert fault.message == "nothing of package Q was executed, though the graphs ran"
+    assert fault.message == "nothing of package Q was executed, although the graphs ran"
     assert unproved({("P", "A", "executions"): 1, ("P", "C", "executions"): 0}) is None
 
 

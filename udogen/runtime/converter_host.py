@@ -22,7 +22,7 @@ _MOST_AXES = 8
 _PACKED = {"INT_32": "int32_t", "UINT_32": "uint32_t", "INT_64": "int64_t", "UINT_8": "uint8_t", "FLOAT_32": "float"}
 
 
-class Question(NamedTuple):
+class ConverterCall(NamedTuple):
     """One op of a model, as a converter describes it."""
 
     op: str
@@ -32,32 +32,32 @@ class Question(NamedTuple):
 
 
 class AskConverter(NamedTuple):
-    """A command: ask a library about one op, as a converter does."""
+    """A command: call a library for one op, as a converter does."""
 
     library: Path
-    question: Question
+    call: ConverterCall
 
 
-class Answer(NamedTuple):
-    """Shape and data type of each output, or why there are none."""
+class ConverterReply(NamedTuple):
+    """Shape and data type of each output, or the reason why there are none."""
 
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
     fault: str
 
 
-def ask_all(library: Path, questions: Sequence[Question], *, timeout: float | None) -> list[Answer]:
-    """What the library returns for each question, in a worker."""
+def ask_all(library: Path, calls: Sequence[ConverterCall], *, timeout: float | None) -> list[ConverterReply]:
+    """The library's replies to all calls, from a worker."""
     check_loadable(library, "converter op package")
     worker, deadline = WorkerProcess(__name__), deadline_of(timeout)
-    found: list[Answer] = []
+    found: list[ConverterReply] = []
     fault = ""
     try:
-        for question in questions:
-            answer = worker.ask(AskConverter(library, question), Answer, deadline=deadline)
-            if isinstance(answer, Failed):
-                raise error_of(answer)
-            found.append(answer)
+        for call in calls:
+            reply = worker.ask(AskConverter(library, call), ConverterReply, deadline=deadline)
+            if isinstance(reply, Failed):
+                raise error_of(reply)
+            found.append(reply)
     except TimeoutError:
         fault = f"did not return within {timeout:g} s"
     except (EOFError, Garbled):
@@ -65,7 +65,7 @@ def ask_all(library: Path, questions: Sequence[Question], *, timeout: float | No
     finally:
         returncode = worker.end(0.5 if fault else 0.0)
     if fault:
-        op = questions[len(found)].op
+        op = calls[len(found)].op
         how = fault if fault.startswith("did") else f"{fault} ({returncode})"
         raise RunFailed(
             f"{library.name} {how} when it was called for op `{op}`",
@@ -81,41 +81,41 @@ class _Converter:
     def __init__(self) -> None:
         self._library: ctypes.CDLL | None = None
 
-    def ask(self, command: AskConverter) -> Answer:
+    def ask(self, command: AskConverter) -> ConverterReply:
         """Call both functions of the op."""
         if self._library is None:
             self._library = ctypes.CDLL(str(command.library))
-        question = command.question
-        results = {name: _call(self._library, question, name) for name in ("ShapeInference", "DataTypeInference")}
-        faults = [f"{question.op}{name} returned {status}" for name, (status, _, _) in results.items() if status]
+        call = command.call
+        results = {name: _call(self._library, call, name) for name in ("ShapeInference", "DataTypeInference")}
+        faults = [f"{call.op}{name} returned {status}" for name, (status, _, _) in results.items() if status]
         (shape_status, shapes, _), (type_status, _, dtypes) = results.values()
-        return Answer(() if shape_status else shapes, () if type_status else dtypes, next(iter(faults), ""))
+        return ConverterReply(() if shape_status else shapes, () if type_status else dtypes, next(iter(faults), ""))
 
 
 def _call(
-    library: ctypes.CDLL, question: Question, function: str
+    library: ctypes.CDLL, call: ConverterCall, function: str
 ) -> tuple[int, tuple[tuple[int, ...], ...], tuple[str, ...]]:
     """The status of a function, and the shape and data type of each output that it filled in."""
     outputs = [
         QnnTensor(f"output{number}", dtype="INT_8", shape=[0] * _MOST_AXES, role=APP_READ)
-        for number in range(question.outputs)
+        for number in range(call.outputs)
     ]
     for each in outputs:
         each.struct.v1.rank, each.struct.v1.dataType = 0, _UNKNOWN
     config = OpConfig(
-        question.op,
+        call.op,
         package="",
-        op_type=question.op,
-        inputs=[_tensor(f"input{number}", given) for number, given in enumerate(question.inputs)],
+        op_type=call.op,
+        inputs=[_tensor(f"input{number}", given) for number, given in enumerate(call.inputs)],
         outputs=outputs,
         params=[
             TensorParam(name, _tensor(name, value)) if isinstance(value, Given) else value
-            for name, value in question.params.items()
+            for name, value in call.params.items()
         ],
     )
-    address = ctypes.cast(getattr(library, question.op + function), ctypes.c_void_p).value
+    address = ctypes.cast(getattr(library, call.op + function), ctypes.c_void_p).value
     status = int(ffi().cast("Qnn_ErrorHandle_t(*)(Qnn_OpConfig_t*)", address)(config.struct))
-    found = [config.struct.v1.outputTensors[number].v1 for number in range(question.outputs)]
+    found = [config.struct.v1.outputTensors[number].v1 for number in range(call.outputs)]
     dtypes = [row.name if (row := by_code(int(each.dataType))) else "" for each in found]
     return status, tuple(tuple(each.dimensions[0 : each.rank]) for each in found), tuple(dtypes)
 
@@ -132,7 +132,7 @@ def _tensor(name: str, given: Given | None) -> QnnTensor:
 
 
 def main() -> None:
-    """Ask one library."""
+    """Serve calls of one library."""
     from udogen.runtime.worker.serving import serve
 
     serve(lambda _parent: {AskConverter: _Converter().ask})

@@ -15,7 +15,7 @@ from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built
-from udogen.runtime.converter_host import Answer, Question, ask_all
+from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import given_of, infer_outputs
 from udogen.verify import packages
@@ -70,7 +70,7 @@ def _op(package: OpPackage, call: OpCall) -> Op:
     return next(each for each in package.ops if each.name == call.op_type)
 
 
-def _question(call: OpCall, op: Op) -> Question:
+def _question(call: OpCall, op: Op) -> ConverterCall:
     # A converter knows the values of tensors that are static in the model, and of no others.
     static = {each.name for each in op.inputs if each.static}
     inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
@@ -80,11 +80,11 @@ def _question(call: OpCall, op: Op) -> Question:
         params[each.name] = (
             Scalar(each.name, each.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(each)
         )
-    return Question(call.op_type, inputs, params, len(call.outputs))
+    return ConverterCall(call.op_type, inputs, params, len(call.outputs))
 
 
 def _compared(
-    outcome: Outcome, call: OpCall, reply: Answer | None, package: OpPackage, rules: ShapeRules | None
+    outcome: Outcome, call: OpCall, reply: ConverterReply | None, package: OpPackage, rules: ShapeRules | None
 ) -> Outcome:
     """The outcome of a case, with a finding for each difference."""
     inferred: dict[str, Inferred] = {}

@@ -1,4 +1,4 @@
-"""What a user asks of a run (names, arrays, texts) -> an OpCall, checked against the op's config."""
+"""Turns a user's names, arrays and texts into an OpCall, checked against the op's config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What a user asks of one run."""
+    """The options of one run."""
 
     inputs: Mapping[str, Array]
     params: Mapping[str, object] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class CallOptions:
     outputs: tuple[str, ...] = ()
     loops: int = 1
     rules: Path | None = None  # a file with rules for the shapes of outputs
-    by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
+    by_name: bool = False  # send parameters by name even to backends that use positions
 
 
 def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -> OpCall:
     """The call; every name, type and shape is checked against the op's config, if there is one."""
     if op is None:
         return _blind_call(built, op_type, options)
-    _no_strangers(op, options)
+    _check_all_names(op, options)
     if built.folder is not None and built.folder.api == "core":
         op = htp_core.needs_all(op)
     inputs = _inputs(op, options)
@@ -60,7 +60,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
 
 
 def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
-    """The parameters of a node, with types from the config; with those before the last one where places count."""
+    """The parameters of a node, with types from the config; complete up to the last one if positions count."""
     given = options.params
     if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
@@ -68,7 +68,7 @@ def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...
 
 
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
-    """The parameters as a backend takes that knows them by their place: all up to the last one that is given."""
+    """The parameters for a backend that uses positions: all up to the last given one."""
     names = [param.name for param in op.params]
     for param in op.params:
         if param.mandatory and param.default is None and param.name not in given:
@@ -80,7 +80,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
         if value is None:
             raise RunFailed(
                 f"op `{op.name}` needs the parameter `{param.name}` too, because `{names[last]}` comes after it",
-                hint="this backend knows parameters by their place only; only the last ones may be left out",
+                hint="this backend knows parameters by position only; only the last ones may be left out",
             )
         found[param.name] = value
     return found
@@ -89,7 +89,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
 def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
 
-    One with a default may be left out; where the backend needs it even so, the default is given.
+    An input with a default may be left out; if the backend needs it, the default is passed.
     """
     found: list[TensorArg] = []
     for tensor in op.inputs:
@@ -115,7 +115,7 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
 
 
 def _default_input(tensor: Tensor) -> TensorArg:
-    """The default of an input, as a tensor that the graph holds."""
+    """The default of an input, as a static tensor."""
     import numpy as np
 
     assert tensor.default is not None
@@ -129,7 +129,7 @@ def _default_input(tensor: Tensor) -> TensorArg:
 
 
 def _only_default(op: Op, tensor: Tensor, value: object) -> None:
-    """Refuse a value where the backend supports the default alone."""
+    """Raise for another value if the backend supports only the default."""
     import numpy as np
 
     if not tensor.only_default or (tensor.default is None and not tensor.default_text):
@@ -148,7 +148,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
-    """Optional inputs at the end are left out, unless their number shows how often a repeated one occurs."""
+    """Without omitted inputs at the end, unless a repeated input needs their number."""
     if len(found) > len(op.inputs):
         return found
     while found and found[-1].omitted:
@@ -157,7 +157,7 @@ def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
 
 
 def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
-    """A scalar of the config as one element, where a backend has no tensors of rank 0."""
+    """A scalar of the config as one element, if the backend has no tensors of rank 0."""
     tensor = next(each for each in op.tensors if each.name == arg.name or _is_part(arg.name, each))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
@@ -165,7 +165,7 @@ def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
 
 
 def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
-    """The names of a tensor that a person gave: its own, and its parts in their order where it is repeated."""
+    """The given names of a tensor: its own, and the parts of a repeated one in order."""
     names = [name for name in given if name == tensor.name]
     if tensor.repeated:
         names += sorted((n for n in given if _is_part(n, tensor)), key=lambda n: int(n.rpartition(".")[2]))
@@ -204,7 +204,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
 
 
 def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tuple[TensorArg, ...]:
-    """The outputs up to the last one that is mandatory or named: those before it cannot be left out."""
+    """The outputs up to the last one that is mandatory or named."""
     named = dict.fromkeys((*options.outputs, *options.shapes))
     names = {tensor.name: _names_of(tensor, named) for tensor in op.outputs}
     wanted = [index for index, tensor in enumerate(op.outputs) if tensor.mandatory or names[tensor.name]]
@@ -216,7 +216,7 @@ def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tup
 
 
 def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
-    """Shape and type as given; otherwise those of the first input, as far as the config allows."""
+    """Shape and type as given, or those of the first input if the config allows."""
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = options.quants.get(name, options.quants.get(tensor.name))
     wanted = options.dtypes.get(name, options.dtypes.get(tensor.name, ""))
@@ -244,7 +244,7 @@ def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
         if parsed is None and tensor.enum:
             have = f"one of {', '.join(tensor.enum)}, or its number"
             raise UsageError(
-                f"parameter `{name}`: `{value}` is none of its names",
+                f"parameter `{name}`: `{value}` is not one of its names",
                 hint=f"{suggestion(value, tensor.enum)} {have}".strip(),
             )
         if parsed is None:
@@ -273,7 +273,7 @@ def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
 
 
 def _plain(value: object) -> Value | None:
-    """A value of Python as the model writes it: lists are tuples."""
+    """A Python value as the model has it: lists become tuples."""
     if isinstance(value, list | tuple):
         parts = [_plain(part) for part in value]
         return None if any(part is None for part in parts) else tuple(part for part in parts if part is not None)
@@ -294,16 +294,16 @@ def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | flo
     return array.reshape(1) if array.ndim == 0 and 0 not in tensor.rank.ranks else array
 
 
-def _no_strangers(op: Op, options: CallOptions) -> None:
-    """Refuse every name that the op does not have."""
+def _check_all_names(op: Op, options: CallOptions) -> None:
+    """Raise for every name that the op lacks."""
     named = (*options.outputs, *options.shapes)
-    _no_stranger("input", options.inputs, op, op.inputs)
-    _no_stranger("output", named, op, op.outputs)
-    _no_stranger("parameter", options.params, op, op.params)
-    _no_stranger("tensor", (*options.quants, *options.dtypes), op, op.tensors)
+    _check_names("input", options.inputs, op, op.inputs)
+    _check_names("output", named, op, op.outputs)
+    _check_names("parameter", options.params, op, op.params)
+    _check_names("tensor", (*options.quants, *options.dtypes), op, op.tensors)
 
 
-def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
+def _check_names(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
     known = [tensor.name for tensor in tensors]
     for name in names:
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
@@ -312,7 +312,7 @@ def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
 
 
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
-    """Without a config, names mean nothing: inputs go in the order given, types follow the arrays."""
+    """Without a config, inputs are passed in the given order, with the types of the arrays."""
     if not options.inputs:
         raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
@@ -361,7 +361,7 @@ def _known(name: str, allowed: Sequence[DataType] = ()) -> DataType:
 
 # --- shapes of outputs from shape rules -------------------------------------------------------------------------------
 
-_MOST_DATA = 4096  # numbers: what is larger is data to compute with, not a shape
+_MOST_DATA = 4096  # numbers; larger tensors are data, not shapes
 
 
 def _with_rules(
@@ -377,10 +377,10 @@ def _with_rules(
     """The outputs with the shapes of the rules; those in `known` stay."""
     if built.folder is None:
         raise UsageError(
-            f"--rules {rules}: {built.library} is a library alone, and rules are read with the config of its op",
+            f"--rules {rules}: {built.library} is only a library; rules need the config of its op",
             hint="give the folder of the package, or --shape NAME=2x3x4",
         )
-    assert built.config is not None  # in which the op was found
+    assert built.config is not None  # the op is from it
     found = load_shape_rules(rules, built.config.ops)
     if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
@@ -410,7 +410,7 @@ def infer_outputs(
 
 
 def given_of(arg: TensorArg | ParamArg, *, data: bool = True) -> Given:
-    """An argument as shape rules see it, with its numbers where there are few."""
+    """An argument for shape rules, with its numbers if there are few."""
     if isinstance(arg, TensorArg):
         return Given(arg.shape, arg.dtype, _numbers(arg.array, arg.quant) if data else None)
     assert not isinstance(arg.value, (bool, int, float, str))
