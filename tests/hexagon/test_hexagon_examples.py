@@ -73,8 +73,6 @@ def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
     op = built.op("AddSatU8", "htp")
     kernels = ("hvx", "main")
     sessions = {each: HexagonSession(built.folder, kernel=KernelChoice(each), timeout=60) for each in kernels}
-        kernel: HexagonSession(built.folder, kernel=KernelChoice(kernel), timeout=60) for kernel in ("hvx", "main")
-    }
 
     def check(kernel: str) -> None:
         for size in lengths:

@@ -372,5 +372,5 @@ def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:
     with pytest.raises(RegistrationUnreadable, match="exports no function of a registration library") as caught:
         read_registration(cpu)
     assert caught.value.hint == "give the registration library, libUdo<Package>Reg.so"
-    with pytest.raises(RunFailed, match="there is no registration library at"):
+    with pytest.raises(RunFailed, match="no registration library at"):
         read_registration(tmp_path / "none.so")
