@@ -345,7 +345,7 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
     ):
         with pytest.raises(UsageError) as caught:
             pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
-        assert caught.value.message == "3 things are wrong with the arrays of a pipeline"
+        assert caught.value.message == "3 problems with the arrays of a pipeline"
         assert list(caught.value.details) == [
             "there is no input `stat`: did you mean `state`?",
             "there is no array for input `state`",

@@ -255,7 +255,7 @@ def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> Non
         add_op_package(changed(tmp_path, '"type": "Softmax"', '"type": "Softmin"'))
     assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
         5,
-        f"{place / CPU} has other ops than its registration: it has not Softmin; "
+        f"{place / CPU} has other ops than its registration: it lacks Softmin; "
         "it has Softmax, which libUdoSoftmaxUdoPackageReg.so does not know",
         "generate and build both from the same config",
     )

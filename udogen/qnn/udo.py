@@ -32,7 +32,7 @@ _PREFIXES = {
 }
 
 _WITH_INFOS = (1, 6)  # of the API: tensors have infos, not names alone
-_MOST = 10_000  # of anything: more is a structure that was laid out otherwise
+_MOST = 10_000  # of anything: more is a structure with another layout
 _LONGEST = 1024  # SNPE_UDO_MAX_STRING_SIZE
 
 # Members of the union for the value of a scalar, by its type; FLOAT_16 has none, its bits are those of the integer.
@@ -104,13 +104,13 @@ class Registration:
 
 
 def open_library(path: str) -> Any:
-    """The library, with all that it needs resolved at once; OSError where the loader refuses."""
+    """Load the library with all symbols resolved; OSError if the loader refuses."""
     ffi = abi.ffi(abi.UDO)
     return ffi.dlopen(path, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
 
 
 def error(code: int) -> str:
-    """`102 (SNPE_UDO_WRONG_NUM_OF_PARAMS)`; the number alone where the API does not define it."""
+    """`102 (SNPE_UDO_WRONG_NUM_OF_PARAMS)`; only the number if the API does not define it."""
     names = _words("SnpeUdo_ErrorType_t")
     return f"{code} (SNPE_UDO_{names[code]})" if code in names else str(code)
 
@@ -214,7 +214,7 @@ def _word(kind: str, number: int) -> str:
 
 @cache
 def _words(kind: str) -> dict[int, str]:
-    """The enumerators of a type by their number, without what they all begin with."""
+    """The enumerators of a type by number, without their prefix."""
     found, prefix = abi.ffi(abi.UDO).typeof(kind).relements, _PREFIXES[kind]
     return {int(value): name.removeprefix(prefix) for name, value in found.items() if name.startswith(prefix)}
 

@@ -1,4 +1,4 @@
-"""Graphs that run one after another, on whatever sessions: what one hands to the next lies where both have it."""
+"""Graphs that run one after another, in any sessions; activations are in memory that both sessions map."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Pipeline(Closing):
         ]
         if faults:
             raise UsageError(
-                faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the arrays of a pipeline",
+                faults[0] if len(faults) == 1 else f"{len(faults)} problems with the arrays of a pipeline",
                 details=faults if len(faults) > 1 else (),
                 hint=f"inputs: {', '.join(self._inputs) or 'none'}; outputs: {', '.join(self._outputs) or 'none'}",
             )

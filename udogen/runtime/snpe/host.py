@@ -1,7 +1,7 @@
-"""What Snpe_Util_AddOpPackage does, as far as this machine can: the package of a registration library, core by core.
+"""Does what Snpe_Util_AddOpPackage does, for the cores that have a runtime on this machine.
 
-Each implementation library is looked for by the rules of the loader, compared with the registration, and registered in
-the real QNN runtime of its core.  A core that has no runtime on this machine is reported as not tried.
+Each implementation library is found by the rules of the loader, compared with the registration, and registered in the
+QNN runtime of its core.  A core without a runtime is reported as not tried.
 """
 
 from __future__ import annotations
@@ -65,13 +65,12 @@ class OtherPackage(RunFailed):
 
 
 class OtherOps(RunFailed):
-    """An implementation library has other ops than its registration, or the same ones otherwise."""
+    """The ops of an implementation library differ from its registration."""
 
     kind = "udo-other-ops"
 
 
-# By core; of several backends that are one core, the one that a runtime of this machine runs, or that has a reason
-# why not.
+# By core; for several backends of one core, the one with a runtime on this machine, or with a reason why there is none.
 _CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
 BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
 
@@ -83,16 +82,16 @@ def _backend(core: str) -> str:
 
 @dataclass(frozen=True)
 class CoreState:
-    """What became of one library of a core."""
+    """The state of one library of a core."""
 
     core: str
-    library: str  # its file name, as the registration has it
+    library: str  # its file name in the registration
     state: str  # registered, not tried, or missing
-    why: str = ""  # it was not tried
+    why: str = ""  # why it was not registered
     path: Path | None = None  # where the loader found it
     package: OpPackageInfo | None = None
     runtime: RuntimeInfo | None = None
-    compared: tuple[str, ...] = ()  # what the library has and agrees with the registration
+    compared: tuple[str, ...] = ()  # what was compared with the registration
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class UdoPackage:
     cores: tuple[CoreState, ...]
 
     def core(self, name: str) -> CoreState:
-        """What became of this core; of several libraries, the one that was registered."""
+        """The state of this core; of several libraries, the registered one."""
         found = [each for each in self.cores if each.core == name]
         if not found:
             have = ", ".join(dict.fromkeys(each.core for each in self.cores)) or "none"
@@ -111,7 +110,7 @@ class UdoPackage:
         return next((each for each in found if each.state == REGISTERED), found[0])
 
     def open(self, core: str, **options: Any) -> OpSession:
-        """A session in which the ops of one core run; options as `OpSession` has them."""
+        """A session that runs the ops of one core; options of `OpSession`."""
         found = self.core(core)
         if found.state != REGISTERED or found.path is None:
             raise RunFailed(
@@ -124,12 +123,12 @@ class UdoPackage:
 def add_op_package(
     path: PathArgument, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None
 ) -> UdoPackage:
-    """Register the package of a registration library: all of its cores, or those that are named.
+    """Register the package of a registration library: all of its cores, or the named ones.
 
-    A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough
+    Without `cores`, a core whose library is not found is `missing` if another one is found: `make cpu_x86` is enough
     for the quantizer of the documentation.
 
-    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what registering itself fails with.
+    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or the error of the registration.
     """
     arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
     if runtimes is not None:
@@ -159,7 +158,7 @@ def add_op_package(
 
 
 def implementation(registration: Registration, core: str) -> Path:
-    """Where the loader finds the library of a core for this machine; of several, the first that is found."""
+    """Where the loader finds the library of a core for this machine; the first of several."""
     found: list[Path] = []
     faults: list[RunFailed] = []
     for name in registration.libraries_of(core) or ("",):
@@ -174,7 +173,7 @@ def implementation(registration: Registration, core: str) -> Path:
 
 
 def _find(registration: Registration, core: str, name: str) -> Path:
-    """Where the loader finds a library: LD_LIBRARY_PATH, then the system's folders; built for this machine."""
+    """Where the loader finds a library for this machine: LD_LIBRARY_PATH, then the system's folders."""
     here = platform.machine()
     if not name or "/" in name:
         raise OtherPackage(
@@ -184,7 +183,7 @@ def _find(registration: Registration, core: str, name: str) -> Path:
     looked = [folder / name for folder in tools.library_path()]
     there = [(found, elf.read(found)) for found in looked if found.is_file()]
     fitting = [found for found, read in there if read.machine == here and read.bits == 64]
-    if fitting:  # as the loader does, which passes over those of other machines
+    if fitting:  # the loader skips libraries for other machines
         return fitting[0].resolve()
     if not there:
         situation = Situation(name, what="the library")
@@ -230,7 +229,7 @@ def _agrees_with_itself(registration: Registration) -> None:
 def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
     row = _CORES[core]
     if not row.native:
-        try:  # it need not be here; where it is, it must be the right one
+        try:  # optional, but it must be the right one
             path = _find(registration, core, name)
         except LibraryMissing:
             return CoreState(core, name, NOT_TRIED, row.not_run)
@@ -259,7 +258,7 @@ def _add(registration: Registration, core: str, name: str, runtime: Path | None)
 
 # --- a library and its registration ---------------------------------------------------------------------------------
 
-# How QHPI calls what SNPE calls by these words.
+# SNPE's data types -> element types of QHPI.
 _ELEMENTS = {
     "FLOAT_16": {"Float16"},
     "FLOAT_32": {"Float32"},
@@ -275,7 +274,7 @@ _ELEMENTS = {
 }
 _ANY = "Any_Element_Type"
 
-# What a word of SNPE may stand for in QNN, the usual one first.
+# SNPE's data types -> possible types of QNN, the usual one first.
 _MEANS = {
     "UINT_8": ("UINT_8", "UFIXED_POINT_8", "BOOL_8"),
     "UINT_16": ("UINT_16", "UFIXED_POINT_16"),
@@ -293,12 +292,12 @@ _MEANS = {
 
 
 def provider_of(registration: Registration) -> str:
-    """The symbol that registers a core's library in QNN."""
+    """The interface provider of a core's library."""
     return f"{registration.package}{PROVIDER}"
 
 
 def check_provider(registration: Registration, core: str, path: Path) -> None:
-    """Refuse a library that exports no provider of the package."""
+    """Raise if a library does not export the package's provider."""
     exports = elf.read(path).exports
     there = sorted(name for name in exports if name.endswith(PROVIDER))
     if provider_of(registration) in there:
@@ -329,7 +328,7 @@ def compare_names(registration: Registration, core: str, path: Path, package: Op
     absent = [name for name in registered if alone and name not in package.operations]
     further = [name for name in package.operations if name not in registered]
     if absent or further:
-        parts = [f"it has not {', '.join(absent)}"] if absent else []
+        parts = [f"it lacks {', '.join(absent)}"] if absent else []
         parts += [f"it has {', '.join(further)}, which {registration.path.name} does not know"] if further else []
         raise OtherOps(
             f"{path} has other ops than its registration: {'; '.join(parts)}",
@@ -339,7 +338,7 @@ def compare_names(registration: Registration, core: str, path: Path, package: Op
 
 
 def compare_records(registration: Registration, path: Path, found: elf.Elf) -> bool:
-    """Compare the kernels of HTP with the registration; False where there are none."""
+    """Compare the kernels of HTP with the registration; False if there are none."""
     if "qhpi_init" not in found.exports:
         return False
     undefined = [symbol.name for symbol in found.imports if symbol.name.startswith("qhpi_")]
@@ -356,9 +355,9 @@ def compare_records(registration: Registration, path: Path, found: elf.Elf) -> b
 
 
 def compare_validation(registration: Registration, path: Path) -> bool:
-    """Whether the library's own validation accepts every op as it is registered; False where that cannot be found out.
+    """Whether the library's validation accepts every op as registered; False if that is unknown.
 
-    The interface of a CPU package has names only; what its ops take, only its validation knows.
+    The interface of a CPU package has only names; only its validation knows the types.
     """
     ops = registration.ops_of("CPU")
     if any(tensor.types.get("CPU") not in _MEANS for op in ops for tensor in (*op.inputs, *op.outputs)):
@@ -391,7 +390,7 @@ def _described(op: RegisteredOp) -> DescribedOp:
 
 
 def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:
-    """In what a kernel does not fit the registration; parameters arrive as further inputs."""
+    """How a kernel differs from the registration; parameters arrive as further inputs."""
     inputs, outputs = kernel["inputs"], kernel["outputs"]
     if len(outputs) != len(op.outputs):
         return f"its kernel writes {len(outputs)} outputs, registered are {len(op.outputs)}"

@@ -1,6 +1,6 @@
-"""The child process in which op packages are loaded and their ops run.
+"""The worker in which op packages are loaded and their ops run.
 
-It announces each phase before it enters it, so that the parent knows where it was when it died.
+It announces each phase, so that the parent can name it after a crash.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _MOST_SAMPLES = 10_000
 
 
 class OpRuntime(Runtime):
-    """A runtime in a worker: the parent reads what is printed, also after a crash, and makes the arrays."""
+    """A runtime in a worker: the parent reads its output, also after a crash, and makes the arrays."""
 
     uses_arrays = captures_prints = False
 
 
 class OpWorker:
-    """One runtime with one registered op package, and the calls made to it."""
+    """One runtime with one registered op package."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -62,7 +62,7 @@ class OpWorker:
         self._guarded: GuardedPackage | None = None
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {
             OpenPackage: self.open,
             RunOp: self.run,
@@ -91,7 +91,7 @@ class OpWorker:
             package.log_to(self._parent.log("package"), command.log_level)
         phase("register the op package")
         runtime.register_file(command.library, command.provider, command.target, loaded=package)
-        phase("ask the op package what it has")
+        phase("query the op package")
         self._counters = execution_counts.counters_of(library, command.provider)
         self._guards = behaviour.clears_outputs
         self._rules = Rules(command.delivers, behaviour.validates, phase)
@@ -121,7 +121,7 @@ class OpWorker:
             poison_heap(0)
 
     def _graph(self, context: Context, call: OpCall) -> tuple[Graph, float]:
-        """The graph of a call, ready for execution, and when it was made: before it was finalized."""
+        """The graph of a call, ready for execution, and the time before it was finalized."""
         if call.context is not None:
             return stored_graph(context, call), time.perf_counter()
         built = new_graph(context, call, self._rules)
@@ -155,11 +155,11 @@ class OpWorker:
         if guarded:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
-        # Memory that is not shared ends with `buffers`, before the answer is sent.
+        # Memory that is not shared is freed with `buffers`, before the reply is sent.
         data = {
             each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(graph.outputs, results, strict=True)
         }
-        # A restored graph has outputs in its own order, and by the names of the call.
+        # A restored graph has its own order of outputs.
         found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
             outputs=tuple(found),
@@ -174,7 +174,7 @@ class OpWorker:
         )
 
     def _context(self, runtime: Runtime, call: OpCall) -> Context:
-        """An empty context, or the one that the call has a binary of."""
+        """An empty context, or the one restored from the call's binary."""
         if call.context is None:
             return runtime.new_context()
         self._parent.phase("restore the context")
@@ -215,9 +215,9 @@ class OpWorker:
         return _RepeatedRuns(self._runtime, call, self._rules, exact=exact)
 
     def _guarded_package(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
-        """The package in whose runtime tensors get guards and outputs a byte where the op is executed; None: neither.
+        """The package with guards around tensors and poison in outputs while an op executes, or None.
 
-        Not where somebody else watches, and not where many executions are for their times.
+        None if a `Watch` does it, and for repeated executions, which are timed.
         """
         watched = watch.heap or watch.guard or watch.exact
         if not self._guards or watched or not (call.poison or call.loops == 1):
@@ -226,7 +226,7 @@ class OpWorker:
             self._parent.phase("register the op package a second time")
             try:
                 self._guarded = GuardedPackage(self._package, self._new_runtime(), self._command.provider)
-            except QnnError as problem:  # a release that does not allow it: runs go on without
+            except QnnError as problem:  # a release that does not allow it: run without guards
                 text = f"tensors get no guards inside the runtime: {problem.function} returns {problem.code}"
                 self._parent.log("udogen")(WARN, text)
                 self._guards = False
@@ -245,7 +245,7 @@ class OpWorker:
 
 
 def _times(execute: Callable[[], None], loops: int, heap: Heap | None, buffers: GuardedBuffers) -> list[float]:
-    """Seconds of each execution; where the heap is watched, it is during these alone."""
+    """Seconds of each execution; the heap is watched only meanwhile."""
     if heap is None:
         first = _timed(execute)
         if loops > 1:
@@ -270,12 +270,12 @@ def _timed(function: Callable[[], None]) -> float:
 
 # --- many executions: leaks and races ----------------------------------------------------------------------------
 
-_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
+_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # memory that is allocated once and kept is no leak
 
 
 @dataclass(frozen=True)
 class _BoundGraph:
-    """A graph whose tensors lie in memory of its own."""
+    """A graph whose tensors have their own memory."""
 
     graph: Graph
     memory: GuardedBuffers
@@ -287,7 +287,7 @@ class _BoundGraph:
 
 
 class _RepeatedRuns:
-    """One op, made and executed as often as one likes."""
+    """One op, made and executed repeatedly."""
 
     def __init__(self, runtime: Runtime, call: OpCall, rules: Rules, *, exact: bool = False) -> None:
         self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
@@ -326,14 +326,14 @@ class _RepeatedRuns:
         return OpRanTwice(tuple(outputs))
 
     def _at_once(self, library: Path, executions: int, seconds: float, *graphs: Graph) -> None:
-        """Execute them in threads that wait for each other, and then for nobody: the loop is not Python's."""
+        """Execute them in threads that start together; the loop is in C, without Python's lock."""
         ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
         address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
         loop = ffi.cast(
             "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
             address,
         )
-        here, codes = ffi.new("int *"), []
+        started, codes = ffi.new("int *"), []
 
         def work(graph: Graph) -> None:
             execute, args = graph.prepared()
@@ -342,7 +342,7 @@ class _RepeatedRuns:
                 *args[:5],
                 executions,
                 seconds,
-                here,
+                started,
                 len(graphs),
             )
             codes.append(loop(*given))
@@ -368,7 +368,7 @@ class _RepeatedRuns:
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
-    """What is in use after some turns, after half of the others, and at the end."""
+    """What is in use after warming up, after half of the executions, and at the end."""
     shots = []
     for turns in (warm, times // 2, times - times // 2):
         for _ in range(turns):
