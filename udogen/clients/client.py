@@ -1,4 +1,4 @@
-"""A client: a program that registers op packages, its rules for them, and what it needs to use them."""
+"""A client: a program that registers op packages, its rules for them, and snippets to use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Snippet(NamedTuple):
 
 
 class ClientRule(NamedTuple):
-    """What a client requires of packages, and what it does with packages that break the rule."""
+    """A requirement of a client, and the consequence of breaking it."""
 
     id: str
     faults: Callable[[Sequence[Package]], Iterator[str]]  # one sentence per fault
@@ -41,7 +41,7 @@ class Client(NamedTuple):
 
 
 class Refused(UsageError):
-    """A client would refuse these packages, or silently skip them."""
+    """A client refuses these packages, or silently skips them."""
 
     kind = "client-rule"
 

@@ -1,4 +1,4 @@
-"""What an error number, its name, or a log means: by the tables of `udogen.error_tables`."""
+"""Explains error numbers, their names, and logs, with the tables of `udogen.error_tables`."""
 
 from __future__ import annotations
 

@@ -335,7 +335,7 @@ def _system_of(found: elf.Elf, options: PackageOptions) -> str:
 
 
 def _check_file(path: Path, found: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
-    """Raise where a library is built for something else than the platform."""
+    """Raise if a library is not built for the platform."""
     if platform.backend and platform.backend != backend:
         raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
     if found.machine not in ("x86_64", "aarch64", "hexagon"):

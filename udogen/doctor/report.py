@@ -31,7 +31,7 @@ def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state:
         yield from textwrap.wrap(f"The open path does not work: see {names} above.", width)
     wrong = [row for row in found.packages if row.outcome.state == WRONG]
     if wrong:
-        yield f"{len(wrong)} thing{'s' if len(wrong) > 1 else ''} wrong with the packages."
+        yield f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''} with the packages."
 
 
 def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Where the boxes of a diagram are: in rows, so that every line runs down and none through a box, or beside one op.
+"""The layout of a diagram: in rows, with lines that run down and cross no box, or in columns beside one op.
 
-Graphviz is a program that many machines lack, and the layered layouts that pip could install are under the GPL.
-This is Sugiyama's way: rows by the longest path, order by barycentres, positions by least squares.
+Graphviz is missing on many machines, and layered layouts on PyPI are under the GPL.  This is Sugiyama's method: rows by
+longest paths, order by barycentres, positions by least squares.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from udogen.draw.diagram import Box, Diagram, Section
 
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
-_LANE = 6.0  # the room of a line that passes a row
+_LANE = 6.0  # the width of a line that passes a row
 _SWEEPS = 6
-_SETTLING, _STILL = 15, 0.2  # sweeps at most, and what is no movement
+_SETTLING, _STILL = 15, 0.2  # most sweeps, and the least movement
 Point = tuple[float, float]
 
 
@@ -51,7 +51,7 @@ class DiagramLayout:
 
 @dataclass
 class _Slot:
-    """A place in a row: of a box, or of a line that passes."""
+    """A position in a row, of a box or a passing line."""
 
     row: int
     box: Box | None = None
@@ -66,7 +66,7 @@ class _Slot:
 
 
 def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
-    """The layout of one graph; edges that go round in a circle are turned."""
+    """The layout of one graph; edges that close a cycle are reversed."""
     if not boxes:
         return DiagramLayout((), (), 0, 0)
     forward = _forward([each.id for each in boxes], edges)
@@ -85,7 +85,7 @@ def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLa
 
 
 def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each edge once, without loops; what would close a circle is turned."""
+    """Each edge once, without loops; edges that close a cycle are reversed."""
     followers: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in dict.fromkeys(edges):
         if source != target and source in followers and target in followers:
@@ -159,7 +159,7 @@ def _order(rows: list[list[_Slot]]) -> None:
 
 
 def _center(row: Sequence[_Slot]) -> None:
-    """Places the boxes of a row beside each other, around 0."""
+    """Place the boxes of a row side by side, around 0."""
     at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
     for slot in row:
         slot.x = at + slot.width / 2
@@ -167,7 +167,7 @@ def _center(row: Sequence[_Slot]) -> None:
 
 
 def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
-    """Moves the boxes of a row towards their neighbours above or below; returns the longest way."""
+    """Move the boxes of a row towards their neighbours above or below; returns the largest movement."""
     moved = 0.0
     near = [[*(slot.above if above else ()), *(slot.below if below else ())] for slot in row]
     wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
@@ -178,10 +178,10 @@ def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
 
 
 def _place(rows: list[list[_Slot]]) -> None:
-    """Moves boxes near their neighbours, without overlap."""
+    """Move boxes near their neighbours, without overlap."""
     for row in rows:
         _center(row)
-    # Down below what is above, up above what is below: a chain is straight at once.  Then amid both.
+    # First towards one side per sweep, which makes chains straight at once; then towards both.
     for sweep in range(_SETTLING):
         both = sweep >= _SETTLING - 3
         moved = 0.0
@@ -197,12 +197,12 @@ def _place(rows: list[list[_Slot]]) -> None:
 
 
 def _amid(slot: _Slot, near: Sequence[_Slot]) -> float:
-    """The middle of its neighbours; where it is, if it has none."""
+    """The middle of its neighbours; its own position without any."""
     return sum(each.x for each in near) / len(near) if near else slot.x
 
 
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
-    """The positions nearest to the given ones (least squares) with enough room between neighbours."""
+    """The positions nearest to the given ones (least squares) with enough space between neighbours."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
@@ -236,7 +236,7 @@ def _layout(
         points = [point for slot in chain for point in ((slot.x, tops[slot.row][0]), (slot.x, tops[slot.row][1]))]
         first = chain[0].box
         assert first is not None
-        points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, above the end of the row
+        points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, inside its row
         rounded = tuple((round(x, 1), round(down, 1)) for x, down in points[1:-1])
         turned = (source, target) not in asked
         wires.append(Connector(target if turned else source, source if turned else target, rounded))
@@ -295,12 +295,12 @@ def _straight(source: Box, begin: Point, target: Box, end: Point) -> Connector:
 
 
 def arrange(section: Section) -> DiagramLayout:
-    """Where the boxes of a section are."""
+    """The layout of a section."""
     return beside(section.boxes, section.edges) if section.sides else layered(section.boxes, section.edges)
 
 
 def as_json(diagram: Diagram) -> dict[str, Any]:
-    """Everything that is drawn, with its place in its section."""
+    """The diagram with the position of each box in its section."""
     return {"title": diagram.title, **diagram.facts, "sections": [_section_json(each) for each in diagram.sections]}
 
 

@@ -1,4 +1,4 @@
-"""A context binary: what is in it, whether it is as it was written, and whether the JSON beside it agrees."""
+"""A context binary: its contents, its manifest, and the JSON beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS = {7: "HTA", 1: "reference", 2: "Saver"}  # backends of QNN that udogen 
 
 @dataclass(frozen=True)
 class InspectedContext:
-    """A context binary and everything that was found out about it."""
+    """A context binary and the findings about it."""
 
     path: Path
     size: int
@@ -36,7 +36,7 @@ class InspectedContext:
     json: Path | None
     differences: tuple[Difference, ...]
     warnings: tuple[Problem, ...]  # of the JSON
-    faults: tuple[UdogenError, ...]  # what stops a runner
+    faults: tuple[UdogenError, ...]  # that stop a run
 
     @property
     def exit_code(self) -> int:
@@ -59,7 +59,7 @@ def is_context_binary(path: Path) -> bool:
 def inspect_context(
     path: Path, *, system_library: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
 ) -> InspectedContext:
-    """Look at one context binary; raises an error only if nothing in it can be read."""
+    """Inspect one context binary; raises only if nothing in it can be read."""
     faults: list[UdogenError] = []
     head = binary_info.head_of(path)
     verdict = manifest.check(path)
@@ -98,7 +98,7 @@ def _beside(
     return compare(described, info), described.warnings
 
 
-# --- for a person -----------------------------------------------------------------------------------------------------
+# --- as text ----------------------------------------------------------------------------------------------------------
 
 
 def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _amount(value: int | bool) -> str:
     return "yes" if value is True else f"{value:,}"
 
 
-# --- for a program ----------------------------------------------------------------------------------------------------
+# --- as JSON ----------------------------------------------------------------------------------------------------------
 
 
 def as_json(found: InspectedContext) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An inspection as a person reads it, and as `--json` prints it (docs/inspect.md has the shape)."""
+"""An inspection as text and as JSON (described in docs/inspect.md)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
-    """What registering the library, or reading its registration, gave."""
+    """The results of registering the library, or of reading its registration."""
     elsewhere = "" if evidence.native else ": it is for another machine"
     if evidence.registered:
         package, runtime = evidence.registered
@@ -90,21 +90,21 @@ def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     if evidence.registration:
         yield from _registration_lines(evidence.registration)
     elif evidence.facts.is_registration and evidence.failure is None:
-        yield "describes", f"not asked{elsewhere}"
+        yield "describes", f"not read{elsewhere}"
 
 
 def _symbols(evidence: LibraryEvidence) -> str:
-    there = evidence.resolution
-    undefined = f"{there.undefined} undefined"
-    if not there.seen:
+    found = evidence.resolution
+    undefined = f"{found.undefined} undefined"
+    if not found.seen:
         return f"{undefined}, not compared with a runtime"
-    missing = f"{len(there.missing)} missing" if there.missing else "none missing"
+    missing = f"{len(found.missing)} missing" if found.missing else "none missing"
     where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
-    if not there.assumed:
+    if not found.assumed:
         return f"{undefined}, {missing}{where}"
-    names = [demangled(each.name) for each in there.assumed[:_ASSUMED]]
-    names += ["…"] if len(there.assumed) > _ASSUMED else []
-    return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
+    names = [demangled(each.name) for each in found.assumed[:_ASSUMED]]
+    names += ["…"] if len(found.assumed) > _ASSUMED else []
+    return f"{undefined}, {missing}{where}, {len(found.assumed)} assumed ({', '.join(names)})"
 
 
 def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
 
 
 def _signature(row: Mapping[str, str]) -> str:
-    """Short, and only what is not as usual: direct storage, in main memory or TCM."""
+    """The type and layout, and storage and memory unless they are direct, in main memory or TCM."""
     words = [row["type"].removesuffix("_Element_Type"), row["layout"]]
     if row["storage"] != "Direct":
         words.append(row["storage"])
@@ -187,7 +187,7 @@ def _finding_json(finding: RuleFinding) -> dict[str, Any]:
 
 
 def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
-    facts, found, there = evidence.facts, evidence.facts.elf, evidence.resolution
+    facts, found, resolution = evidence.facts, evidence.facts.elf, evidence.resolution
     registered = None
     if evidence.registered:
         package, runtime = evidence.registered
@@ -205,7 +205,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "arch": found.arch or None,
             "bits": found.bits,
             "soname": found.soname or None,
-            "needed": [{"name": each.name, "found": each.place or None} for each in there.needed],
+            "needed": [{"name": each.name, "found": each.place or None} for each in resolution.needed],
             "runpath": list(found.runpath),
             "executable_stack": found.executable_stack,
         },
@@ -222,10 +222,10 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "sdk": evidence.runtime.sdk or None,
         },
         "symbols": {
-            "undefined": there.undefined,
-            "compared": there.seen,
-            "missing": [{"name": name, "demangled": demangled(name)} for name in there.missing],
-            "assumed": [each._asdict() for each in there.assumed],
+            "undefined": resolution.undefined,
+            "compared": resolution.seen,
+            "missing": [{"name": name, "demangled": demangled(name)} for name in resolution.missing],
+            "assumed": [each._asdict() for each in resolution.assumed],
         },
         "registered": registered,
         "kernels": list(evidence.records.ops) if evidence.records else None,

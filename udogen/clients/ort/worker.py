@@ -1,4 +1,4 @@
-"""The worker in which ONNX Runtime runs models of cases: what an op does to its process ends here."""
+"""The worker in which ONNX Runtime runs models, so that a crash of an op ends only the worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OrtWorker:
         self._key = b""
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {OpenOrt: self.open, RunModel: self.run, RunNetwork: self.run_network, Quit: self.quit}
 
     def open(self, command: OpenOrt) -> OrtOpened:

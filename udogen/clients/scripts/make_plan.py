@@ -46,7 +46,7 @@ _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": 
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
-_CASE_LOOPS = 2  # outputs are those of the second execution, so that what an op keeps from the first shows
+_CASE_LOOPS = 2  # outputs of the second execution show state that an op keeps from the first
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class CaseFiles:
 
 @dataclass(frozen=True)
 class CaseScript:
-    """What scripts of cases of one package have in common."""
+    """The common part of scripts for cases of one package."""
 
     name: str  # of its folder on the device
     device: str  # ssh or adb
@@ -192,7 +192,7 @@ class CaseScript:
 
 
 def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
-    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by who asked."""
+    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by the caller."""
     arch, packages = script.built
     run = ClientRun(
         client="cpp",
@@ -231,7 +231,7 @@ def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> Scrip
 
 
 def make_probe_plan(device: str) -> ScriptPlan:
-    """A plan that fits every device: what `run.py --probe` needs."""
+    """A plan for any device, for `run.py --probe`."""
     return ScriptPlan(
         name="probe",
         title="cases of `udogen test`",
@@ -258,7 +258,7 @@ def make_probe_plan(device: str) -> ScriptPlan:
 
 
 def _archive(cases: Sequence[CaseFiles]) -> bytes:
-    """One file, for many are sent slowly."""
+    """One file: many are slow to send."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for case in cases:

@@ -1,4 +1,4 @@
-"""What a user asks of a script, and what of it a client cannot do."""
+"""The options of a script, and those that a client does not support."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
 
 
 def check_counts(packages: Sequence[Package]) -> None:
-    """Raise where a library that `--prove` asks for its counts was built without the part that writes them."""
+    """Raise if a library was built without counters, which `--prove` needs."""
     for package in packages:
         for library in package.libraries:
             if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
                 where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
                 raise UsageError(
-                    f"--prove: {library.file} writes no counts, for it was built without them",
+                    f"--prove: {library.file} writes no counts: it was built without --prove",
                     hint=f"build the library with `udogen build --prove{where}`",
                 )
 

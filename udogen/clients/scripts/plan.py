@@ -1,4 +1,4 @@
-"""What a script does, as plain data: what goes to the device, what runs there, and what is compared."""
+"""The plan of a script as data: files for the device, the command there, outputs to compare."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ScriptFile:
 
 @dataclass(frozen=True)
 class VendorFile:
-    """A file of the vendor's, which is never copied into a script: found when it runs, here or on the device."""
+    """A file of the vendor, never copied into a script: found at run time, on this machine or the device."""
 
     name: str
     folders: tuple[str, ...]  # below the root of the SDK, in order of preference
