@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -186,11 +187,9 @@ def _unknown_name(text: str) -> UsageError:
 # --- logs -----------------------------------------------------------------------------------------------
 
 LOG_TABLES = ("qnn", "ort", "executorch")  # files of data/log_lines, in the order in which they are tried
-_LONGEST = 8192  # bytes of a line; longer ones are no messages
+_LONGEST = 8192  # characters of a line; longer ones are no messages
 _LOOKAHEAD = 24  # following lines that may belong to one
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_NEWLINES = {"utf-16-le": b"\n\x00", "utf-16-be": b"\x00\n"}
 
 
 @dataclass(frozen=True)
@@ -308,31 +307,15 @@ def _numbers_in(text: str) -> Iterator[LineMeaning]:
 
 
 def _lines(path: Path, stream: BufferedReader) -> Iterator[str]:
-    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write."""
-    encoding = _UTF16.get(stream.peek(2)[:2], "utf-8")
-    if encoding != "utf-8":
-        stream.read(2)
-    for raw in _raw_lines(stream, _NEWLINES.get(encoding, b"\n")):
-        if encoding == "utf-8" and b"\0" in raw:
+    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write, without what is beyond _LONGEST."""
+    encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
+    text = TextIOWrapper(stream, encoding, "replace", newline="\n")
+    while line := text.readline(_LONGEST):
+        if encoding == "utf-8" and "\0" in line:
             raise UsageError(f"{path} is not a log but binary data", hint="`udogen inspect` shows what a file is")
-        yield _COLOURS.sub("", raw.decode(encoding, "replace").rstrip("\r\n"))
-
-
-def _raw_lines(stream: BufferedReader, newline: bytes) -> Iterator[bytes]:
-    """Lines, cut after _LONGEST bytes, so that a file of one line does not fill the memory."""
-    if newline == b"\n":
-        while raw := stream.readline(_LONGEST):
-            yield raw
-            while raw and not raw.endswith(b"\n"):  # skip the rest of the line
-                raw = stream.readline(_LONGEST)
-        return
-    rest = b""
-    while block := stream.read(1 << 16):
-        *whole, rest = (rest + block).split(newline) if len(block) % 2 == 0 else [rest + block]
-        yield from (each[:_LONGEST] for each in whole)
-        rest = rest[: 1 << 20]
-    if rest:
-        yield rest[:_LONGEST]
+        yield _COLOURS.sub("", line.rstrip("\r\n"))
+        while line and not line.endswith("\n"):
+            line = text.readline(_LONGEST)
 
 
 # --- as text and as plain data --------------------------------------------------------------------------

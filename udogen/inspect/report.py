@@ -8,7 +8,7 @@ from typing import Any
 
 from udogen.build.demangle import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
-from udogen.inspect.rules import LibraryEvidence, RuleFinding
+from udogen.inspect.rules import LibraryEvidence
 from udogen.opdef.problems import wrapped
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
@@ -171,18 +171,8 @@ def _library_json(found: InspectedLibrary) -> dict[str, Any]:
         "path": str(found.path),
         "target": found.target or None,
         "verdict": found.verdict,
-        "findings": [_finding_json(each) for each in found.findings],
+        "findings": [each._asdict() for each in found.findings],
         **(_case_json(found.evidence) if found.evidence else {}),
-    }
-
-
-def _finding_json(finding: RuleFinding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "weight": finding.weight,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "details": list(finding.details),
     }
 
 

@@ -34,6 +34,11 @@ def readable(word: str) -> str:
     return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
 
 
+def machine_of(system: str) -> str:
+    """The processor of a system, as `uname -m` prints it; empty where any fits."""
+    return {"": "", "pc": "x86_64"}.get(system, "aarch64")
+
+
 @dataclass(frozen=True)
 class ScriptFile:
     """A file of the script's folder that the client finds in the folder of its run."""
@@ -94,25 +99,28 @@ class ScriptPlan:
     title: str
     client: str
     device: str  # adb, ssh or local
-    system: str  # android, linux or pc
-    machine: str  # as `uname -m` prints it; empty: any
-    backend: str
-    label: str  # of a run, before its number: HTP0
-    archs: tuple[str, ...]  # Hexagon versions that the folder has libraries for
     remote: str  # where things go on the device; empty: below the script's folder
-    forbidden: str  # characters that the client's options cannot have in a path
-    command: Command
-    files: tuple[ScriptFile, ...]
-    devices: int
-    devices_refused: str  # why the client cannot select an HTP device; empty where it can
-    signed: bool
-    logcat: bool
-    prove: tuple[tuple[str, str], ...]  # package, op
-    root: str  # the environment variable of the vendor's SDK
-    socs: tuple[tuple[str, str], ...]  # name that a device reports, Hexagon version
-    checks: tuple[OutputCheck, ...]
+    system: str = ""  # android, linux or pc
+    backend: str = ""
+    archs: tuple[str, ...] = ()  # Hexagon versions that the folder has libraries for
+    forbidden: str = ""  # characters that the client's options cannot have in a path
+    command: Command = Command(())
+    files: tuple[ScriptFile, ...] = ()
+    devices: int = 1
+    devices_refused: str = ""  # why the client cannot select an HTP device; empty where it can
+    signed: bool = False
+    logcat: bool = False
+    prove: tuple[tuple[str, str], ...] = ()  # package, op
+    root: str = "QNN_SDK_ROOT"  # the environment variable of the vendor's SDK
+    socs: tuple[tuple[str, str], ...] = ()  # name that a device reports, Hexagon version
+    checks: tuple[OutputCheck, ...] = ()
     notes: tuple[str, ...] = ()
     cases: int = 0  # folders in cases.tar, in each of which the client is run
+
+    @property
+    def label(self) -> str:
+        """Of a run, before its number: HTP0."""
+        return self.backend.upper()
 
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""
@@ -125,6 +133,8 @@ class ScriptPlan:
         return {
             "udogen_script": FORMAT,
             **found,
+            "machine": machine_of(self.system),
+            "label": self.label,
             "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
             "vendors": [asdict(each) for each in self.command.vendors],

@@ -8,9 +8,9 @@ ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a packag
 and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used wherever
 it is on `sys.path`, also later; `install(replace=True)` replaces it.
 
-Finders are added at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are namespace
-packages, made only where they do not exist, so other parts of the SDK that come onto `sys.path` later are found in them
-(ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
+Finders are added at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are
+namespace packages, made only where they do not exist, so parts of the SDK that are added to `sys.path` later are found
+too (ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
 
 The generator has only what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py); everything else is
 an error that explains this.

@@ -191,11 +191,7 @@ def table_lines(plan: SessionPlan) -> list[str]:
 def _row(share: SessionShare) -> tuple[str, ...]:
     sizes = share.sizes
     numbers = (*sizes, sizes.total, share.session.limit, share.free)
-    return (share.session.name, *(_mib(each) for each in numbers), _names(share.layers))
-
-
-def _names(layers: Sequence[str]) -> str:
-    return ", ".join(layers) if len(layers) < 3 else f"{layers[0]} … {layers[-1]} ({len(layers)})"
+    return (share.session.name, *(_mib(each) for each in numbers), _listed(share.layers, 1))
 
 
 def _mib(size: int) -> str:
@@ -427,8 +423,10 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:3])} … {names[-1]} ({len(names)})"
+def _listed(names: Sequence[str], first: int = 3) -> str:
+    """All names, or the first ones and the last if there are many."""
+    shown = ", ".join(names[:first])
+    return ", ".join(names) if len(names) < 2 * first + 1 else f"{shown} … {names[-1]} ({len(names)})"
 
 
 def _shortages(layers: Sequence[Layer], sessions: Sequence[SessionSpec], exactly: int) -> list[str]:
