@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
 from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Library, Package
-from udogen.clients.quoting import block, cpp, shell
+from udogen.clients.quoting import block
 from udogen.opdef.model import Tensor
+from udogen.opdef.names import cpp_string
 
 
 def _paths(package: Package) -> Sequence[Library]:
@@ -39,7 +41,7 @@ def _fields(package: Package, compile_path: str, dispatch_path: str) -> dict[str
 
 def _flag(fields: dict[str, str]) -> str:
     value = "".join(f"{name}:{text};" for name, text in fields.items())
-    return f"--qualcomm_custom_op_package={shell(value)}"
+    return f"--qualcomm_custom_op_package={shlex.quote(value)}"
 
 
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -50,7 +52,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     if package.hexagon:
         # To compile on the device itself, the plug-in registers the ARM library for CPU.
         yield Snippet("flag-on-device", "sh", _flag(_fields(package, package.library.path, dispatch)))
-    lines = "\n".join(f"            package.{name} = {cpp(text)};" for name, text in compiled.items())
+    lines = "\n".join(f"            package.{name} = {cpp_string(text)};" for name, text in compiled.items())
     yield Snippet(
         "cpp",
         "cpp",

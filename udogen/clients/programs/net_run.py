@@ -1,7 +1,8 @@
-"""qnn-net-run and qnn-context-binary-generator, whose option has one field less."""
+"""Programs of the QNN SDK: qnn-net-run, qnn-context-binary-generator, and Genie, which cannot register op packages."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from udogen import backends
@@ -9,7 +10,6 @@ from udogen.clients import rules
 from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.quoting import shell
 
 _SEPARATORS = "it takes the rest as another field: `Malformed opPackageString provided`, or a missing file"
 
@@ -21,7 +21,7 @@ def _snippets(packages: Sequence[Package], program: str, arguments: str, *, targ
         for library in package.libraries
         if targets or not library.hexagon
     )
-    option = f"--op_packages {shell(entries)}"
+    option = f"--op_packages {shlex.quote(entries)}"
     backend = backends.RUNTIMES[packages[0].backend].library
     yield Snippet("flag", "sh", option)
     yield Snippet("command", "sh", f"{program} --backend {backend} --model model.so {arguments} {option}")
@@ -47,4 +47,21 @@ GENERATOR = Client(
     (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS, libraries=lambda each: [each.library])),
     lambda packages: _snippets(packages, "qnn-context-binary-generator", "--binary_file model", targets=False),
     lambda packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
+)
+GENIE = Client(
+    "genie",
+    "Genie",
+    "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
+    (
+        rules.each_package(
+            "no-option",
+            lambda package: (
+                f"its configuration has no key for op packages, and {package.name} cannot be registered with it"
+            ),
+            "an additional key fails with `Unknown QnnHtp config key` (-8); without the package a context binary "
+            "with its ops is not restored (5005)",
+            "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
+        ),
+    ),
+    lambda _packages: (),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from udogen import backends
@@ -9,9 +10,10 @@ from udogen.clients import rules
 from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.quoting import block, cpp, python, shell
+from udogen.clients.quoting import block, python
 from udogen.configs.load import load
 from udogen.opdef.model import Tensor
+from udogen.opdef.names import cpp_string
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
 # Forbids a silent fallback, or shows it: where it is forbidden, QNN's CPU backend does not start (measured).
@@ -66,7 +68,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     backend = backends.RUNTIMES[first.backend].library
     value = entries(packages)
     yield Snippet("option", "text", f"op_packages={value}")
-    yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
+    yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shlex.quote(custom_op_domains(packages))}")
     strict = backends.RUNTIMES[first.backend].strict_in_ort
     show = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
     # On this machine in the wheel; on a device by name, found through LD_LIBRARY_PATH.
@@ -101,10 +103,10 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
             // `device` is the one of env.GetEpDevices() whose EpName() is "QNN".
             Ort::SessionOptions options;
             // {_WHY[strict]}
-            options.AddConfigEntry({cpp(_ENTRY[strict])}, "1");
+            options.AddConfigEntry({cpp_string(_ENTRY[strict])}, "1");
             options.AppendExecutionProvider_V2(env, {{device}}, {{
-                {{"backend_path", {cpp(backend)}}},
-                {{"op_packages", {cpp(value)}}},
+                {{"backend_path", {cpp_string(backend)}}},
+                {{"op_packages", {cpp_string(value)}}},
             }});
         """),
     )

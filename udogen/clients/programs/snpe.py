@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from udogen.clients import rules
 from udogen.clients.client import Client, Snippet
 from udogen.clients.device import copy_snippet, environment_snippet
 from udogen.clients.package import ANDROID, Package
-from udogen.clients.quoting import block, cpp, shell
+from udogen.clients.quoting import block
 from udogen.errors import UsageError
+from udogen.opdef.names import cpp_string
 
 _MISSING = (
     "SNPE reads the contents of a package from its registration library (libUdo<Package>Reg.so), and takes no other "
@@ -110,7 +112,7 @@ def device_setup(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 
 def _option(packages: Sequence[Package]) -> str:
-    return f"--udo_package_path {shell(','.join(registration_path(package) for package in packages))}"
+    return f"--udo_package_path {shlex.quote(','.join(registration_path(package) for package in packages))}"
 
 
 def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -122,7 +124,7 @@ def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 def _in_c(packages: Sequence[Package]) -> Snippet:
     """The same in a program of one's own, by the C API."""
-    rows = "\n".join(f"                  {cpp(registration_path(package))}," for package in packages)
+    rows = "\n".join(f"                  {cpp_string(registration_path(package))}," for package in packages)
     return Snippet(
         "c",
         "c",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from udogen.clients.quoting import shell
 
 FORMAT = 1
 
@@ -23,7 +22,7 @@ _PLACEHOLDER = re.compile("/?\ue000([a-z]+)\ue001")
 def as_shell(word: str) -> str:
     """A word as device.sh writes it: `"$run"/libs/x.so`."""
     parts = _PLACEHOLDER.split(word)
-    texts = [shell(part) if part else "" for part in parts[::2]]
+    texts = [shlex.quote(part) if part else "" for part in parts[::2]]
     variables = [f'"${name}"' for name in parts[1::2]]
     found = "".join(text + variable for text, variable in zip(texts, [*variables, ""], strict=True))
     return found or "''"

@@ -6,6 +6,7 @@ import filecmp
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,6 @@ from pathlib import Path
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
 from udogen.clients.device import dsp_path
-from udogen.clients.quoting import shell
 from udogen.clients.scripts.plan import FORMAT, RUN, ScriptPlan, as_shell, readable
 from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
@@ -70,13 +70,13 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
         "dsp": dsp,
         "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         "words": " ".join(as_shell(word) for word in plan.command.words),
-        "command": " ".join(shell(readable(word)) for word in plan.command.words),
+        "command": " ".join(shlex.quote(readable(word)) for word in plan.command.words),
         "pd_session": "signed" if plan.signed else "unsigned",
         "extensions": plan.command.extensions,
         "root": plan.root,
         "proves": bool(plan.prove),
         "proves_on_dsp": bool(plan.prove) and dsp,
-        "program": shell(plan.command.words[0].rpartition("/")[2]),
+        "program": shlex.quote(plan.command.words[0].rpartition("/")[2]),
         "cases": bool(plan.cases),
         "has_references": bool(plan.checks),
         "notes": tuple(" ".join(note.split()) for note in plan.notes),
