@@ -1,4 +1,4 @@
-"""The one place that starts programs: no shell, a process group of its own, nothing left behind."""
+"""The only module that starts programs: without a shell, in a new process group, with nothing left behind."""
 
 from __future__ import annotations
 

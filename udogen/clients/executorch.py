@@ -43,7 +43,7 @@ def op_package_options(
     """The `QnnExecuTorchOpPackageOptions` of built HTP packages, for `generate_qnn_executorch_compiler_spec`.
 
     `torch_ops` maps each op to the operator in the model: {"LeakyRelu": torch.ops.my_ops.leaky_relu.default}, or to
-    the operator's name.  `target` adds an Android device (v75), on which the libraries lie in `folder`.
+    the operator's name.  `target` adds an Android device (v75), on which the libraries are in `folder`.
 
     ExecuTorch's rules are checked, and the schemas of the operators are compared with the configs: one error reports
     everything that ExecuTorch would leave out or silently compute wrongly.

@@ -307,7 +307,7 @@ def _numbers_in(text: str) -> Iterator[LineMeaning]:
 
 
 def _lines(path: Path, stream: BufferedReader) -> Iterator[str]:
-    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write, without what is beyond _LONGEST."""
+    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write; cut after _LONGEST."""
     encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
     text = TextIOWrapper(stream, encoding, "replace", newline="\n")
     while line := text.readline(_LONGEST):

@@ -216,7 +216,7 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
 def _part_of(
     path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
 ) -> PackageLibrary:
-    """The part of a folder for the backend that is asked for, or for its only backend."""
+    """The part of a folder for the chosen backend, or for its only one."""
     parts = [each for each in parts if each.backend in backends.RUNTIMES]
     found = list(dict.fromkeys(each.backend for each in parts))
     if not parts:

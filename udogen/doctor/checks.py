@@ -243,7 +243,7 @@ _RUNTIMES = (
         partial(_find, name="qemu-hexagon", flag="--version"),
     ),
     MachineCheck(
-        "qemu-aarch64", RUNTIMES, "running what is built for aarch64", "apt-get install qemu-user libc6-arm64-cross",
+        "qemu-aarch64", RUNTIMES, "running aarch64 programs", "apt-get install qemu-user libc6-arm64-cross",
         partial(_find, name="qemu-aarch64", flag="--version"),
     ),
     MachineCheck("OpenCL", RUNTIMES, "running GPU kernels here", "apt-get install pocl-opencl-icd", _opencl),

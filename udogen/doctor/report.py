@@ -1,4 +1,4 @@
-"""An examination as text: groups of checks; what was found on one line, what is missing with what to do."""
+"""An examination as text: a line for each check, and remedies for missing things."""
 
 from __future__ import annotations
 

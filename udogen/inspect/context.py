@@ -20,7 +20,7 @@ from udogen.runtime.contexts.json_values import write_quantization
 from udogen.runtime.contexts.manifest import ManifestCheck
 
 _LABEL = 12
-_TENSORS = 24  # of a side of a graph, unless all are asked for
+_TENSORS = 24  # of a side of a graph, unless -v shows all
 _OTHERS = {7: "HTA", 1: "reference", 2: "Saver"}  # backends of QNN that udogen does not generate for
 
 

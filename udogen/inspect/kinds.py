@@ -45,7 +45,7 @@ KINDS = (
         "udo",
         "a registration library of SNPE (UDO)",
         exported=r"SnpeUdo_getRegInfo",
-        remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers what it names",
+        remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers its libraries",
     ),
     LibraryKind(
         "snpe",

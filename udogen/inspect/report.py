@@ -16,7 +16,7 @@ NARROWEST = 40  # columns
 _LABEL = 12
 _ASSUMED = 6  # names shown
 _DETAILS = 8
-_KERNELS = 6  # of an op, unless all are asked for
+_KERNELS = 6  # of an op, unless -v shows all
 _MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
 
 
@@ -227,7 +227,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
 
 
 def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
-    """(label, text) of what it describes."""
+    """(label, text) of its contents."""
     numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
     yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
     yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"

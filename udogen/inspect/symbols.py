@@ -161,7 +161,7 @@ class OlderLibrary(NamedTuple):
 class LoadedLibraries(NamedTuple):
     """What the loader would load with a library."""
 
-    found: Mapping[str, Path]  # by the name that asks for it, directly or not
+    found: Mapping[str, Path]  # by the requested name, direct or not
     absent: tuple[str, ...]
     old: tuple[OlderLibrary, ...]
 

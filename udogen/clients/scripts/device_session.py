@@ -83,7 +83,7 @@ class DeviceFacts:
         return PC if self.machine == "x86_64" else ANDROID if self.android else LINUX
 
     def fits(self, target: Target, backend: str) -> bool:
-        """Whether this make target is for it."""
+        """Whether this make target is for the device."""
         if target.backend != backend or self.system == PC:
             return target.native and target.backend == backend
         if target.arch:
@@ -186,7 +186,7 @@ class DeviceSession(Closing):
         return self
 
     def close(self) -> None:
-        """End the session here, and remove what was sent."""
+        """End the session here, and remove the sent files."""
         self._stack.close()
 
     def prepare(self, chains: Sequence[Chain]) -> None:

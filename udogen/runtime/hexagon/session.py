@@ -93,7 +93,7 @@ _PROTOCOLS = {
 
 
 class HexagonSession(Closing):
-    """Runs ops of one package, each call in a process of its own; like `OpSession`, but compiled here."""
+    """Runs ops of one package, each call in its own process; like `OpSession`, but compiles the package."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class HexagonSession(Closing):
             self._program(*folder.ops[:1])
 
     def close(self) -> None:
-        """Free nothing: each call has a process of its own."""
+        """Free nothing: each call has its own process."""
 
     def _program(self, op: str = "") -> Path:
         """The program with this op, built once."""

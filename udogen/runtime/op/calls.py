@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
-    Array = Any  # in a worker, which does without numpy, an array is the `Block` of shared memory that it lies in
+    Array = Any  # in a worker, which has no numpy, an array is its `Block` of shared memory
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ POISON = 0x5A  # four of them are a float of about 1e16, never right by chance
 
 @dataclass(frozen=True)
 class OpCall:
-    """One op, run `loops` times in a graph of its own."""
+    """One op, run `loops` times in its own graph."""
 
     op_type: str
     package: str
@@ -118,7 +118,7 @@ class OpResult:
     outputs: dict[str, Array]
     times: Times
     runtime: RuntimeInfo
-    context: bytes | None = None  # where the call asked for it
+    context: bytes | None = None  # if `save_context`
     logs: tuple[LogLine, ...] = field(default=())
     kernel: str = ""  # which kernel of the package ran, if known
     packets: Packets | None = None  # where they were counted

@@ -38,7 +38,7 @@ class PackageOpened:
 
 @dataclass(frozen=True)
 class RunOp:
-    """Run one op in a graph of its own, made now or restored from a context binary."""
+    """Run one op in its own graph, made now or restored from a context binary."""
 
     call: OpCall
     watch: Watch

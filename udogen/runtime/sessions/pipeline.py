@@ -107,7 +107,7 @@ class Pipeline(Closing):
         """Execute all graphs in order, then swap the states; returns outputs by name.  Executions take turns."""
         for each in (inputs, out):
             if each is not None and (each.__class__ is not dict or not all(isinstance(name, str) for name in each)):
-                arguments.mapping(each, "what a pipeline is given", hint='give arrays in a dict: {"tensor": …}')
+                arguments.mapping(each, "the arrays of a pipeline", hint='give arrays in a dict: {"tensor": …}')
         given = {**(inputs or {}), **named}
         wanted = dict(out or {})
         if wanted or given.keys() != self._inputs.keys():

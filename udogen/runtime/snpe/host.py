@@ -221,7 +221,7 @@ def _agrees_with_itself(registration: Registration) -> None:
     for op in registration.ops:
         if lost := [core for core in op.cores if core not in named]:
             raise OtherOps(
-                f"{registration.path} has op {op.type} for {', '.join(lost)}, and names no library for it",
+                f"{registration.path} has op {op.type} for {', '.join(lost)}, but names no library for it",
                 hint="generate the registration library again",
             )
 

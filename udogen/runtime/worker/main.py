@@ -110,7 +110,7 @@ class OpWorker:
         return self._opened
 
     def run(self, command: RunOp) -> OpRan:
-        """Run one op in a graph of its own, made now or restored from a context binary."""
+        """Run one op in its own graph, made now or restored from a context binary."""
         call = command.call
         if not call.poison:
             return self._run(call, command.watch)
