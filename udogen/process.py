@@ -134,7 +134,7 @@ class Tied(_Child):
     def __init__(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         end, self._own = os.pipe()  # closed in every child but the one that has it as stdin
         try:
-            super().__init__(["/bin/sh", "-c", self._SCRIPT, "sh", *argv], stdin=end, **_how(cwd, env, ()))
+            super().__init__(["/bin/sh", "-c", self._SCRIPT, "sh", *argv], stdin=end, **_how(cwd, env))
         except BaseException:
             os.close(self._own)
             raise
@@ -217,7 +217,7 @@ def graceful(seconds: float) -> Callable[..., subprocess.Popen[bytes]]:
     """How to start a program that gets SIGTERM first, and so many seconds to clean up."""
 
     def begin(argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None) -> _Graceful:
-        child = _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env, ()))
+        child = _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
         child.grace = seconds
         return child
 
@@ -271,13 +271,12 @@ def start(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in a process group of its own, with piped output; the caller ends it with `kill`."""
-    return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env, pass_fds))
+    return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
 
 
-def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int]) -> dict[str, Any]:
+def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int] = ()) -> dict[str, Any]:
     return {
         "cwd": cwd,
         "env": None if env is None else {**os.environ, **env},

@@ -364,7 +364,7 @@ def _of_registration(path: Path, platform: Platform, options: PackageOptions) ->
     """A registration library; the loader finds its implementation libraries."""
     folder = package_of(path)
     found = elf.read(path)
-    system = PC if found.machine == "x86_64" else ANDROID if options.android else LINUX
+    system = _system_of(found, options)
     name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
     platform = replace(platform, system=system)
     return Package(

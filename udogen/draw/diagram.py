@@ -76,12 +76,12 @@ class Diagram:
     facts: Mapping[str, object] = field(default_factory=dict)  # additional fields of `--json`
 
 
-def shorten(text: str, letters: int = LONGEST) -> str:
+def shorten(text: str) -> str:
     """The text without its middle if it is too long: names often begin alike."""
-    if len(text) <= letters:
+    if len(text) <= LONGEST:
         return text
-    head = (letters - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
+    head = (LONGEST - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (LONGEST - 1 - head) :]}"
 
 
 def head(text: str) -> TextLine:

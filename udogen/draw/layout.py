@@ -170,7 +170,9 @@ def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
     """Move the boxes of a row towards their neighbours above or below; returns the largest movement."""
     moved = 0.0
     near = [[*(slot.above if above else ()), *(slot.below if below else ())] for slot in row]
-    wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
+    wanted = [
+        sum(other.x for other in each) / len(each) if each else slot.x for slot, each in zip(row, near, strict=True)
+    ]
     for slot, x in zip(row, _apart(row, wanted), strict=True):
         moved = max(moved, abs(slot.x - x))
         slot.x = x
@@ -194,11 +196,6 @@ def _place(rows: list[list[_Slot]]) -> None:
     for row in rows:
         for slot in row:
             slot.x -= left
-
-
-def _amid(slot: _Slot, near: Sequence[_Slot]) -> float:
-    """The middle of its neighbours; its own position without any."""
-    return sum(each.x for each in near) / len(near) if near else slot.x
 
 
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:

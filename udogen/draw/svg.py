@@ -109,7 +109,8 @@ def _section(layout: DiagramLayout, top: float) -> Iterator[str]:
     for wire in layout.connectors:
         points = [(x + MARGIN, y + top) for x, y in wire.points]
         yield f'<path class="wire" d="{_path(points, sideways=wire.sideways)}"/>'
-        yield _tip(*points[-1], sideways=wire.sideways)
+        x, y = points[-1]
+        yield f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if wire.sideways else "l-4 -7 h8 z"}"/>'
     for placed in layout.boxes:
         yield from _box(placed, top)
 
@@ -127,11 +128,6 @@ def _path(points: Sequence[Point], *, sideways: bool) -> str:
             middle = (y0 + y1) / 2
             parts.append(f"C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}")
     return " ".join(parts)
-
-
-def _tip(x: float, y: float, *, sideways: bool) -> str:
-    """The head of an arrow."""
-    return f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if sideways else "l-4 -7 h8 z"}"/>'
 
 
 def _box(placed: PlacedBox, top: float) -> Iterator[str]:

@@ -173,7 +173,17 @@ def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
 
 def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
     shown = tensors if everything else tensors[:_TENSORS]
-    rows = [(str(each.id), each.name, each.dtype, _shape(each), _size(each), _extra(each)) for each in shown]
+    rows = [
+        (
+            str(each.id),
+            each.name,
+            each.dtype,
+            _shape(each),
+            "" if each.dtype.startswith("0x") else f"{_amount(each.nbytes)} B",
+            describe_quantization(each.quant) if each.quant else "",
+        )
+        for each in shown
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
         yield "      " + "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
@@ -184,14 +194,6 @@ def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
 def _shape(tensor: TensorInfo) -> str:
     flags = tensor.dynamic or (False,) * len(tensor.shape)
     return "[" + ", ".join(f"{n}?" if each else str(n) for n, each in zip(tensor.shape, flags, strict=False)) + "]"
-
-
-def _size(tensor: TensorInfo) -> str:
-    return "" if tensor.dtype.startswith("0x") else f"{_amount(tensor.nbytes)} B"
-
-
-def _extra(tensor: TensorInfo) -> str:
-    return describe_quantization(tensor.quant) if tensor.quant else ""
 
 
 def _amount(value: int | bool) -> str:

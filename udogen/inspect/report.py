@@ -188,6 +188,10 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "build_id": runtime.build_id,
             "path": runtime.path,
         }
+    described: dict[str, Any] = {}
+    if registration := evidence.registration:
+        libraries = [list(row) for row in registration.libraries]
+        described["registration"] = {**asdict(registration), "path": str(registration.path), "libraries": libraries}
     return {
         "file": {
             "kind": found.kind,
@@ -219,7 +223,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
         },
         "registered": registered,
         "kernels": list(evidence.records.ops) if evidence.records else None,
-        **({"registration": _registration_json(evidence.registration)} if evidence.registration else {}),
+        **described,
     }
 
 
@@ -255,8 +259,3 @@ def _param(param: RegisteredParam) -> str:
         shape = "x".join(map(str, param.shape))
         return f"{param.name} {param.type} tensor" + (f" {shape}" if shape else "")
     return f"{param.name} {param.type or 'text'} = {param.value!r}"
-
-
-def _registration_json(found: Registration) -> dict[str, Any]:
-    """Everything that it describes, as plain data."""
-    return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}

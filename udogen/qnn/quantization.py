@@ -150,10 +150,6 @@ def _write_scale_offset(params: Any, quant: ScaleOffset, _keep: Keep) -> None:
     params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset = quant.scale, quant.offset
 
 
-def _read_scale_offset(params: Any, _shape: tuple[int, ...]) -> ScaleOffset:
-    return ScaleOffset(params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset)
-
-
 def _write_axis(params: Any, quant: AxisScaleOffset, keep: Keep) -> None:
     body = params.axisScaleOffsetEncoding
     body.axis, body.numScaleOffsets, body.scaleOffset = quant.axis, len(quant.pairs), _new_pairs(quant.pairs, keep)
@@ -167,19 +163,6 @@ def _read_axis(params: Any, _shape: tuple[int, ...]) -> AxisScaleOffset:
 def _write_bw(params: Any, quant: BwScaleOffset, _keep: Keep) -> None:
     body = params.bwScaleOffsetEncoding
     body.bitwidth, body.scale, body.offset = quant.bitwidth, quant.scale, quant.offset
-
-
-def _read_bw(params: Any, _shape: tuple[int, ...]) -> BwScaleOffset:
-    body = params.bwScaleOffsetEncoding
-    return BwScaleOffset(body.bitwidth, body.scale, body.offset)
-
-
-def _write_bw_axis(params: Any, quant: BwAxisScaleOffset, keep: Keep) -> None:
-    _fill_bw_axis(params.bwAxisScaleOffsetEncoding, quant, keep)
-
-
-def _read_bw_axis(params: Any, _shape: tuple[int, ...]) -> BwAxisScaleOffset:
-    return _bw_axis(params.bwAxisScaleOffsetEncoding)
 
 
 def _write_block(params: Any, quant: BlockEncoding, keep: Keep) -> None:
@@ -262,10 +245,17 @@ class _Encoding(NamedTuple):
 
 
 _ROWS = (
-    _Encoding("SCALE_OFFSET", ScaleOffset, _write_scale_offset, _read_scale_offset),
+    _Encoding(
+        "SCALE_OFFSET", ScaleOffset, _write_scale_offset, lambda params, _shape: _pair(params.scaleOffsetEncoding)
+    ),
     _Encoding("AXIS_SCALE_OFFSET", AxisScaleOffset, _write_axis, _read_axis),
-    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, _read_bw),
-    _Encoding("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, _write_bw_axis, _read_bw_axis),
+    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, lambda params, _: _bw(params.bwScaleOffsetEncoding)),
+    _Encoding(
+        "BW_AXIS_SCALE_OFFSET",
+        BwAxisScaleOffset,
+        lambda params, quant, keep: _fill_bw_axis(params.bwAxisScaleOffsetEncoding, quant, keep),
+        lambda params, _: _bw_axis(params.bwAxisScaleOffsetEncoding),
+    ),
     _Encoding("BLOCK", BlockEncoding, _write_block, _read_block),
     _Encoding("BLOCKWISE_EXPANSION", BlockwiseExpansion, _write_expansion, _read_expansion),
     _Encoding("VECTOR", VectorEncoding, _write_vector, _read_vector),
@@ -300,8 +290,16 @@ def _new_pairs(pairs: Sequence[ScaleOffset], keep: Keep) -> Any:
     return keep(abi.ffi().new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in pairs]))
 
 
+def _pair(body: Any) -> ScaleOffset:
+    return ScaleOffset(body.scale, body.offset)
+
+
+def _bw(body: Any) -> BwScaleOffset:
+    return BwScaleOffset(body.bitwidth, body.scale, body.offset)
+
+
 def _pairs(array: Any, count: int) -> tuple[ScaleOffset, ...]:
-    return tuple(ScaleOffset(pair.scale, pair.offset) for pair in _numbers(array, count))
+    return tuple(map(_pair, _numbers(array, count)))
 
 
 def _numbers(array: Any, count: int) -> list[Any]:

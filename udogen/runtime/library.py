@@ -97,7 +97,8 @@ def _given(backend: str, row: HostRuntime, path: Path) -> RuntimeLibrary:
     path = path / row.library if path.is_dir() else path
     if not path.is_file():
         raise ToolMissing(f"no QNN runtime at {path}", hint=f"give the path of {row.library}")
-    emulator = path.name != row.library and _is_emulator(path)
+    emulators = [each.emulator.library for each in backends.ALL.values() if each.emulator]
+    emulator = path.name != row.library and path.name in emulators
     return RuntimeLibrary(backend, row, path.resolve(), "given", emulator=emulator)
 
 
@@ -112,10 +113,6 @@ def _installed(backend: str, row: HostRuntime, environment: tools.Environment) -
         hint=row.hint,
         details=[f"looked in {folder}" for _, folder in places],
     )
-
-
-def _is_emulator(path: Path) -> bool:
-    return path.name in [each.emulator.library for each in backends.ALL.values() if each.emulator]
 
 
 def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:

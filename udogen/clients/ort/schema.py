@@ -203,32 +203,23 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
         raise UsageError(f"op {op} has no inputs, from which its types follow", hint="give it a constant input")
     nodes = []
     for index, name in enumerate(outputs):
-        pairs = [_pair(use, index) for use in uses if index < len(use.outputs)]
-        if all(_alike(*pair) for pair in pairs):
+        pairs = [
+            (use.inputs[0] if use.inputs else UNKNOWN, use.outputs[index]) for use in uses if index < len(use.outputs)
+        ]
+        # Whether all that is known of the output is true of the first input.
+        if all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs):
             nodes += _like(helper, inputs[0], name, op.type)
             if any(out is UNKNOWN for _, out in pairs):
                 notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
         else:
-            nodes += _declared(helper, inputs[0], name, op, {_dtype_of(*pair) for pair in pairs})
+            dtypes = {out.dtype or given.dtype or _UNKNOWN_DTYPE for given, out in pairs}
+            nodes += _declared(helper, inputs[0], name, op, dtypes)
     attributes = sorted({each.name for use in uses for each in use.node.attributes})
     made = helper.make_function(
         op.domain, op.type, inputs, outputs, nodes, [helper.make_opsetid("", opset)], attributes
     )
     data: bytes = made.SerializeToString(deterministic=True)
     return data
-
-
-def _pair(use: _Use, index: int) -> tuple[ValueType, ValueType]:
-    return (use.inputs[0] if use.inputs else UNKNOWN), use.outputs[index]
-
-
-def _alike(given: ValueType, out: ValueType) -> bool:
-    """Whether all that is known of the output is true of the first input."""
-    return out.dtype in ("", given.dtype) and out.shape in (None, given.shape)
-
-
-def _dtype_of(given: ValueType, out: ValueType) -> str:
-    return out.dtype or given.dtype or _UNKNOWN_DTYPE
 
 
 def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
@@ -357,7 +348,9 @@ class _OutputTypes:
         if inputs is None:
             return ()
         try:
-            inferred = self._rules.infer(op.name, inputs, _params(op, node), outputs=_counts(op, len(node.outputs)))
+            names = {each.name for each in op.params}
+            params = {each.name: each.value for each in node.attributes if each.name in names}
+            inferred = self._rules.infer(op.name, inputs, params, outputs=_counts(op, len(node.outputs)))
         except UdogenError as fault:
             if op.name in self._rules.functions or f"{op.name}_dtypes" in self._rules.functions:
                 where = f"node `{node.name or node.outputs[0]}` of op {op.name}"
@@ -404,11 +397,6 @@ def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given 
     if constant is not None and constant.array is not None and constant.array.size <= _MOST_DATA:
         data = constant.array.ravel().tolist()
     return Given(tuple(extents), _FROM_ONNX[known.dtype], data)
-
-
-def _params(op: Op, node: Node) -> dict[str, object]:
-    names = {each.name for each in op.params}
-    return {each.name: each.value for each in node.attributes if each.name in names}
 
 
 def _counts(op: Op, number: int) -> dict[str, int]:

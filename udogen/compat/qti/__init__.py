@@ -96,14 +96,12 @@ class QnnOpPackageGenerator:
         for problem in problems.warnings:
             _logger().warning("%s", _shown(problem))
         self._paths = paths
-        self.package_infos = [_info(each) for each in packages]
+        self.package_infos = [
+            PackageInfo(each.name, tuple(OperatorInfo(op.name, op) for op in each.ops), each) for each in packages
+        ]
 
     def __getattr__(self, name: str) -> NoReturn:
         _unknown("generator", name)
-
-
-def _info(package: OpPackage) -> PackageInfo:
-    return PackageInfo(package.name, tuple(OperatorInfo(op.name, op) for op in package.ops), package)
 
 
 def _logger() -> logging.Logger:

@@ -24,8 +24,6 @@ class OpenPackage:
     delivers: tuple[str, ...] | None  # data types that the runtime passes to custom ops; None: all
     poison: int  # the byte that fills new memory of the heap
     built_for: str  # the SDK that the package is tied to; empty: not checked
-    log_level: int
-    runtime_log_level: int
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,9 @@ def lines(stages: Sequence[Stage]) -> list[str]:
     text: list[str] = []
     before: list[str] = []
     for stage in stages:
-        ops = [_line(op) for op in stage["ops"]] + [_result(row) for row in stage["results"]]
+        ops = [_line(op) for op in stage["ops"]] + [
+            f"  `{row['tensor']}` = {_name(*row['from'])}" for row in stage["results"]
+        ]
         text += [f"{stage['stage']}: as before"] if ops == before else [f"{stage['stage']}:", *ops]
         before = ops
     return text
@@ -71,10 +73,6 @@ def _output(row: Stage) -> str:
     shape = "x".join(map(str, row["shape"]))
     quantized = row["type"].startswith("Q")
     return f"{row['type']} {shape}" + (f" (x - {row['zero']}) * {row['step']:.6g}" if quantized else "")
-
-
-def _result(row: Stage) -> str:
-    return f"  `{row['tensor']}` = {_name(*row['from'])}"
 
 
 def _name(number: int, index: int) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from udogen import backends
 from udogen.build.tools import preloading
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures
 from udogen.runtime.channel import Region
 from udogen.runtime.execution_counts import Proof, Rise
@@ -62,8 +61,6 @@ class OpSession(Closing):
         timeout: float | None = None,
         target: str | None = None,
         soc: int = 0,
-        log_level: int = INFO,
-        runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
         force: bool = False,
         preload: Sequence[Path] = (),
@@ -85,8 +82,6 @@ class OpSession(Closing):
             delivers=tuple(sorted(backends.ALL[self._found.backend].delivers)) or None,
             poison=0,
             built_for="" if force else tied,
-            log_level=log_level,
-            runtime_log_level=runtime_log_level,
         )
         self._situation = Situation(str(library), target=target or "", forced=tied if force else "")
         self._worker = WorkerSession(env={**(env or {}), **preloading(preload)}, on_phase=on_phase)

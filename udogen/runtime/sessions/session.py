@@ -95,7 +95,8 @@ class Session(Closing):
         """What it maps: the planned sizes of its layers, and buffers beyond them."""
         with self._lock:
             counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
-            over = {kind: self._over(kind) for kind in KINDS}
+            charged = {kind: sum(size for of, size in self._charged.values() if of == kind) for kind in KINDS}
+            over = {kind: max(0, charged[kind] - self._kept(kind)) for kind in KINDS}
         return Sizes(
             weights=counted.weights + over[WEIGHTS_SIZE],
             cache=counted.cache + over[CACHE],
@@ -169,10 +170,6 @@ class Session(Closing):
                     uses[0]()
 
         return release
-
-    def _over(self, kind: str) -> int:
-        """What exceeds the planned size of a kind."""
-        return max(0, sum(size for of, size in self._charged.values() if of == kind) - self._kept(kind))
 
     def _kept(self, kind: str) -> int:
         """The planned size of a kind."""

@@ -239,9 +239,6 @@ def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
 
 
 def _size_of(tensor: Any) -> int:
-    return int(prod(tensor.currentDimensions[axis] for axis in range(tensor.rank))) * _bytes_of(tensor.dataType)
-
-
-def _bytes_of(data_type: int) -> int:
-    """Bytes of an element; the API writes their bits as decimal digits into the last byte of a type (0x0232)."""
-    return int(f"{data_type & 0xFF:x}") // 8
+    # The API writes the bits of an element as decimal digits into the last byte of a type (0x0232).
+    bits = int(f"{tensor.dataType & 0xFF:x}")
+    return int(prod(tensor.currentDimensions[axis] for axis in range(tensor.rank))) * bits // 8

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.qnn import abi
-from udogen.qnn.interface import WARN, QnnError
+from udogen.qnn.interface import INFO, WARN, QnnError
 from udogen.qnn.system import binary_info
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
@@ -88,7 +88,7 @@ class OpWorker:
         phase("load the op package")
         package = self._package = LoadedPackage(library, command.provider)
         if not behaviour.forwards_log:
-            package.log_to(self._parent.log("package"), command.log_level)
+            package.log_to(self._parent.log("package"), INFO)
         phase("register the op package")
         runtime.register_file(command.library, command.provider, command.target, loaded=package)
         phase("query the op package")
@@ -102,7 +102,7 @@ class OpWorker:
 
     def _new_runtime(self) -> Runtime:
         command, log = self._command, self._parent.log("runtime")
-        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=command.runtime_log_level)
+        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=WARN)
 
     @property
     def _runtime(self) -> Runtime:

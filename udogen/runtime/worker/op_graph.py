@@ -28,7 +28,8 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     rules.phase("create the graph")
     graph = context.new_graph("udogen")
     tensors = _Tensors()
-    inputs = [graph.add_tensor(tensors.make(arg, _role(arg))) for arg in call.inputs]
+    roles = [NULL if arg.omitted else STATIC if arg.static else APP_WRITE for arg in call.inputs]
+    inputs = [graph.add_tensor(tensors.make(arg, role)) for arg, role in zip(call.inputs, roles, strict=True)]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
     params = [_param(graph, tensors, each) for each in call.params]
     node = OpConfig(
@@ -63,10 +64,6 @@ def block_of(arg: TensorArg) -> Block:
     block: Any = arg.array
     assert isinstance(block, Block)
     return block
-
-
-def _role(arg: TensorArg) -> str:
-    return NULL if arg.omitted else STATIC if arg.static else APP_WRITE
 
 
 def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:
