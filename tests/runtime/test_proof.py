@@ -158,7 +158,7 @@ def test_a_library_that_is_not_loaded_here(cpu: Built) -> None:
     assert caught.value.message == (
         f"the op package {cpu.library} is not loaded in this process, so its counts cannot be read"
     )
-    assert caught.value.hint == "where it runs in another process, set UDOGEN_PROVE=FILE there"
+    assert caught.value.hint == "if it runs in another process, set UDOGEN_PROVE=FILE there"
 
 
 # --- udogen run context --------------------------------------------------------------------------------------------

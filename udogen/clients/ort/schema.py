@@ -348,8 +348,8 @@ class _OutputTypes:
         if inputs is None:
             return ()
         try:
-            names = {each.name for each in op.params}
-            params = {each.name: each.value for each in node.attributes if each.name in names}
+            known = {each.name for each in op.params}
+            params = {each.name: each.value for each in node.attributes if each.name in known}
             inferred = self._rules.infer(op.name, inputs, params, outputs=_counts(op, len(node.outputs)))
         except UdogenError as fault:
             if op.name in self._rules.functions or f"{op.name}_dtypes" in self._rules.functions:
