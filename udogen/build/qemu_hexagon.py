@@ -81,10 +81,11 @@ def build_program(
     package: PackageLibrary,
     arch: str,
     *,
+    op: str = "",
     jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Path:
-    """The program of a package, or of one op where each has a library; only changed sources are compiled."""
+    """The program of a package, or of one `op` of a backend that has a library for each; only changes are compiled."""
     if package.api == "core":
         raise _not_qhpi(package)
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
@@ -97,7 +98,7 @@ def build_program(
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
     harness = _harness(host, package.provider)
-    folder = f"obj/emulated-{arch}" + (f"/{package.op}" if backend.library_per_op else "")
+    folder = f"obj/emulated-{arch}" + (f"/{op}" if backend.library_per_op else "")
     program = package.path.resolve() / folder / "program"
     link = [*tools.zig(), "c++", *HEXAGON.flags, *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
     values = {
@@ -105,7 +106,7 @@ def build_program(
         "CXX": shlex.join(cxx),
         "CXXFLAGS": f"{host.flags} {_FLAGS}".strip(),
         "LIBRARY": f"{folder}/program",
-        **({"OP": package.op, "OBJ": folder} if backend.library_per_op else {}),
+        **({"OP": op, "OBJ": folder} if backend.library_per_op else {}),
         "QNN_SDK_ROOT": "",
         "LAUNCHER": " ".join(tools.launcher(tools.environment())),
         "LINK": shlex.join(link),

@@ -125,16 +125,15 @@ class HexagonSession(Closing):
         key = op if self._by_op else ""
         if key not in self._programs:
             self._programs[key] = qemu_hexagon.build_program(
-                self._library(op), self._arch, jobs=self._jobs, on_step=self._on_step
+                self._library(key), self._arch, op=key, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
 
     def _library(self, op: str) -> PackageLibrary:
-        """The library of the package that has this op."""
-        if not self._by_op:
-            return self._folder
-        libraries = (each for each in open_packages(self._folder.path) if each.backend == self._folder.backend)
-        return next((each for each in libraries if each.op == op), self._folder)
+        """The part of the package for this op, if each op has a folder."""
+        parts = open_packages(self._folder.path) if op else []
+        found = (each for each in parts if (each.op, each.backend) == (op, self._folder.backend))
+        return next(found, self._folder)
 
     @property
     def counts(self) -> bool:
