@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from io import BufferedReader, TextIOWrapper
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -254,18 +256,11 @@ def _read_log(path: Path, stream: BufferedReader) -> tuple[tuple[LogEntry, ...],
 
 def _with_lookahead(lines: Iterator[str]) -> Iterator[tuple[int, str, list[str]]]:
     """(number, line, the lines after it)."""
-    window: list[str] = []
-    number = 0
-    for text in lines:
+    window: deque[str | None] = deque(maxlen=_LOOKAHEAD + 1)
+    for number, text in enumerate(chain(lines, repeat(None, _LOOKAHEAD)), 1 - _LOOKAHEAD):
         window.append(text)
-        if len(window) > _LOOKAHEAD:
-            number += 1
-            yield number, window[0], window[1:]
-            del window[0]
-    while window:
-        number += 1
-        yield number, window[0], window[1:]
-        del window[0]
+        if number > 0 and (first := window[0]) is not None:
+            yield number, first, [each for each in islice(window, 1, None) if each is not None]
 
 
 def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
