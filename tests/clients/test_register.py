@@ -299,4 +299,4 @@ def test_the_command(awkward: Path) -> None:
     done = udogen("register", awkward, "--client", "genie", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "client-rule")
     done = udogen("register", awkward, "--client", "cpp", "--only", "pp")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  = did you mean `cpp`?")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  = did you mean `cpp`? it has: cpp")

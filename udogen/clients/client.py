@@ -98,7 +98,7 @@ def register(client: Client, packages: Sequence[Package], *, only: str = "") -> 
         snippets = tuple(each for each in snippets if each.kind == only)
         if not snippets:
             have = f"it has: {', '.join(kinds)}"
-            raise UsageError(f"{client.title} has no part `{only}`", hint=suggestion(only, kinds, have))
+            raise UsageError(f"{client.title} has no part `{only}`", hint=f"{suggestion(only, kinds)} {have}".strip())
     return ClientSetup(client, tuple(packages), snippets, tuple(client.notes(packages)))
 
 

@@ -289,7 +289,9 @@ def check_op(op: str, package: OpPackageInfo) -> None:
     """Raise where a package lacks an op, if its ops are known."""
     if package.operations and op not in package.operations:
         have = f"it has: {', '.join(package.operations)}"
-        raise OpRefused(f"op package `{package.name}` has no op `{op}`", hint=suggestion(op, package.operations, have))
+        raise OpRefused(
+            f"op package `{package.name}` has no op `{op}`", hint=f"{suggestion(op, package.operations)} {have}".strip()
+        )
 
 
 def check_release(library: str, headers: str, runtime: str) -> None:

@@ -90,7 +90,7 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
     for name in names:
         if name not in known:
             have = f"it has: {', '.join(known) or 'none'}"
-            raise UsageError(f"{binary} has no graph {name}", hint=suggestion(name, known, have))
+            raise UsageError(f"{binary} has no graph {name}", hint=f"{suggestion(name, known)} {have}".strip())
     found = [graph for graph in info.graphs if not names or graph.name in names]
     if not found:
         raise ContextRefused(f"{binary} has no graph", hint="make it again")
