@@ -188,10 +188,6 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "build_id": runtime.build_id,
             "path": runtime.path,
         }
-    described: dict[str, Any] = {}
-    if registration := evidence.registration:
-        libraries = [list(row) for row in registration.libraries]
-        described["registration"] = {**asdict(registration), "path": str(registration.path), "libraries": libraries}
     return {
         "file": {
             "kind": found.kind,
@@ -223,7 +219,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
         },
         "registered": registered,
         "kernels": list(evidence.records.ops) if evidence.records else None,
-        **described,
+        **(_registration_json(evidence.registration) if evidence.registration else {}),
     }
 
 
@@ -259,3 +255,8 @@ def _param(param: RegisteredParam) -> str:
         shape = "x".join(map(str, param.shape))
         return f"{param.name} {param.type} tensor" + (f" {shape}" if shape else "")
     return f"{param.name} {param.type or 'text'} = {param.value!r}"
+
+
+def _registration_json(found: Registration) -> dict[str, Any]:
+    libraries = [list(row) for row in found.libraries]
+    return {"registration": {**asdict(found), "path": str(found.path), "libraries": libraries}}

@@ -204,20 +204,26 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
         raise UsageError(f"op {op} has no inputs, from which its types follow", hint="give it a constant input")
     nodes = []
     for index, name in enumerate(outputs):
-        pairs = [
-            (use.inputs[0] if use.inputs else UNKNOWN, use.outputs[index]) for use in uses if index < len(use.outputs)
-        ]
-        # Whether all that is known of the output is true of the first input.
-        if all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs):
-            nodes += _like(helper, inputs[0], name, op.type)
-            if any(out is UNKNOWN for _, out in pairs):
-                notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
-        else:
-            dtypes = {out.dtype or given.dtype or _UNKNOWN_DTYPE for given, out in pairs}
-            nodes += _declared(helper, inputs[0], name, op, dtypes)
+        having = [use for use in uses if index < len(use.outputs)]
+        pairs = [(use.inputs[0] if use.inputs else UNKNOWN, use.outputs[index]) for use in having]
+        if any(out is UNKNOWN for _, out in pairs) and _alike(pairs):
+            notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
+        nodes += _output(helper, inputs[0], name, op, pairs)
     attributes = sorted({each.name for use in uses for each in use.node.attributes})
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_function(op.domain, op.type, inputs, outputs, nodes, opsets, attributes)
+
+
+def _alike(pairs: Sequence[tuple[ValueType, ValueType]]) -> bool:
+    """Whether all that is known of an output is true of the first input."""
+    return all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs)
+
+
+def _output(helper: Any, given: str, name: str, op: OpName, pairs: Sequence[tuple[ValueType, ValueType]]) -> list[Any]:
+    """The nodes for one output, from the types of (first input, output) of each use."""
+    if _alike(pairs):
+        return _like(helper, given, name, op.type)
+    return _declared(helper, given, name, op, {out.dtype or first.dtype or _UNKNOWN_DTYPE for first, out in pairs})
 
 
 def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
@@ -328,9 +334,7 @@ class _OutputTypes:
         if inputs is None:
             return ()
         try:
-            known = {each.name for each in op.params}
-            params = {each.name: each.value for each in node.attributes if each.name in known}
-            inferred = self._rules.infer(op.name, inputs, params, outputs=_counts(op, len(node.outputs)))
+            inferred = self._rules.infer(op.name, inputs, _params(op, node), outputs=_counts(op, len(node.outputs)))
         except UdogenError as fault:
             if op.name in self._rules.functions or f"{op.name}_dtypes" in self._rules.functions:
                 where = f"node `{node.name or node.outputs[0]}` of op {op.name}"
@@ -377,6 +381,11 @@ def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given 
     if constant is not None and constant.array is not None and constant.array.size <= _MOST_DATA:
         data = constant.array.ravel().tolist()
     return Given(tuple(extents), _FROM_ONNX[known.dtype], data)
+
+
+def _params(op: Op, node: Node) -> dict[str, object]:
+    names = {each.name for each in op.params}
+    return {each.name: each.value for each in node.attributes if each.name in names}
 
 
 def _counts(op: Op, number: int) -> dict[str, int]:
