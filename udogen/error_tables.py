@@ -95,7 +95,7 @@ def interface(name: str) -> ErrorInterface:
 
 
 def describe(code: int) -> ErrorCode:
-    """The row of a number of QNN; one with the name UNKNOWN_… where there is none."""
+    """The row of a number of QNN; named UNKNOWN_… where there is none."""
     by_code = interface("qnn").by_code
     # Backends may put a detail of their own above bit 16; the number itself is below.
     return by_code.get(code) or by_code.get(code & 0xFFFF) or ErrorCode(

@@ -1,4 +1,4 @@
-"""The one root of every error a user can cause, and the exit code of each kind.
+"""The base class of all errors that a user can cause, and their exit codes.
 
 An error states what is wrong, where, and what to do next.  `cli.main` prints it; nothing else does.
 """
@@ -18,7 +18,7 @@ from typing import Any
 class UdogenError(Exception):
     """An error that a user can fix: a sentence, perhaps a hint, and lines with more details.
 
-    All of it travels together: `str`, and so a traceback, has all three, and so have `as_json` and `of_json`.
+    `str`, tracebacks, `as_json` and `of_json` have all three.
     """
 
     exit_code = 1
@@ -131,10 +131,10 @@ def memory_limit() -> int | None:
 
 
 def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None) -> BufferedReader:
-    """A regular file that a user named, open for reading; an OSError for anything that may block or never end.
+    """Open a regular file that a user named; an OSError for anything that may block or never end.
 
-    With `streams` a pipe that this process was given is taken too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
-    `at` is a descriptor of the folder where a relative path begins.
+    `streams` allows pipes of this process too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
+    A relative path begins at the folder of the descriptor `at`.
     """
     if streams and str(path).startswith(("/dev/stdin", "/dev/fd/")) and Path(path).is_fifo():
         return open(path, "rb")
@@ -156,9 +156,9 @@ def read_plain(path: Path | str) -> bytes:
 
 @contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
-    """Around the writing of a file that a person has named: errors of the system become a UsageError."""
+    """Around the writing of a file that a user named: errors of the system become a UsageError."""
     try:
-        if Path(file).is_fifo():  # or it is waited for a reader, perhaps without end
+        if Path(file).is_fifo():  # otherwise this may wait for a reader forever
             os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
         yield
     except OSError as fault:

@@ -1,4 +1,4 @@
-"""The one place that starts programs: no shell, a process group of its own, nothing left behind."""
+"""The only module that starts programs: without a shell, in a new process group, with nothing left behind."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from udogen.supervisor import PID
 
 _Result = TypeVar("_Result")
 
-
 _UNTIL_STARTED = 10.0  # seconds
 _UNTIL_ENDED = 6.0
 _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of a module of udogen."""
+    """The program (`python -c`) that calls `main` of a module of udogen."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
-    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead.
+    # The empty entry is the current folder: a folder named udogen there must not be imported.
     return f"""
 import sys
 sys.path = [entry for entry in sys.path if entry]
@@ -60,18 +59,13 @@ def run(
     on_line: Callable[[str], None] | None = None,
     timeout: float | None = None,
     keep: int | None = None,
-    tied: bool = False,
-    supervised: bool = False,
-    grace: float = 0.0,
+    starting: Callable[..., subprocess.Popen[bytes]] | None = None,
 ) -> Completed:
-    """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept.
+    """Run a program to its end; `on_line` gets each line of its stdout as it comes, `keep` last lines are kept.
 
-    A `tied` program and its process group end with this process, whatever ends it, SIGKILL too.
-    Whatever a `supervised` program has started ends with it, daemons too.
-    One that has `grace` gets SIGTERM first, and so many seconds to clean up.
+    `starting` starts it: `start`, `Tied`, `supervised` or `graceful(seconds)`.
     """
-    tie = _Tie() if tied else None
-    child = _child(argv, cwd, env, tie, supervised=supervised, grace=grace)
+    child = (starting or start)(argv, cwd=cwd, env=env)
     out: deque[str] = deque(maxlen=keep)
     err: deque[str] = deque(maxlen=keep)
 
@@ -105,53 +99,60 @@ def run(
             if timer:
                 timer.cancel()
             kill(child)
-            if tie:
-                tie.close()
             _running.discard(child)
             reader.join(timeout=5)
-            if not reader.is_alive():  # at once, and not when they are collected: open files are counted
+            if not reader.is_alive():  # now, not at garbage collection: tests count open files
                 child.stdout.close()
                 child.stderr.close()
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
 
 
-def _child(
-    argv: Sequence[str],
-    cwd: Path | None,
-    env: Mapping[str, str] | None,
-    tie: _Tie | None,
-    *,
-    supervised: bool,
-    grace: float,
-) -> subprocess.Popen[bytes]:
-    if supervised:
-        return Supervised([*_SUPERVISOR, *argv], cwd=cwd, env=env)
-    if grace:
-        return _Graceful(argv, grace, cwd=cwd, env=env)
-    return start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
+class _Child(subprocess.Popen[bytes]):
+    """A program that needs more than SIGKILL to its process group when it ends."""
+
+    def end(self) -> bool:
+        """End it cleanly; False where `kill` must end the process group."""
+        raise NotImplementedError
+
+    def _ended(self, seconds: float) -> bool:
+        try:
+            self.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
 
-class _Tie:
-    """A pipe that only this process holds open: when it closes, a shell beside the program ends its process group."""
+class Tied(_Child):
+    """A program that ends, with its process group, when this process ends, even by SIGKILL.
 
-    # The program takes the place of the first shell; the one in the background has nothing open but the pipe.
+    The tie is a pipe that only this process holds open: when it closes, a shell beside the program ends the group.
+    """
+
+    # The program replaces the first shell; the one in the background has nothing open but the pipe.
     _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
 
-    def __init__(self) -> None:
-        self.end, self._own = os.pipe()  # closed in every child, but for the one that has it as stdin
+    def __init__(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        end, self._own = os.pipe()  # closed in every child but the one that has it as stdin
+        try:
+            super().__init__(["/bin/sh", "-c", self._SCRIPT, "sh", *argv], stdin=end, **_how(cwd, env))
+        except BaseException:
+            os.close(self._own)
+            raise
+        finally:
+            os.close(end)
 
-    def around(self, argv: Sequence[str]) -> list[str]:
-        return ["/bin/sh", "-c", self._SCRIPT, "sh", *argv]
-
-    def close(self) -> None:
-        os.close(self.end)
-        os.close(self._own)
+    def end(self) -> bool:
+        """Close the tie."""
+        own, self._own = self._own, -1
+        if own >= 0:
+            os.close(own)
+        return False
 
 
 _SUPERVISOR = (sys.executable, "-I", "-S", "-c", python_program("udogen.supervisor"))
 
 
-class Supervised(subprocess.Popen[bytes]):
+class Supervised(_Child):
     """A supervisor and the program behind it, which has called `supervisor.supervise()` first; `kill` ends both.
 
     A socket, the standard input of the supervisor, ties it to this process.
@@ -186,42 +187,50 @@ class Supervised(subprocess.Popen[bytes]):
             self._program = PID.unpack(data)[0] if len(data) == PID.size else self.pid
         return self._program
 
-    def end(self) -> None:
-        """Let the supervisor end everything; if it cannot, `kill` ends the process group."""
+    def end(self) -> bool:
+        """Let the supervisor end everything."""
         try:
             self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have it too
         except OSError:
             pass
         self._tie.close()
-        try:
-            self.wait(timeout=_UNTIL_ENDED)
-        except subprocess.TimeoutExpired:
-            pass
+        return self._ended(_UNTIL_ENDED)
 
 
-class _Graceful(subprocess.Popen[bytes]):
-    """A program that cleans up when it gets SIGTERM; `kill` waits for it."""
+def supervised(argv: Sequence[str], **options: Any) -> Supervised:
+    """Start a program that does not supervise itself: all that it starts, daemons too, ends with it."""
+    return Supervised([*_SUPERVISOR, *argv], **options)
 
-    def __init__(self, argv: Sequence[str], grace: float, *, cwd: Path | None, env: Mapping[str, str] | None) -> None:
-        self._grace = grace
-        super().__init__(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env, ()))
 
-    def end(self) -> None:
-        """Ask it to end; if it does not, `kill` ends the process group."""
+class _Graceful(_Child):
+    """A program that cleans up when it gets SIGTERM."""
+
+    grace = 0.0
+
+    def end(self) -> bool:
+        """Send SIGTERM."""
         self.terminate()
-        try:
-            self.wait(timeout=self._grace)
-        except subprocess.TimeoutExpired:
-            pass
+        return self._ended(self.grace)
 
 
-_running: set[subprocess.Popen[bytes]] = set()  # programs of `run`, whichever thread waits for them
+def graceful(seconds: float) -> Callable[..., subprocess.Popen[bytes]]:
+    """How to start a program that gets SIGTERM first, and so many seconds to clean up."""
+
+    def begin(argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None) -> _Graceful:
+        child = _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
+        child.grace = seconds
+        return child
+
+    return begin
+
+
+_running: set[subprocess.Popen[bytes]] = set()  # programs of `run` in all threads
 
 
 def at_once(calls: Sequence[Callable[[], _Result]], workers: int) -> list[_Result]:
     """The results of functions that run programs, several at a time; an interrupt ends all those programs.
 
-    The first failure in the order of the functions is raised, after those that had begun are through.
+    The first failure in the order of the functions is raised, after the started ones have ended.
     """
     if workers < 2 or len(calls) < 2:
         return [call() for call in calls]
@@ -236,7 +245,7 @@ def at_once(calls: Sequence[Callable[[], _Result]], workers: int) -> list[_Resul
             while not isinstance(fault, Exception) and not all(future.done() for future in futures):
                 for child in list(_running):
                     kill(child)
-                time.sleep(0.01)  # one may be about to start
+                time.sleep(0.01)  # another may be starting
             raise
 
 
@@ -262,14 +271,12 @@ def start(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    pass_fds: Sequence[int] = (),
-    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, its output piped; the caller ends it with `kill`."""
-    return subprocess.Popen(list(argv), stdin=stdin, **_how(cwd, env, pass_fds))
+    """Start a program in a process group of its own, with piped output; the caller ends it with `kill`."""
+    return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
 
 
-def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int]) -> dict[str, Any]:
+def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int] = ()) -> dict[str, Any]:
     return {
         "cwd": cwd,
         "env": None if env is None else {**os.environ, **env},
@@ -282,10 +289,8 @@ def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int
 
 def kill(child: subprocess.Popen[bytes]) -> None:
     """End a program and everything it started."""
-    if isinstance(child, (Supervised, _Graceful)):
-        child.end()
-        if child.returncode is not None:
-            return
+    if isinstance(child, _Child) and child.end():
+        return
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

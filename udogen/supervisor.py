@@ -1,7 +1,7 @@
 """The process between udogen and a program that runs a user's code: nothing that the program starts outlives it.
 
-It is a child subreaper: what leaves the program's session, and what the program leaves behind when it dies, becomes a
-child of this process, which ends it.  It imports little, because each such program waits for it.
+It is a child subreaper: processes that leave the program's session or outlive the program become its children, and it
+ends them.  It imports little, because each such program waits for it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import time
 
 PID = struct.Struct("=i")  # what it sends over the tie first: the id of the program's process
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SECONDS = 4.0  # for which it tries to end what is left; the parent waits a little longer
+_SECONDS = 4.0  # to end what is left; the parent waits a little longer
 
 
 def supervise() -> None:
-    """Return in a child process, which is the program; this process waits, ends what is left and exits as it did.
+    """Return in a child process, which is the program; this process waits, ends what is left, and exits alike.
 
     The standard input is the tie, a socket: where the other end closes, all is ended.
     """

@@ -15,7 +15,7 @@ from lxml import etree
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from udogen import error_tables
+from udogen import error_tables, runtime
 from udogen.cli.main import VERBS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/fields.md": "\n".join(_fields()),
         "reference/errors.md": "\n".join(_errors()),
         "reference/udogen.md": "# udogen\n\n::: udogen\n    options: {members: true, show_root_heading: false}\n",
-        "reference/runtime.md": "# udogen.runtime\n\n::: udogen.runtime\n    options: {show_root_heading: false}\n",
+        "reference/runtime.md": "# udogen.runtime\n\n::: udogen.runtime\n"
+        f"    options: {{show_root_heading: false, members: {json.dumps(runtime.__all__)}}}\n",
         "reference/kernels.md": "# udogen.kernels\n\n::: udogen.kernels\n    options: {show_root_heading: false}\n",
     }
     texts = {

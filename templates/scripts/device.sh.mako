@@ -1,5 +1,5 @@
 #!/bin/sh
-# ${plan.title}: what runs where the client runs; run.py calls it.
+# ${title}: what runs where the client runs; run.py calls it.
 #
 #   device.sh start RUN ARCH DEVICES VENDOR WRAP
 #   device.sh stop RUN
@@ -30,14 +30,14 @@ done <links
 export LD_LIBRARY_PATH="$run${vendor:+:$vendor}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export PATH="$run${vendor:+:$vendor}:$PATH"
 </%text>\
-% if plan.dsp:
+% if dsp:
 # Separated by semicolons: the loader takes a list with colons as one folder.
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
-export ADSP_LIBRARY_PATH=${plan.dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
+export ADSP_LIBRARY_PATH=${dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
-% if plan.proves_on_dsp:
+% if proves_on_dsp:
 # Without this file the DSP's log, in which packages print their counts, is not in logcat.
-echo 0x1f >${plan.program}.farf
+echo 0x1f >${program}.farf
 % endif
 
 # A process that becomes the client; its argument is the number of the device.
@@ -45,29 +45,29 @@ echo 0x1f >${plan.program}.farf
 one() {
   number=$1 chosen=$1
   [ "$devices" -gt 1 ] || chosen=-
-  out=$run/out/${plan.label}$number
+  out=$run/out/${label}$number
   mkdir -p "$out"
-% if plan.proves:
+% if proves:
   export UDOGEN_PROVE="$out/executions.txt"
 % endif
-% if plan.extensions:
+% if extensions:
   cat >"config_$number.json" <<END
 {"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp_$number.json"}}
 END
   cat >"htp_$number.json" <<END
-{"devices": [{"device_id": $number, "dsp_arch": "$arch", "pd_session": "${plan.pd_session}"}]}
+{"devices": [{"device_id": $number, "dsp_arch": "$arch", "pd_session": "${pd_session}"}]}
 END
 % endif
-% if plan.cases:
+% if cases:
   # A folder and a process for each case; what the client prints is in its `log`.
   trap 'kill -9 "$client"' TERM INT HUP
   tar -xf cases.tar && cd cases || exit 5
   for case in *; do
-    out=$run/out/${plan.label}$number/$case
+    out=$run/out/${label}$number/$case
     mkdir -p "$out"
     cd "$run/cases/$case" || exit 5
     # shellcheck disable=SC2086 # several words: `taskset f0`
-    $wrap ${plan.words} >"$out/log" 2>&1 &
+    $wrap ${words} >"$out/log" 2>&1 &
     client=$!
     wait "$client"
     code=$?
@@ -77,7 +77,7 @@ END
   done
 % else:
   # shellcheck disable=SC2086 # several words: `taskset f0`
-  exec $wrap ${plan.words}
+  exec $wrap ${words}
 % endif
 }
 
@@ -99,7 +99,7 @@ while read -r pid; do
   wait "$pid"
   code=$?
 </%text>\
-  echo "${plan.label}$number $code" >>out/status
+  echo "${label}$number $code" >>out/status
 <%text>
   [ "$code" -eq 0 ] || worst=$code
   number=$((number + 1))

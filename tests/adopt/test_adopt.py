@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT, cpu_package
-from udogen.adopt import port
+from udogen.adopt import project
 from udogen.adopt.sources import Kernel
 from udogen.configs.load import load
 
@@ -98,7 +98,7 @@ def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None
     assert (package.name, op.name) == ("ScaleClampPackage", "ScaleClamp")
     assert [len(op.inputs), len(op.outputs)] == [1, 1]
     assert {param.name: param.is_scalar for param in op.params} == {"limit": True, "gain": False}
-    assert any("guessed" in line for line in answer["decide"])
+    assert any("assumed" in line for line in answer["decide"])
 
 
 def test_what_was_adopted_runs(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: P
 
 
 def test_every_member_of_the_table_is_found() -> None:
-    for member in port.members():
+    for member in project.members():
         kernel = Kernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())
-        assert any(member.remedy in line for line in port.what_changes([kernel]))
+        assert any(member.remedy in line for line in project.port_changes([kernel]))
 
 
 @pytest.mark.parametrize(

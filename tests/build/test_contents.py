@@ -219,7 +219,7 @@ def _lives(pid: int) -> bool:
 def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool) -> None:
     pids = tmp_path / "pids"
     argv = ["sh", "-c", f"sleep 60 >/dev/null 2>&1 & echo $! > {pids}; wait"]
-    assert process.run(argv, timeout=2.0, tied=tied).timed_out
+    assert process.run(argv, timeout=2.0, starting=process.Tied if tied else None).timed_out
     for _ in range(100):
         if not _lives(int(pids.read_text())):
             return
@@ -229,7 +229,7 @@ def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool)
 
 def test_a_tied_program_is_as_any_other() -> None:
     argv = ["sh", "-c", 'cat; echo "$0 $1"; echo printed >&2; exit 3', "a b", "$x"]
-    done, plain = process.run(argv, tied=True), process.run(argv)
+    done, plain = process.run(argv, starting=process.Tied), process.run(argv)
     assert done == plain and (done.returncode, done.stdout, done.stderr) == (3, "a b $x\n", "printed\n")
 
 

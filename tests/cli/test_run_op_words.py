@@ -58,12 +58,12 @@ def test_a_folder_for_one_backend_needs_no_backend_and_a_scalar_input_may_be_an_
         (("--param", "mood=EXACT"), "op `ScaleBy` has no parameter `mood`", "did you mean `mode`?"),
         (
             ("--param", "mode=EXCAT"),
-            "parameter `mode`: `EXCAT` is none of its names",
-            "did you mean EXACT? it is one of FAST, EXACT, or its number",
+            "parameter `mode`: `EXCAT` is not one of its names",
+            "did you mean `EXACT`? one of FAST, EXACT, or its number",
         ),
         (
             ("--param", "mode=soon"),
-            "parameter `mode`: `soon` is none of its names",
+            "parameter `mode`: `soon` is not one of its names",
             "one of FAST, EXACT, or its number",
         ),
         (
@@ -71,7 +71,7 @@ def test_a_folder_for_one_backend_needs_no_backend_and_a_scalar_input_may_be_an_
             "parameter `mode` of op `ScaleBy` is 5, but the enumeration has only 0 … 1",
             "one of FAST, EXACT",
         ),
-        (("--dtype", "y=float31"), "`float31` is not a data type", "did you mean FLOAT_32?"),
+        (("--dtype", "y=float31"), "`float31` is not a data type", "did you mean `FLOAT_32`?"),
         (("--dtype", "z=float32"), "op `ScaleBy` has no tensor `z`", "it has: x, by, y, mode"),
     ],
 )

@@ -113,8 +113,8 @@ _ROWS: list[Row] = [
     ("executorch", "lists", lambda: [with_param("UINT_32", rank=Rank((1,)))], "parameter p of op Op is a tensor"),
     ("litert", "one-package", two, "it takes one package, not 2: Toy, T2"),
     ("litert", "parameters", lambda: [with_param("STRING")], "parameter p of op Op is STRING"),
-    ("tflite", "parameters", lambda: [with_param("FLOAT_32")], "op Op has the mandatory parameter p"),
-    ("java", "parameters", lambda: [with_param("FLOAT_32", platform=PHONE)], "op Op has the mandatory parameter p"),
+    ("tflite", "parameters", lambda: [with_param("FLOAT_32")], "parameter p of op Op is mandatory"),
+    ("java", "parameters", lambda: [with_param("FLOAT_32", platform=PHONE)], "parameter p of op Op is mandatory"),
     (
         "snpe-net-run snpe-dlc-quantize",
         "registration",

@@ -94,7 +94,7 @@ def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: di
 def test_an_attribute_that_is_no_parameter(replies: dict[str, Any]) -> None:
     fault = replies["unknown attribute"]
     assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is no parameter of the op"
-    assert fault["hint"] == "did you mean alpha?"
+    assert fault["hint"] == "did you mean `alpha`?"
 
 
 def test_a_package_of_another_backend(replies: dict[str, Any], packages: dict[str, Path]) -> None:
@@ -186,7 +186,7 @@ def test_the_count_shows_that_qnn_took_its_own_op(
     assert done.returncode == 6, done.stderr
     assert "\nLeakyRelu: no kernel call in LeakyReluPackage\n" in done.stdout
     assert done.stderr.partition("error: ")[2] == (
-        "nothing of package LeakyReluPackage was executed, though the graphs ran\n"
+        "nothing of package LeakyReluPackage was executed, although the graphs ran\n"
         "  = the graphs have no node of it, or the runtime took another op of that name, such as its own, or a rewrite "
         "of the package replaced it: look at the nodes' package in the graph\n"
     )

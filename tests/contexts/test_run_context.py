@@ -229,8 +229,8 @@ def test_mistakes(shards: Path, arguments: tuple[str, ...], message: str) -> Non
 @pytest.mark.parametrize(
     ("package", "code", "message"),
     [
-        ("no.so", 5, "there is no op package at no.so"),
-        ("lib.so:1x", 5, "there is no op package at lib.so:1x"),
+        ("no.so", 5, "no op package at no.so"),
+        ("lib.so:1x", 5, "no op package at lib.so:1x"),
         ("docs:P", 2, "docs holds no package that udogen generated"),
     ],
 )

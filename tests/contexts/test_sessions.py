@@ -29,7 +29,6 @@ from udogen.runtime.sessions.placement import (
     SessionSpec,
     SizedShard,
     Sizes,
-    context_sizes,
     layers_of,
     place_layers,
     session_specs,
@@ -346,7 +345,7 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
     ):
         with pytest.raises(UsageError) as caught:
             pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
-        assert caught.value.message == "3 things are wrong with the arrays of a pipeline"
+        assert caught.value.message == "3 problems with the arrays of a pipeline"
         assert list(caught.value.details) == [
             "there is no input `stat`: did you mean `state`?",
             "there is no array for input `state`",
@@ -372,18 +371,21 @@ def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, st
     assert runtime.contexts == ()
 
 
-# --- what the runtime tells of sizes ----------------------------------------------------------------------------------
+# --- sizes that the runtime reports -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["emulator", "real"])
 def test_a_deferred_context_reports_what_it_needs(kind: str) -> None:
     with open_runtime("htp", kind) as runtime, runtime.restore(binary("htp", kind), deferred=True) as context:
-        weights, spill = context_sizes(context.handle)
-        assert weights is not None and spill is not None
+        weights, spill = map(context.handle.property, ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"))
         if kind == "real":  # libQnnHtp 2.47 on a PC: 4 MiB for two graphs without any
             assert (weights, spill) == (4 << 20, 0)
-    with open_runtime("cpu", "emulator") as runtime, runtime.restore(binary("cpu", "emulator")) as context:
-        assert context_sizes(context.handle) == (None, None)
+    with (
+        open_runtime("cpu", "emulator") as runtime,
+        runtime.restore(binary("cpu", "emulator")) as context,
+        pytest.raises(QnnError),
+    ):
+        context.handle.property("WEIGHTS_BUFFER_SIZE")
 
 
 # --- three devices ----------------------------------------------------------------------------------------------------

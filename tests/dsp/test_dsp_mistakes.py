@@ -37,7 +37,7 @@ def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
 @pytest.mark.parametrize(
     ("what", "kind", "sentence"),
     [
-        ("fails", failures.OpFailed, "answered 4294967295 (UDO_UNKNOWN_ERROR) in phase `execute`: op Fault: number 7"),
+        ("fails", failures.OpFailed, "returned 4294967295 (UDO_UNKNOWN_ERROR) in phase `execute`: op Fault: number 7"),
         ("fails_in_worker", failures.OpFailed, "worker 1 is tired"),
         ("crashes", failures.OpCrashed, "segmentation fault"),
         ("overruns", failures.OpFailed, "wrote past the end of its output `y`"),
@@ -54,7 +54,7 @@ def test_what_an_op_does_wrong_is_a_sentence(faults: Built, what: str, kind: typ
 
 
 def test_an_op_that_never_comes_back_is_stopped(faults: Built) -> None:
-    with pytest.raises(failures.OpTimedOut, match="did not come back within 3 s in phase `execute`"):
+    with pytest.raises(failures.OpTimedOut, match="did not return within 3 s in phase `execute`"):
         fault(faults, "hangs", timeout=3)
 
 

@@ -122,7 +122,7 @@ def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, log_lines: list[s
             cpu.register(library, f"{provider}InterfaceProvider")
     assert any("has no freeOpImpl" in line for line in log_lines)
     cpu.register(library, "ForeignInterfaceProvider")
-    for wrong, code, sentence in (("fail", 1100, "answered 1100"), ("beyond", 1100, "wrote past the end of tensor")):
+    for wrong, code, sentence in (("fail", 1100, "returned 1100"), ("beyond", 1100, "wrote past the end of tensor")):
         with cpu.context() as context:
             make = Maker(context)
             x, between, y = (make.tensor(role, (2, 3)) for role in (APP_WRITE, NATIVE, APP_READ))

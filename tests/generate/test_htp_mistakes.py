@@ -49,7 +49,7 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
         (("FaultPackage", "Throws", *HTP, "--input", "x=small.npy"), "threw a C++ exception", "catch exceptions"),
         (
             ("FaultPackage", "Hangs", *HTP, "--input", "x=small.npy", "--timeout", "3"),
-            "did not come back within 3 s in phase `execute`",
+            "did not return within 3 s in phase `execute`",
             "a loop that never ends",
         ),
         (

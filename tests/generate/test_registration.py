@@ -23,6 +23,7 @@ from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.opdef.problems import Problems
 from udogen.qnn import abi, udo
+from udogen.runtime.snpe.registration import read_registration
 
 MANY = ROOT / "tests" / "configs" / "Udo.xml"
 DEFAULTS = ROOT / "tests" / "configs" / "Defaults.xml"
@@ -98,7 +99,7 @@ def test_nothing_runs_and_nothing_is_allocated_when_it_is_loaded(built: Path) ->
 
 def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path: Path) -> None:
     made = registering.build(sources, tmp_path / "libReg.so", '-DUDO_LIB_NAME_DSP="libMine.so"')
-    assert {row["core"]: row["name"] for row in _registered(made)["libraries"]} == {
+    assert dict(read_registration(made).libraries) == {
         "CPU": "libUdoManyUdoImplCpu.so",
         "GPU": "libUdoManyUdoImplGpu.so",
         "DSP": "libMine.so",
@@ -106,51 +107,43 @@ def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path
 
 
 def test_what_it_contains(built: Path) -> None:
-    output = _registered(built)
-    assert (output["package"], output["cores"], output["operations"]) == (
-        "ManyUdo",
-        ["CPU", "GPU", "DSP"],
-        "Everything Join Quantized",
+    output = read_registration(built)
+    assert (output.package, output.cores) == ("ManyUdo", ("CPU", "GPU", "DSP"))
+    assert (output.version, output.api_version) == ((2, 5, 0), (1, 6, 0))
+    everything, join, quantized = output.ops
+    assert everything.cores == ("CPU", "GPU", "DSP")
+    assert everything.params == (
+        udo.RegisteredParam("axis", "scalar", "INT_32", 0, ()),
+        udo.RegisteredParam("beta", "scalar", "FLOAT_32", 0.5, ()),
+        udo.RegisteredParam("offset", "scalar", "INT_8", -3, ()),
+        udo.RegisteredParam("pads", "tensor", "UINT_32", None, (3, 2)),
+        udo.RegisteredParam("table", "tensor", "FLOAT_32", None, ()),
     )
-    everything, join, quantized = output["ops"]
-    assert everything["cores"] == ["CPU", "GPU", "DSP"]
-    assert [
-        (each["name"], each["kind"], each["type"], each["value"], each["shape"]) for each in everything["params"]
-    ] == [
-        ("axis", "scalar", "INT_32", 0, []),
-        ("beta", "scalar", "FLOAT_32", 0.5, []),
-        ("offset", "scalar", "INT_8", -3, []),
-        ("pads", "tensor", "UINT_32", None, [3, 2]),
-        ("table", "tensor", "FLOAT_32", None, []),
-    ]
-    assert everything["inputs"] == [
-        {
-            "name": "in[0]",
-            "layout": "NHWC",
-            "types": {"CPU": "FLOAT_32", "GPU": "FLOAT_16", "DSP": "FIXED_8"},
-            "repeated": False,
-            "static": False,
-        },
-        {
-            "name": "bias",
-            "layout": "LAST",
-            "types": dict.fromkeys(("CPU", "GPU", "DSP"), "FLOAT_32"),
-            "repeated": False,
-            "static": True,
-        },
-    ]
-    assert everything["calculates"]["CPU"] == ["FLOAT_16", "FLOAT_32"]
-    assert {"INT_8", "INT_16", "FIXED_8"} <= set(everything["calculates"]["DSP"])
-    assert (join["cores"], [each["repeated"] for each in join["inputs"]]) == (["CPU"], [False, True, False])
-    assert (join["params"][0]["kind"], join["params"][0]["value"]) == ("string", 'say "hi"?\\n')
-    assert (quantized["cores"], quantized["outputs"][0]["types"]) == (["DSP"], {"DSP": "FIXED_8"})
+    types = {"CPU": "FLOAT_32", "GPU": "FLOAT_16", "DSP": "FIXED_8"}
+    floats = dict.fromkeys(types, "FLOAT_32")
+    assert everything.inputs == (
+        udo.RegisteredTensor("in[0]", "NHWC", types, repeated=False, static=False),
+        udo.RegisteredTensor("bias", "LAST", floats, repeated=False, static=True),
+    )
+    assert everything.calculates["CPU"] == ("FLOAT_16", "FLOAT_32")
+    assert {"INT_8", "INT_16", "FIXED_8"} <= set(everything.calculates["DSP"])
+    assert (join.cores, [each.repeated for each in join.inputs]) == (("CPU",), [False, True, False])
+    assert (join.params[0].kind, join.params[0].value) == ("string", 'say "hi"?\\n')
+    assert (quantized.cores, quantized.outputs[0].types) == (("DSP",), {"DSP": "FIXED_8"})
+
+
+def test_the_names_of_ops_in_one_text(library: Any) -> None:
+    ffi = abi.ffi(abi.UDO)
+    info = ffi.new("SnpeUdo_RegInfo_t **")
+    assert library.SnpeUdo_getRegInfo(info) == OK
+    assert ffi.string(info[0].operationsString) == b"Everything Join Quantized"
 
 
 def test_the_config_of_the_documentation_is_registered_as_it_is_written(tmp_path: Path) -> None:
     made = registering.build(registering.write(SOFTMAX, tmp_path / "sources"), tmp_path / "libReg.so")
-    [op] = _registered(made)["ops"]
-    assert (op["type"], op["cores"]) == ("Softmax", ["CPU", "GPU", "DSP"])
-    assert op["inputs"][0]["types"] == {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}
+    [op] = read_registration(made).ops
+    assert (op.type, op.cores) == ("Softmax", ("CPU", "GPU", "DSP"))
+    assert op.inputs[0].types == {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}
 
 
 def test_the_numbers_of_a_default_tensor_lie_in_memory(library: Any) -> None:
@@ -177,7 +170,8 @@ def test_versions(library: Any) -> None:
     version = abi.ffi(abi.UDO).new("SnpeUdo_LibVersion_t **")
     for function in (library.SnpeUdo_getVersion, library.SnpeUdo_getRegLibraryVersion):
         assert function(version) == OK
-        assert udo.version_of(version[0]) == {"library": [2, 5, 0], "api": [1, 6, 0]}
+        found = (version[0].libVersion, version[0].apiVersion)
+        assert [(each.major, each.minor, each.teeny) for each in found] == [(2, 5, 0), (1, 6, 0)]
 
 
 def test_nothing_but_init_works_before_it_and_after_the_end(built: Path) -> None:
@@ -394,10 +388,10 @@ def test_texts_of_a_config_reach_the_compiler_as_text_only(tmp_path: Path) -> No
     assert cpu is not None
     seen = [(cpu, package.with_ops((op,)))]
     files = reg.files(package, seen, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
-    output = _registered(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
-    assert output["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
-    assert output["ops"][0]["inputs"][0]["name"] == wild
-    assert (output["ops"][0]["params"][0]["name"], output["ops"][0]["params"][0]["value"]) == (wild, wild)
+    output = read_registration(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
+    assert output.libraries == (("CPU", 'lib"\\.so'),)
+    assert output.ops[0].inputs[0].name == wild
+    assert (output.ops[0].params[0].name, output.ops[0].params[0].value) == (wild, wild)
 
 
 def test_two_threads_may_begin_at_once(built: Path) -> None:
@@ -418,11 +412,3 @@ print("through")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.stdout, done.stderr) == ("through\n", "")
-
-
-def _registered(made: Path) -> Any:
-    ffi, library = abi.ffi(abi.UDO), udo.open_library(str(made))
-    info = ffi.new("SnpeUdo_RegInfo_t **")
-    assert library.SnpeUdo_initRegLibrary() == OK
-    assert library.SnpeUdo_getRegInfo(info) == OK
-    return udo.registration_of(info[0][0])

@@ -13,7 +13,7 @@ from tests.hexagon.running import Array, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.hexagon.wire import Wanted
+from udogen.runtime.hexagon.wire import KernelChoice
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
@@ -80,7 +80,8 @@ def add_bytes(size: int) -> tuple[CallOptions, Array]:
 def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
     assert built.folder is not None
     op = built.op("AddSatU8", "htp")
-    sessions = {kernel: HexagonSession(built.folder, wanted=Wanted(kernel), timeout=60) for kernel in ("hvx", "main")}
+    kernels = ("hvx", "main")
+    sessions = {each: HexagonSession(built.folder, kernel=KernelChoice(each), timeout=60) for each in kernels}
 
     def check(kernel: str) -> None:
         for size in lengths:
@@ -106,7 +107,7 @@ def test_hvx_takes_a_hundredth_of_the_packets(add_sat: Built) -> None:
     call = make_call(add_sat.op("AddSatU8", "htp"), add_sat, "AddSatU8", options)
     counted = {}
     for kernel in ("hvx", "main"):
-        packets = on_hexagon(add_sat, call, wanted=Wanted(kernel), count=True).packets
+        packets = on_hexagon(add_sat, call, kernel=KernelChoice(kernel), count=True).packets
         assert packets is not None
         counted[kernel] = packets.total
     assert counted["main"] >= 100 * counted["hvx"], counted

@@ -14,7 +14,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.hexagon.wire import Wanted
+from udogen.runtime.hexagon.wire import KernelChoice
 from udogen.runtime.op.calls import OpCall, ParamArg
 from udogen.runtime.op.request import CallOptions, make_call
 
@@ -23,8 +23,8 @@ def test_hvx_equals_scalar_at_every_length(raw: Built) -> None:
     assert raw.folder is not None
     random = np.random.default_rng(68)
     with (
-        HexagonSession(raw.folder, wanted=Wanted("hvx"), timeout=60) as hvx,
-        HexagonSession(raw.folder, wanted=Wanted("main"), timeout=60) as scalar,
+        HexagonSession(raw.folder, kernel=KernelChoice("hvx"), timeout=60) as hvx,
+        HexagonSession(raw.folder, kernel=KernelChoice("main"), timeout=60) as scalar,
     ):
         for size in [1, 2, 127, 128, 129, 130, 255, 256, 257, 1000, 4095, 4097]:
             a, b = (random.integers(0, 256, size).astype(np.uint8) for _ in range(2))
@@ -40,9 +40,9 @@ def test_hvx_equals_scalar_at_every_length(raw: Built) -> None:
 def test_the_first_record_that_fits_is_taken_unless_another_is_named(raw: Built) -> None:
     x = np.arange(4, dtype=np.uint8)
     assert on_hexagon(raw, called(raw, "Add", x, x)).kernel == "Add_main on main"
-    assert on_hexagon(raw, called(raw, "Add", x, x), wanted=Wanted("Add_hvx")).kernel == "Add_hvx on hvx"
+    assert on_hexagon(raw, called(raw, "Add", x, x), kernel=KernelChoice("Add_hvx")).kernel == "Add_hvx on hvx"
     with pytest.raises(OpRefused, match="op `Add` has no kernel record of that name or unit") as output:
-        on_hexagon(raw, called(raw, "Add", x, x), wanted=Wanted("hmx"))
+        on_hexagon(raw, called(raw, "Add", x, x), kernel=KernelChoice("hmx"))
     assert output.value.details == ("it has Add_main (main), Add_hvx (hvx)",)
 
 
@@ -51,7 +51,7 @@ def test_packets_are_counted_and_repeat(raw: Built) -> None:
     call = called(raw, "Add", x, x)
     counted = {}
     for kernel in ("hvx", "main"):
-        first, again = (on_hexagon(raw, call, wanted=Wanted(kernel), count=True).packets for _ in range(2))
+        first, again = (on_hexagon(raw, call, kernel=KernelChoice(kernel), count=True).packets for _ in range(2))
         assert first is not None and first == again
         assert sum(packets for _, packets in first.functions) == first.total
         assert "addOn" in first.functions[0][0] or "addScalar" in first.functions[0][0]
@@ -59,7 +59,7 @@ def test_packets_are_counted_and_repeat(raw: Built) -> None:
         counted[kernel] = first.total
     # Each of the vectors is unaligned, which takes twice the packets of aligned ones.
     assert counted["main"] >= 80 * counted["hvx"], counted
-    small = on_hexagon(raw, called(raw, "Add", x[:1], x[:1]), wanted=Wanted("main"), count=True).packets
+    small = on_hexagon(raw, called(raw, "Add", x[:1], x[:1]), kernel=KernelChoice("main"), count=True).packets
     assert small is not None and 1 < small.total < 200
 
 
@@ -74,7 +74,7 @@ def test_slices_run_at_once(slices: int, raw: Built) -> None:
     """They wait for each other, in memory that is zeroed for each execution."""
     x = np.arange(12, dtype=np.int32)
     call = replace(called(raw, "Slices", x), loops=3)
-    outputs = on_hexagon(raw, call, wanted=Wanted(slices=slices)).outputs["y"]
+    outputs = on_hexagon(raw, call, kernel=KernelChoice(slices=slices)).outputs["y"]
     assert outputs.tolist() == (x + 1 + np.arange(12) * slices // 12).tolist()
     if slices == 1:
         np.testing.assert_array_equal(on_x86(raw, call).outputs["y"], outputs)
@@ -91,7 +91,7 @@ def test_precomputation_has_no_data_but_constants_in_ddr(op: str, answer: list[i
 
 def test_precomputation_may_fail(raw: Built) -> None:
     call = called(raw, "PreparedInDdr", np.zeros(3, np.int32), params=(ParamArg("k", -1, "INT_32"),))
-    with pytest.raises(OpFailed, match=r"answered 2 \(QHPI_ErrorFatal\) in phase `precompute`"):
+    with pytest.raises(OpFailed, match=r"returned 2 \(QHPI_ErrorFatal\) in phase `precompute`"):
         on_hexagon(raw, call)
 
 
@@ -127,7 +127,7 @@ def hooked(built: Built, op: str, x: Array, **params: object) -> OpCall:
 
 @pytest.mark.parametrize("slices", [1, 4])
 def test_sliced_hooks(slices: int, hooks: Built) -> None:
-    outputs = on_hexagon(hooks, hooked(hooks, "Sliced", X), wanted=Wanted(slices=slices)).outputs
+    outputs = on_hexagon(hooks, hooked(hooks, "Sliced", X), kernel=KernelChoice(slices=slices)).outputs
     np.testing.assert_array_equal(outputs["y"], X * 2)
 
 
@@ -157,6 +157,6 @@ def test_a_call_that_no_record_takes(both: Built) -> None:
 def test_every_architecture(arch: str, raw: Built) -> None:
     x = np.arange(1000).astype(np.uint8)
     for kernel in ("main", "hvx"):
-        result = on_hexagon(raw, called(raw, "Add", x, x), arch=arch, wanted=Wanted(kernel))
+        result = on_hexagon(raw, called(raw, "Add", x, x), arch=arch, kernel=KernelChoice(kernel))
         assert result.runtime.name.startswith(f"Hexagon {arch} under")
         np.testing.assert_array_equal(result.outputs["y"], np.minimum(x.astype(int) * 2, 255))

@@ -22,8 +22,8 @@ from udogen.runtime.hexagon.wire import records
 
 WRONG = [
     (1, OpCrashed, r"op `Wrong` crashed with SIGSEGV \(segmentation fault\) in phase `execute`"),
-    (2, OpTimedOut, "op `Wrong` did not come back within 2 s in phase `execute`"),
-    (3, OpFailed, r"op `Wrong` answered 2 \(QHPI_ErrorFatal\) in phase `execute`: the third way: 42"),
+    (2, OpTimedOut, "op `Wrong` did not return within 2 s in phase `execute`"),
+    (3, OpFailed, r"op `Wrong` returned 2 \(QHPI_ErrorFatal\) in phase `execute`: the third way: 42"),
     (4, OpCrashed, r"op `Wrong` threw a C\+\+ exception \(std::out_of_range\) in phase `execute`"),
     (5, OpFailed, "cannot execute, most likely HVX floating point"),
     (6, OpFailed, r"wrote past the end of its output `y` \(8 bytes\): at byte 8, 4 in all"),
@@ -146,7 +146,7 @@ def test_a_cpu_package_is_not_for_hexagon(tmp_path: Path) -> None:
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["cpu"])
     with pytest.raises(UsageError, match="no package for the htp backend"):
         find_source(made.folder, backend="htp")
-    with pytest.raises(RunFailed, match="there is no generated package at"):
+    with pytest.raises(RunFailed, match="no generated package at"):
         find_source(tmp_path / "nowhere", backend="htp")
 
 

@@ -77,14 +77,14 @@ def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
     found = look(broken(tmp_path, "-DCRASHES"), register=False)
     assert "stops" not in shown(found)
     text = "\n".join(report.lines(Inspection((), (found,)), width=100))
-    assert "describes   not asked" in text
+    assert "describes   not read" in text
 
 
 @pytest.mark.parametrize(
     ("flag", "sentence"),
     [
         ("-DCRASHES", "crashed with SIGSEGV"),
-        ("-DREFUSES", "answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
+        ("-DREFUSES", "returned 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
         ("-DINCOMPLETE", "it exports no SnpeUdo_validateOperation"),
     ],
 )

@@ -72,7 +72,7 @@ def test_what_a_package_must_export(make: Make, look: Look, htp: Path, cpu: Path
     assert "neither qhpi_init nor op_pkg_init" in refused(hidden, "htp")
     found = look(make("-DSECOND"), cpu, register=True)
     assert found.verdict == "will register, but"
-    assert "it has several interface providers; SecondInterfaceProvider was looked at" in shown(found)
+    assert "it has several interface providers; SecondInterfaceProvider was inspected" in shown(found)
     assert "the package calls itself Toy, its provider is SecondInterfaceProvider" in shown(found)
 
 

@@ -1,4 +1,4 @@
-"""Messages arrive as they were sent, with their memory; what is no message is noticed."""
+"""Messages arrive unchanged, with their memory; other bytes are detected."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_what_is_no_message_is_noticed(data: bytes) -> None:
 @pytest.mark.parametrize("place", [[0, 4096, 5000], [0, -1, 1], [0, 0, -1], [1, 0, 1], [-2, 0, 1], [0, 0], [0.0, 0, 1]])
 def test_a_place_outside_of_the_memory(place: list[Any]) -> None:
     [block] = SharedMemory.of_sizes([10])
-    with pytest.raises(Garbled, match="memory that did not come with it"):
+    with pytest.raises(Garbled, match="memory that was not sent with it"):
         received(blocks(1, place), fd=block.memory.fd)
 
 
@@ -184,7 +184,7 @@ def test_memory_that_its_sender_can_cut_is_refused(tmp_path: Path) -> None:
             received(blocks(1, [0, 0, 1]), fd=file.fileno())
     fd = os.memfd_create("cut", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 8192)
-    with pytest.raises(Garbled, match="can still cut"):
+    with pytest.raises(Garbled, match="can still shrink"):
         received(blocks(1, [0, 0, 1]), fd=fd)
     os.close(fd)
 

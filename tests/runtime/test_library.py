@@ -51,7 +51,7 @@ def test_a_backend_without_runtime() -> None:
 
 
 def test_a_missing_file_and_a_file_that_is_no_library(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="there is no op package at"):
+    with pytest.raises(RunFailed, match="no op package at"):
         library.check_loadable(tmp_path / "libP.so", "op package")
     (tmp_path / "libP.so").write_text("not a library")
     with pytest.raises(RunFailed, match="is not a shared library"):

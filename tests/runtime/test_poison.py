@@ -44,7 +44,7 @@ def test_outputs_of_one_byte_and_of_rank_0(session: OpSession) -> None:
 
 
 def test_the_code_that_an_op_returns_comes_through(session: OpSession) -> None:
-    with pytest.raises(OpFailed, match=r"^op `Fails` answered 7 "):
+    with pytest.raises(OpFailed, match=r"^op `Fails` returned 7 "):
         session.run(replace(call("Fails", params=(ParamArg("code", 7, "INT_32"),)), poison=0x5A))
     with pytest.raises(OpCrashed, match=r"(?m)^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):
         session.run(replace(call("Abort"), poison=0x5A))

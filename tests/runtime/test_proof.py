@@ -18,7 +18,7 @@ from tests.command_line import udogen
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.execution_counts import Rise, counts_in, proved, sentences, unproved
+from udogen.runtime.execution_counts import Rise, proved, sentences, summary, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
@@ -140,7 +140,7 @@ def test_a_package_without_counters(probe: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         f"error: the op package {probe} does not count its executions: it was built by an older udogen, or is not "
-        "udogen's\n  = `udogen generate` it again over its folder, where yours is kept, and `udogen build` it\n"
+        "udogen's\n  = run `udogen generate` again, which keeps your kernels, then `udogen build`\n"
     )
     with OpSession(probe, PROVIDER, timeout=20) as session:
         assert session.run(call("AddOne")).proof is None
@@ -156,9 +156,9 @@ def test_a_library_that_is_not_loaded_here(cpu: Built) -> None:
     with pytest.raises(NoCounter) as caught:
         executions(cpu.library)
     assert caught.value.message == (
-        f"the op package {cpu.library} is not loaded in this process, so nothing of it can be counted here"
+        f"the op package {cpu.library} is not loaded in this process, so its counts cannot be read"
     )
-    assert caught.value.hint == "where it runs in another process, set UDOGEN_PROVE=FILE there"
+    assert caught.value.hint == "if it runs in another process, set UDOGEN_PROVE=FILE there"
 
 
 # --- udogen run context --------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library, "--json")
     reported = json.loads(done.stdout)
     assert (done.returncode, reported["ok"], reported["error"]["kind"]) == (6, False, "not-executed")
-    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, though the graphs ran"
+    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, although the graphs ran"
     assert [row["ok"] for row in reported["contexts"]] == [True, True]
     assert reported["contexts"][1]["graphs"][0]["proof"] == [
         {"package": "LeakyReluPackage", "op": "LeakyRelu", "counted": "executions", "count": 2},
@@ -197,7 +197,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library)
     assert done.returncode == 6
     assert "\nLeakyRelu: no execution in OtherPackage\n" in done.stdout
-    assert "error: nothing of package OtherPackage was executed, though the graphs ran\n" in done.stderr
+    assert "error: nothing of package OtherPackage was executed, although the graphs ran\n" in done.stderr
 
 
 def test_contexts_with_a_package_that_does_not_count(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
@@ -302,14 +302,14 @@ def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Bui
     )
 
 
-def test_the_lines_of_a_file_are_summed() -> None:
-    text = "P A 1 executions\nP A 2 executions\nQ B 0 calls\nhalf a li"
-    sums = counts_in(text)
+def test_counts_of_several_runs() -> None:
+    rows = [("P", "A", "executions", 1), ("P", "A", "executions", 2), ("Q", "B", "calls", 0)]
+    sums = summary([dict(zip(("package", "op", "counted", "count"), row, strict=True)) for row in rows])
     assert sums == {("P", "A", "executions"): 3, ("Q", "B", "calls"): 0}
     assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
     fault = unproved(sums)
     assert fault is not None
-    assert fault.message == "nothing of package Q was executed, though the graphs ran"
+    assert fault.message == "nothing of package Q was executed, although the graphs ran"
     assert unproved({("P", "A", "executions"): 1, ("P", "C", "executions"): 0}) is None
 
 

@@ -141,7 +141,7 @@ def test_phases_are_announced(probe: Path) -> None:
         (TensorArg("x", "FLOAT_32", (2, 3)), "has no data"),
         (TensorArg("x", "BFLOAT_16", (2, 3), X), "of which udogen cannot make a tensor"),
         (TensorArg("x", "FLOAT_32", (2, 3), X.tolist()), "`x` of op `AddOne` is a list"),  # type: ignore[arg-type]
-        (tensor(array=np.ma.masked_array(X, X > 2)), "a masked array, and runtimes have no masks"),
+        (tensor(array=np.ma.masked_array(X, X > 2)), "a masked array, which runtimes do not support"),
         (tensor(array=X.astype(">f4")), "its array is >f4"),
     ],
 )

@@ -49,20 +49,20 @@ def neighbour(tmp_path: Path) -> Iterator[int]:
 @pytest.mark.parametrize(("end", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -11), ("kill -KILL 0", -9)])
 def test_a_daemon_ends_with_its_program(tmp_path: Path, neighbour: int, end: str, code: int) -> None:
     file = tmp_path / "daemon"
-    done = process.run(["sh", "-c", DAEMON.format(file=file) + "echo printed; " + end], supervised=True)
+    done = process.run(["sh", "-c", DAEMON.format(file=file) + "echo printed; " + end], starting=process.supervised)
     assert (done.returncode, done.stdout) == (code, "printed\n")
     assert not alive(int(file.read_text()))
 
 
 def test_a_program_that_is_stopped_takes_its_daemon_along(tmp_path: Path) -> None:
     file = tmp_path / "daemon"
-    done = process.run(["sh", "-c", DAEMON.format(file=file) + "sleep 600"], supervised=True, timeout=2)
+    done = process.run(["sh", "-c", DAEMON.format(file=file) + "sleep 600"], starting=process.supervised, timeout=2)
     assert done.timed_out and done.returncode == -9
     assert not alive(int(file.read_text()))
 
 
 def test_a_program_that_is_missing(tmp_path: Path) -> None:
-    done = process.run([str(tmp_path / "none")], supervised=True)
+    done = process.run([str(tmp_path / "none")], starting=process.supervised)
     assert done.returncode == 127 and "No such file" in done.stderr
 
 

@@ -255,7 +255,7 @@ def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> Non
         add_op_package(changed(tmp_path, '"type": "Softmax"', '"type": "Softmin"'))
     assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
         5,
-        f"{place / CPU} has other ops than its registration: it has not Softmin; "
+        f"{place / CPU} has other ops than its registration: it lacks Softmin; "
         "it has Softmax, which libUdoSoftmaxUdoPackageReg.so does not know",
         "generate and build both from the same config",
     )
@@ -341,13 +341,17 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
         (
             "-DREFUSES",
             RunFailed,
-            "SnpeUdo_initRegLibrary of the registration library answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)",
+            "SnpeUdo_initRegLibrary of the registration library returned 4 (SNPE_UDO_MEM_ALLOC_ERROR)",
         ),
-        ("-DSILENT", RunFailed, "SnpeUdo_getRegInfo of the registration library answered no error, and no information"),
+        (
+            "-DSILENT",
+            RunFailed,
+            "SnpeUdo_getRegInfo of the registration library returned neither error nor result",
+        ),
         ("-DLYING", RunFailed, "cannot be read: a count is not 0, and what it counts is NULL"),
         ("-DCRASHES", OpCrashed, "crashed with SIGSEGV (segmentation fault) in phase `SnpeUdo_initRegLibrary`"),
         ("-DLEAVES", OpCrashed, "ended the process with exit code 3 in phase `SnpeUdo_initRegLibrary`"),
-        ("-DHANGS", OpTimedOut, "did not come back within 2 s in phase `SnpeUdo_initRegLibrary`"),
+        ("-DHANGS", OpTimedOut, "did not return within 2 s in phase `SnpeUdo_initRegLibrary`"),
     ],
 )
 def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], printed: str) -> None:
@@ -368,5 +372,5 @@ def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:
     with pytest.raises(RegistrationUnreadable, match="exports no function of a registration library") as caught:
         read_registration(cpu)
     assert caught.value.hint == "give the registration library, libUdo<Package>Reg.so"
-    with pytest.raises(RunFailed, match="there is no registration library at"):
+    with pytest.raises(RunFailed, match="no registration library at"):
         read_registration(tmp_path / "none.so")

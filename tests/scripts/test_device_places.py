@@ -150,7 +150,7 @@ def test_a_case_that_takes_too_long(servers: tuple[SshServer, SshServer], tmp_pa
     where = ["--on", one.device, "--backend", "cpu", "--timeout", "3"]
     done = udogen("test", slow, *where, env=env_of(one, tmp_path / "remote"))
     assert done.returncode == 5, done.stdout + done.stderr
-    assert f"op `LeakyRelu` did not come back within 3 s on {one.device}" in done.stdout
+    assert f"op `LeakyRelu` did not return within 3 s on {one.device}" in done.stdout
     assert "2 passed, 1 error" in done.stdout
     assert list((tmp_path / "remote").iterdir()) == []
 

@@ -87,7 +87,7 @@ def test_code_that_crashes_ends_its_process_alone(pool: Path) -> None:
     done, _ = checked(pool, "*static_cast<volatile int*>(nullptr) = 1;")
     errors = {case["error"]["message"] for case in json.loads(done.stdout)["cases"]}
     assert done.returncode == 5
-    assert errors == {"libConverterOpPackage.so ended its process (-11) when it was asked for op `MaxPool`"}
+    assert errors == {"libConverterOpPackage.so ended its process (-11) when it was called for op `MaxPool`"}
 
 
 def test_a_rule_that_raises_is_an_error_of_its_case(pool: Path) -> None:

@@ -1,17 +1,18 @@
-"""A folder of sources -> a project of udogen: config, kernels as they are, first tests, packages; and a report."""
+"""A folder of sources -> a project of udogen: config, unchanged kernels, first tests, packages; and a report."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from udogen.adopt import port
-from udogen.adopt.sources import Found, Kernel, find
+from udogen import resources
+from udogen.adopt.sources import AdoptedFolder, Kernel, read_folder
 from udogen.backends import vendor
 from udogen.build.package import Say, no_say
 from udogen.configs import xml_write
@@ -23,8 +24,6 @@ from udogen.opdef import names
 from udogen.opdef.datatypes import BY_NAME
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 from udogen.opdef.problems import Problems
-
-Save = Callable[[Path, bytes], None]
 
 KERNELS = "kernels"
 EXTRA = "extra"  # sources and headers that kernels need
@@ -40,78 +39,90 @@ class AdoptOptions:
     to_qhpi: bool = False
 
 
-@dataclass(frozen=True)
-class Report:
-    """What came of it: what was recognized, what a person must decide, what a port to QHPI changes."""
+@dataclass
+class AdoptReport:
+    """The result: what was recognized, what is left to decide, what a port to QHPI changes."""
 
-    found: Found
     config: Path
-    recognized: tuple[str, ...]
-    decide: tuple[str, ...]
-    port: tuple[str, ...]
-    written: tuple[Path, ...]
-    packages: tuple[Generated, ...]
+    recognized: list[str]
+    decide: list[str]
+    port: list[str] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    packages: list[Generated] = field(default_factory=list)
+
+    def save(self, path: Path, content: bytes) -> None:
+        """Write a file of the project."""
+        with writing(path, hint="choose another folder with -o"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self.written.append(path)
 
 
-def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
-    """Write the project; the folder that is adopted is only read."""
+def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
+    """Write the project; the adopted folder is only read."""
+    found = _read(options)
+    chosen, undecided = _config(found)
+    report = AdoptReport(options.out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
+    in_core = [kernel for kernel in found.kernels if kernel.is_core]
+    generating = _generate_options(options, found)
+    with TemporaryDirectory() as folder:  # faults of the config are reported before anything is written
+        first = Path(folder, chosen.name)
+        first.write_bytes(chosen.content)
+        checked, problems = load([first])
+        generate(checked, generating._replace(dry_run=True), problems)
+    report.save(report.config, chosen.content)
+    for path, content in _kernel_files(found, report.decide).items():
+        report.save(options.out / KERNELS / path, content)
+    for each in found.others:
+        report.save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
+    loaded, problems = load([report.config])
+    report.decide += _unmatched(found, loaded)
+    if options.to_qhpi:
+        for kernel in in_core:
+            text, line = to_args(kernel, next(iter(loaded)))
+            report.save(options.out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
+            report.port.append(line)
+    else:
+        report.port += port_changes(in_core)
+    report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), problems, log=log)
+    report.decide += [problem.message for problem in problems.warnings]
+    report.written += op_tests.write(loaded, options.out, config=chosen.name, log=log)
+    if found.flags or found.others:
+        _write_flags(found, report)
+    return report
+
+
+def _read(options: AdoptOptions) -> AdoptedFolder:
+    """The folder, or an error where it cannot be adopted."""
     if (options.folder / ".udogen" / "manifest.json").is_file():
         raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
-    found = find(options.folder)
+    found = read_folder(options.folder)
     if not found.kernels:
-        more = f"; {len(found.qhpi)} sources speak QHPI themselves: docs/port.md" if found.qhpi else ""
+        more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
             f"{options.folder} holds no kernel that udogen recognizes{more}",
             hint="it knows sources with REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, V66), "
             "BEGIN_PKG_OP_DEFINITION (HTP)",
         )
-    _check_out(options, found)
-    recognized, decide = _recognized(found)
-    written: list[Path] = []
+    out, folder = options.out.resolve(), found.folder.resolve()
+    if out == folder or out.is_relative_to(folder):
+        raise UsageError(
+            f"{options.out} is inside the adopted folder, which is only read", hint="choose another folder with -o"
+        )
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise UsageError(f"{options.out} exists already", hint="choose another folder with -o")
+    return found
 
-    def save(path: Path, content: bytes) -> None:
-        with writing(path, hint="choose another folder with -o"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        written.append(path)
 
-    chosen, doubts = _config(found)
-    decide += doubts
-    config = options.out / chosen.name
+def _generate_options(options: AdoptOptions, found: AdoptedFolder) -> GenerateOptions:
     backends = tuple(dict.fromkeys(kernel.backend for kernel in found.kernels))
-    in_core = [kernel for kernel in found.kernels if kernel.is_core]
-    wanted = GenerateOptions(
+    core = any(kernel.is_core for kernel in found.kernels) and not options.to_qhpi
+    return GenerateOptions(
         options.out,
         backends=backends,
-        htp_api="core" if in_core and not options.to_qhpi else "qhpi" if "htp" in backends else "",
+        htp_api="core" if core else "qhpi" if "htp" in backends else "",
         layout="snpe" if found.is_udo else "",
     )
-    with TemporaryDirectory() as folder:  # what is wrong with the config is said before anything is written
-        first = Path(folder, chosen.name)
-        first.write_bytes(chosen.content)
-        checked, problems = load([first])
-        generate(checked, wanted._replace(dry_run=True), problems)
-    save(config, chosen.content)
-    for path, content in _kernel_files(found, decide).items():
-        save(options.out / KERNELS / path, content)
-    for each in found.others:
-        save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
-    loaded, problems = load([config])
-    decide += _unmatched(found, loaded)
-    ported: list[str] = []
-    if options.to_qhpi:
-        for kernel in in_core:
-            text, lines = port.to_args(kernel, next(iter(loaded)))
-            save(options.out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
-            ported += lines
-    else:
-        ported = port.what_changes(in_core)
-    done = generate(loaded, wanted._replace(kernels=options.out / KERNELS), problems, log=log)
-    decide += [problem.message for problem in problems.warnings]
-    written += op_tests.write(loaded, options.out, config=config.name, log=log)
-    if found.flags or found.others:
-        _write_flags(found, done, save)
-    return Report(found, config, tuple(recognized), tuple(decide), tuple(ported), tuple(written), tuple(done))
 
 
 class _Config(NamedTuple):
@@ -119,18 +130,18 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def _config(found: Found) -> tuple[_Config, list[str]]:
-    """The config that is adopted, or what the sources say of one; and what a person must decide."""
+def _config(found: AdoptedFolder) -> tuple[_Config, list[str]]:
+    """The adopted config, or one derived from the sources; and what is left to decide."""
     if not found.configs:
         package, comments, doubts = derived(found)
         return _Config(f"{package.name}.xml", xml_write.write(package, Problems(), comments).encode()), doubts
     best = _best(found)
     others = ", ".join(str(each.relative_to(found.folder)) for each in found.configs if each != best)
-    doubts = [f"{best.name} is the config, as it names the ops of the kernels; not taken: {others}"] if others else []
+    doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
     return _Config(best.name, best.read_bytes()), doubts
 
 
-def _unmatched(found: Found, packages: Sequence[OpPackage]) -> list[str]:
+def _unmatched(found: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
     """Kernels without an op, and ops without a kernel."""
     ops = {op.name for package in packages for op in package.ops}
     lines = [
@@ -139,22 +150,11 @@ def _unmatched(found: Found, packages: Sequence[OpPackage]) -> list[str]:
         if kernel.op not in ops
     ]
     known = {kernel.op for kernel in found.kernels}
-    return lines + [f"no source has the kernel of {op}: it is a skeleton" for op in sorted(ops - known)]
+    return lines + [f"no kernel of {op} was found: a skeleton was generated" for op in sorted(ops - known)]
 
 
-def _check_out(options: AdoptOptions, found: Found) -> None:
-    out, folder = options.out.resolve(), found.folder.resolve()
-    if out == folder or out.is_relative_to(folder):
-        raise UsageError(
-            f"{options.out} is in the folder that is adopted, which nothing may change",
-            hint="choose another folder with -o",
-        )
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise UsageError(f"{options.out} exists already", hint="choose another folder with -o")
-
-
-def _recognized(found: Found) -> tuple[list[str], list[str]]:
-    """Sentences on what is there, and on what a person must decide."""
+def _recognized(found: AdoptedFolder) -> list[str]:
+    """A sentence on each kind of file."""
     styles = {
         "cpu": "CustomOp kernels for CPU",
         "gpu": "Operation kernels for GPU",
@@ -168,24 +168,28 @@ def _recognized(found: Found) -> tuple[list[str], list[str]]:
         if kernels:
             named = ", ".join(f"{each.op} ({each.path.relative_to(found.folder)})" for each in kernels)
             lines.append(f"{title}: {named}")
-    if found.support:
-        lines.append(f"{len(found.support)} support files of Qualcomm's generators: replaced by udogen's own")
-    if found.others:
-        lines.append(f"{len(found.others)} further sources and headers: in {EXTRA}/")
-    if found.flags:
-        lines.append(f"flags of its Makefiles: {' '.join(found.flags)}")
-    if found.libraries:
-        lines.append(f"{len(found.libraries)} built libraries: not taken")
-    decide = [f"{path.relative_to(found.folder)} was not read: {why}" for path, why in found.unreadable.items()]
-    decide += [
-        f"{path.relative_to(found.folder)} speaks QHPI itself: write its computation as execute(const Args&)"
-        for path in found.qhpi
+    for rows, text in (
+        (found.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),
+        (found.others, f"{{}} further sources and headers: copied to {EXTRA}/"),
+        (found.libraries, "{} built libraries: not copied"),
+    ):
+        lines += [text.format(len(rows))] if rows else []
+    return [*lines, *([f"flags of its Makefiles: {' '.join(found.flags)}"] if found.flags else [])]
+
+
+def _undecided(found: AdoptedFolder) -> list[str]:
+    """Files that were not adopted and need a decision."""
+    return [
+        *(f"{path.relative_to(found.folder)} was not read: {why}" for path, why in found.unreadable.items()),
+        *(
+            f"{path.relative_to(found.folder)} uses QHPI directly: write its computation as execute(const Args&)"
+            for path in found.qhpi
+        ),
     ]
-    return lines, decide
 
 
-def _best(found: Found) -> Path:
-    """The config that names most of the ops of the kernels; of several the first."""
+def _best(found: AdoptedFolder) -> Path:
+    """The config that names most ops of the kernels; the first of several."""
     ops = {kernel.op for kernel in found.kernels}
 
     def known(path: Path) -> int:
@@ -195,55 +199,59 @@ def _best(found: Found) -> Path:
     return max(found.configs, key=known)
 
 
-def _kernel_files(found: Found, decide: list[str]) -> dict[str, bytes]:
+def _kernel_files(found: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
     """The kernels below kernels/, by backend and op; a source of several ops is that of its first."""
     files: dict[str, bytes] = {}
     homes: dict[tuple[str, Path], str] = {}
     for kernel in found.kernels:
         path = f"{_CORE if kernel.is_core else kernel.backend}/{kernel.op}.cpp"
         if path in files:
-            decide.append(f"{kernel.path.relative_to(found.folder)} is another kernel of {kernel.op}: not taken")
+            decide.append(f"{kernel.path.relative_to(found.folder)} is another kernel of {kernel.op}: not copied")
             continue
         home = homes.setdefault((kernel.backend, kernel.path), kernel.op)
         beside = f"// The kernel of {kernel.op} is in {home}.cpp.\n"
-        if kernel.backend == "cpu":  # how such a source is known
+        if kernel.backend == "cpu":  # marks it as a vendor-style source
             beside += '#include "CustomOpPackage.hpp"\n'
             beside += f"extern qnn::custom::OpRegistrationReceiver {kernel.op}_receiver;\n"
         files[path] = kernel.text if home == kernel.op else beside.encode()
     return files
 
 
-def _write_flags(found: Found, done: Iterable[Generated], save: Save) -> None:
+def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
     """user.mk beside each Makefile: flags of the old Makefiles, and where sources that kernels need are."""
     sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
     folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
-    for each in done:
+    for each in report.packages:
         for part in each.plan.parts:
             if part.backend == "reg":
                 continue
             makefile = each.folder / part.makefile
             flags = [*found.flags, *(f"-I{folder}" for folder in folders)]
-            lines = ["# Yours: what the Makefiles of the adopted package had.", f"EXTRA_CXXFLAGS := {' '.join(flags)}"]
+            lines = [
+                "# User-owned: flags of the adopted Makefiles.",
+                f"EXTRA_CXXFLAGS := {' '.join(flags)}",
+            ]
             extra = [(Path(EXTRA) / source.relative_to(found.folder)).as_posix() for source in sources]
             lines += [f"EXTRA_SOURCES += {' '.join(extra)}"] if extra else []
-            save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
+            report.save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
         for source in found.others:
             target = each.folder / EXTRA / source.relative_to(found.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
 
 
-# --- a config out of sources ------------------------------------------------------------------------------------
+# --- a config from sources --------------------------------------------------------------------------------------
 
 
-def derived(found: Found) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
-    """The package that the sources describe, comments for its config, and what a person must decide."""
+def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
+    """The package that the sources describe, comments for its config, and what is left to decide."""
     by_op: dict[str, list[Kernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)
-    name = names.suggestion(found.package or found.folder.name)
+    package = next(iter(found.packages), "")
+    name = names.suggestion(package or found.folder.name)
     comments: dict[tuple[str, ...], Sequence[str]] = {}
-    decide = [] if found.package else [f"the package is called {name}, as nothing in the sources names it"]
+    decide = [] if package else [f"the package is called {name}: the sources do not name it"]
     ops = []
     for op, kernels in by_op.items():
         inputs, outputs = _counts(kernels)
@@ -258,10 +266,10 @@ def derived(found: Found) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[
             )
         )
         sentence = (
-            f"{op} was read out of {', '.join(str(each.path.relative_to(found.folder)) for each in kernels)}: "
-            f"{inputs} inputs, {outputs} outputs, {len(params)} parameters; their names, types and ranks are guessed"
+            f"{op} was derived from {', '.join(str(each.path.relative_to(found.folder)) for each in kernels)}: "
+            f"{inputs} inputs, {outputs} outputs, {len(params)} parameters; their names, types and ranks are assumed"
         )
-        comments[(op,)] = [f"A person must decide: {sentence}."]
+        comments[(op,)] = [f"TODO: check this op: {sentence}."]
         decide.append(sentence)
     return OpPackage(name, tuple(ops), domain="adopted", version="1.0"), comments, decide
 
@@ -306,3 +314,130 @@ def _params(kernels: Sequence[Kernel]) -> list[Tensor]:
             rank = Rank((1,)) if tensor else Rank(scalar=True)
             found.setdefault(name, Tensor(name, "param", (BY_NAME["FLOAT_32"],), rank))
     return list(found.values())
+
+
+# --- a port of HTP's C++ interface to `execute(const Args&)` ----------------------------------------------------
+
+MARK = "// PORT: "
+
+
+class Member(NamedTuple):
+    """A member of the SDK's classes that a release has renamed or removed."""
+
+    name: str
+    absent: str  # the releases without it
+    remedy: str
+
+
+class PortRule(NamedTuple):
+    """The replacement for a piece of C++ in a kernel with Args; empty where it must be written by hand."""
+
+    pattern: re.Pattern[str]
+    replacement: str
+    remedy: str
+
+
+@cache
+def members() -> tuple[Member, ...]:
+    """The rows of [[rename]] in core_members.toml."""
+    return tuple(Member(row["member"], row["absent"], row["remedy"]) for row in _table()["rename"])
+
+
+@cache
+def rules() -> tuple[PortRule, ...]:
+    """The rows of [[port]], in the order in which they are applied."""
+    rows = _table()["port"]
+    return tuple(PortRule(re.compile(row["pattern"]), row.get("replacement", ""), row["remedy"]) for row in rows)
+
+
+@cache
+def _table() -> dict[str, list[dict[str, str]]]:
+    return resources.read_toml((resources.tables() / "core_members.toml").read_bytes())
+
+
+def port_changes(kernels: Iterable[Kernel]) -> list[str]:
+    """What a port to QHPI changes in these sources; members that other SDK releases lack."""
+    lines = []
+    for kernel in kernels:
+        text = vendor.without_comments(kernel.text).decode("utf-8", "replace")
+        for member in members():
+            if re.search(rf"\b{member.name}\b", text):
+                lines.append(f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}")
+        used = [rule for rule in rules() if any(rule.pattern.search(line) for line in text.splitlines())]
+        mechanical = sum(1 for rule in used if rule.replacement)
+        lines.append(
+            f"{kernel.op}: --to qhpi replaces {mechanical} kinds of expressions and marks {len(used) - mechanical}"
+        )
+    return lines
+
+
+# Registration of ops and optimizations, which udogen generates.
+_REGISTRATION = re.compile(
+    r"^\s*(BEGIN_PKG_OP_DEFINITION|END_PKG_OP_DEFINITION|DEF_PACKAGE_OP\w*|DEF_PACKAGE_PARAM_ORDER|DEF_PACKAGE_OPTIMIZATION\w*"
+    r"|DEF_TENSOR_PROPERTIES|DEF_AUTOSPLIT)\b"
+)
+
+
+def to_args(kernel: Kernel, package: OpPackage) -> tuple[bytes, str]:
+    """The source with all mechanical replacements, in the op's namespace; and a line on what is left."""
+    op = next((each for each in package.ops if each.name == kernel.op), None)
+    source = kernel.text.decode("utf-8", "replace").replace("\r\n", "\n")
+    includes: list[str] = []
+    made: list[str] = []
+    marked = dropped = 0
+    open_parens = 0  # of a registration over several lines
+    in_comment = False
+    for line in source.splitlines():
+        plain = line.split("//", maxsplit=1)[0]
+        if in_comment or line.lstrip().startswith("/*"):
+            in_comment = "*/" not in line
+            made.append(line)
+        elif open_parens > 0 or _REGISTRATION.match(line):
+            open_parens += plain.count("(") - plain.count(")")
+            dropped += 1
+        elif re.match(r"\s*#\s*include\b", line):
+            includes += [] if re.search(r'[<"](HTP/core/|QnnOpPackage\.h)', line) else [line.strip()]
+        else:
+            ported, remedies = _ported(line)
+            marked += bool(remedies)
+            made.append(ported + "".join(f"  {MARK}{each}" for each in remedies))
+    body = re.sub(r"\n{3,}", "\n\n", "\n".join(made)).strip("\n")
+    space = f"ops::{package.name}::{kernel.op}"
+    given = [f"//   args.{names.identifier(tensor.name)}" for tensor in (op.tensors if op else ())]
+    head = [
+        f"// {kernel.op}, ported by `udogen adopt --to qhpi` from {kernel.path.name}.",
+        f"// Finish the lines with {MARK.strip('/ ')} behind them, and execute() at the end, which is given:",
+        *given,
+        f'#include "ops/{kernel.op}.hpp"',
+        "",
+        *includes,
+        "",
+        f"namespace {space} {{",
+        "",
+    ]
+    old = re.search(r"\b(\w+Impl)\s*\(", body)
+    called = old[1] if old else "the op's old function"
+    tail = [
+        "",
+        "udo::Status execute([[maybe_unused]] const Args& args) {",
+        f"  {MARK}call {called} with the tensors and parameters of args",
+        f'  return udo::notImplemented("{kernel.op}", "kernels/htp/{kernel.op}.cpp");',
+        "}",
+        "",
+        f"}}  // namespace {space}",
+        "",
+    ]
+    line = f"{kernel.op}: {dropped} lines of registration removed, {marked} lines marked with {MARK.strip()}"
+    return "\n".join([*head, body, *tail]).encode(), line
+
+
+def _ported(line: str) -> tuple[str, list[str]]:
+    remedies = []
+    for rule in rules():
+        if not rule.pattern.search(line.split("//", maxsplit=1)[0]):
+            continue
+        if rule.replacement:
+            line = rule.pattern.sub(rule.replacement, line)
+        else:
+            remedies.append(rule.remedy)
+    return line, remedies

@@ -1,13 +1,10 @@
-"""What is in a folder of sources: configs, kernels by backend and op, support files, flags, built libraries.
-
-Nothing is compiled and nothing in the folder is changed.
-"""
+"""Reads a folder of sources: configs, kernels by backend and op, support files, flags, built libraries."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +19,7 @@ _MOST_BYTES = 4 << 20  # of one source
 _CODE = {".cpp", ".cc", ".cxx", ".c"}
 _HEADERS = {".h", ".hpp", ".hh", ".inc"}
 
-# What the generators write besides kernels, and udogen has of its own.
+# Files of the generators that udogen replaces.
 _SUPPORT = re.compile(
     r"(Cpu|Gpu)CustomOpPackage\.[ch]pp|\w*Interface\.cpp|CpuBackendUtils\.[ch]pp|BackendUtils\.hpp|CustomOpUtils\.hpp"
     r"|CustomOpPackage\.hpp|CustomOpRegister\.hpp|CustomBEMacros\.hpp|Operation\.hpp|DspOps\.hpp|\w*RegLib\.cpp"
@@ -30,7 +27,7 @@ _SUPPORT = re.compile(
 )
 _MAKEFILE = re.compile(r"Makefile.*|.*\.mk|CMakeLists\.txt")
 
-# Backend -> how a source names its op.
+# Backend -> how a source declares its op.
 _OPS = {
     "cpu": re.compile(r"\bREGISTER_OP\s*\(\s*(\w+)\s*,"),
     "gpu": re.compile(r"\b\w+Operation::s_operationType\s*=\s*\"(\w+)\""),
@@ -57,73 +54,64 @@ class Kernel:
 
     @property
     def is_core(self) -> bool:
-        """Whether it speaks HTP's C++ interface."""
+        """Whether it uses HTP's C++ interface."""
         return self.backend == "htp" and vendor.is_core_style(self.text)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a folder holds."""
+@dataclass
+class AdoptedFolder:
+    """The contents of a folder, by kind."""
 
     folder: Path
-    configs: tuple[Path, ...]
-    kernels: tuple[Kernel, ...]
-    qhpi: tuple[Path, ...]  # sources that speak QHPI in another way than the generators
-    support: tuple[Path, ...]  # replaced by udogen's own
-    others: tuple[Path, ...]  # sources and headers that kernels may need
-    flags: tuple[str, ...]
-    package: str  # its name, by interface or library; empty where nothing says it
-    libraries: tuple[Path, ...]
-    unreadable: Mapping[Path, str] = field(default_factory=dict)
+    configs: list[Path] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
+    support: list[Path] = field(default_factory=list)  # replaced by udogen's own
+    others: list[Path] = field(default_factory=list)  # sources and headers that kernels may need
+    flags: dict[str, None] = field(default_factory=dict)
+    packages: dict[str, None] = field(default_factory=dict)  # names, from interfaces and libraries
+    libraries: list[Path] = field(default_factory=list)
+    unreadable: dict[Path, str] = field(default_factory=dict)
 
     @property
     def is_udo(self) -> bool:
         """Whether it is a whole UDO package."""
         return (self.folder / "jni").is_dir()
 
-
-def find(folder: Path) -> Found:
-    """What a folder holds; an error where there is no kernel in a style that is known."""
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name the folder of a package that is to be adopted")
-    configs: list[Path] = []
-    kernels: list[Kernel] = []
-    qhpi: list[Path] = []
-    support: list[Path] = []
-    others: list[Path] = []
-    libraries: list[Path] = []
-    flags: dict[str, None] = {}
-    names: dict[str, None] = {}
-    unreadable: dict[Path, str] = {}
-    for path in _files(folder, libraries):
-        try:
-            text = read_plain(path) if path.stat().st_size <= _MOST_BYTES else b""
-        except OSError as fault:
-            unreadable[path] = fault.strerror or "it cannot be read"
-            continue
+    def add(self, path: Path, text: bytes) -> None:
+        """Add one file to its kind."""
         if path.suffix in (".xml", ".json"):
             if b"<OpDefCollection" in text or b"UDO_PACKAGE_NAME" in text:
-                configs.append(path)
+                self.configs.append(path)
         elif _MAKEFILE.fullmatch(path.name):
-            flags |= dict.fromkeys(_flags(text))
+            self.flags |= dict.fromkeys(_flags(text))
         elif _SUPPORT.fullmatch(path.name):
-            support.append(path)
-            names |= dict.fromkeys(re.findall(rf"\b(\w+?){PROVIDER}\s*\(", text.decode("utf-8", "replace")))
-        elif found := _kernels(path, text):
-            kernels += found
+            self.support.append(path)
+            self.packages |= dict.fromkeys(re.findall(rf"\b(\w+?){PROVIDER}\s*\(", text.decode("utf-8", "replace")))
+        elif kernels := _kernels(path, text):
+            self.kernels += kernels
         elif path.suffix in _CODE and _QHPI.search(text.decode("utf-8", "replace")):
-            qhpi.append(path)
+            self.qhpi.append(path)
         else:
-            others.append(path)
-    names |= dict.fromkeys(name for library in libraries for name in _provided(library))
-    return Found(
-        folder, tuple(configs), tuple(kernels), tuple(qhpi), tuple(support), tuple(others), tuple(flags),
-        next(iter(names), ""), tuple(libraries), unreadable,
-    )  # fmt: skip
+            self.others.append(path)
+
+
+def read_folder(folder: Path) -> AdoptedFolder:
+    """Read a folder of sources; no link is followed."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="name the folder of the package to adopt")
+    found = AdoptedFolder(folder)
+    for path in _files(folder, found.libraries):
+        try:
+            found.add(path, read_plain(path) if path.stat().st_size <= _MOST_BYTES else b"")
+        except OSError as fault:
+            found.unreadable[path] = fault.strerror or "it cannot be read"
+    found.packages |= dict.fromkeys(name for library in found.libraries for name in _provided(library))
+    return found
 
 
 def _files(folder: Path, libraries: list[Path]) -> Iterator[Path]:
-    """Sources, configs and Makefiles, sorted; libraries are noted.  No link is followed."""
+    """Sources, configs and Makefiles, sorted; libraries are added to `libraries`."""
     count = 0
     for root, folders, files in os.walk(folder):
         built = Path(root).name in ("libs", "build") or any(part in ("libs", "build") for part in Path(root).parts)
@@ -158,7 +146,7 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
 
 
 def _flags(makefile: bytes) -> Iterator[str]:
-    """Macros and -f flags that somebody has added."""
+    """Macros and -f flags that were added to a Makefile."""
     for line in makefile.decode("utf-8", "replace").splitlines():
         if re.match(r"\s*[\w.]*FLAGS[\w.]*\s*[:+?]?=", line):
             yield from (flag for flag in _FLAG.findall(line) if not _OWN_FLAGS.match(flag))

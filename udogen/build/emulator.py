@@ -25,7 +25,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
     """Compile sources of udogen's own."""
     launcher = tools.launcher(tools.environment()) if "-c" in argv and "ziglang" not in argv else ()
-    done = process.run([*launcher, *argv], cwd=folder, tied=True)
+    done = process.run([*launcher, *argv], cwd=folder, starting=process.Tied)
     if done.returncode != 0:
         printed = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         raise BuildFailed(f"{what} did not build", details=printed[:20], hint=f"it was: {shlex.join(argv)}")

@@ -183,7 +183,7 @@ def run_make(
         # MAKEFLAGS of a make around us would bring its own jobserver and options.
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
-        tied=True,
+        starting=process.Tied,
     )
 
 

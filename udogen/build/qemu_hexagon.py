@@ -16,7 +16,7 @@ from udogen.build import tools
 from udogen.build.emulator import KeptBuild
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
-from udogen.build.package import PackageLibrary, open_locked, open_packages
+from udogen.build.package import PackageLibrary, open_locked
 from udogen.build.toolchains.choice import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
@@ -85,12 +85,10 @@ def build_program(
     jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Path:
-    """The program of one package, or of one op: only what has changed since the last time is compiled."""
+    """The program of a package, or of one `op` of a backend that has a library for each; only changes are compiled."""
     if package.api == "core":
         raise _not_qhpi(package)
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
-    if backend.library_per_op:
-        package = next((each for each in open_packages(package.path) if each.op == op), package)
     host = harness_of(package.backend)
     if arch not in known:
         why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"

@@ -11,7 +11,7 @@ import click
 from udogen.cli import output
 
 if TYPE_CHECKING:
-    from udogen.adopt.project import Report
+    from udogen.adopt.project import AdoptReport
 
 
 @click.command("adopt")
@@ -48,10 +48,10 @@ def command(folder: Path, out: Path | None, target: str | None, as_json: bool) -
         _print(report, chosen)
 
 
-def _print(report: Report, out: Path) -> None:
+def _print(report: AdoptReport, out: Path) -> None:
     for title, lines in (
         ("recognized", report.recognized),
-        ("a person must decide", report.decide),
+        ("TODO", report.decide),
         ("a port to QHPI", report.port),
     ):
         if lines:

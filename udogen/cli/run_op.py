@@ -316,14 +316,14 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
 def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
     """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
     from udogen.runtime.hexagon import session as hexagon
-    from udogen.runtime.hexagon.wire import Wanted
+    from udogen.runtime.hexagon.wire import KernelChoice
 
     assert built.folder is not None
     with output.progress(f"{built.package} for Hexagon", total=len(built.folder.sources) + 1) as advance:
         session = hexagon.HexagonSession(
             built.folder,
             arch=options.arch or "",
-            wanted=Wanted(options.kernel or "", options.slices or 1),
+            kernel=KernelChoice(options.kernel or "", options.slices or 1),
             count=options.count,
             timeout=options.timeout,
             on_step=advance,

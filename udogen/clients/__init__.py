@@ -1,1 +1,1 @@
-"""Programs that use op packages: what each needs, scripts that run them, sessions of them, and what errors mean."""
+"""Programs that use op packages: requirements, scripts, sessions, meanings of their errors."""

@@ -1,4 +1,4 @@
-"""A client: a program that registers op packages, its rules for them, and what it needs to use them."""
+"""A client: a program that registers op packages, its rules for them, and snippets to use them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 
 
 class Snippet(NamedTuple):
@@ -20,7 +20,7 @@ class Snippet(NamedTuple):
 
 
 class ClientRule(NamedTuple):
-    """What a client requires of packages, and what it does with packages that break the rule."""
+    """A requirement of a client, and the consequence of breaking it."""
 
     id: str
     faults: Callable[[Sequence[Package]], Iterator[str]]  # one sentence per fault
@@ -41,7 +41,7 @@ class Client(NamedTuple):
 
 
 class Refused(UsageError):
-    """A client would refuse these packages, or silently skip them."""
+    """A client refuses these packages, or silently skips them."""
 
     kind = "client-rule"
 
@@ -58,7 +58,7 @@ class Refused(UsageError):
 
 def check_rules(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
     """Raise `Refused` with every broken rule; for a `script`, remedies name the options of `udogen script`."""
-    faults = [(rule, sentence) for rule in client.rules for sentence in rule.faults(packages)]
+    faults = [(rule, sentence) for rule in client.rules for sentence in dict.fromkeys(rule.faults(packages))]
     if faults:
         raise Refused(client, faults, script=script)
 
@@ -97,9 +97,8 @@ def register(client: Client, packages: Sequence[Package], *, only: str = "") -> 
         kinds = [each.kind for each in snippets]
         snippets = tuple(each for each in snippets if each.kind == only)
         if not snippets:
-            near = nearest(only, kinds)
-            hint = f"did you mean {near}? " if near else ""
-            raise UsageError(f"{client.title} has no part `{only}`", hint=f"{hint}it has: {', '.join(kinds)}")
+            have = f"it has: {', '.join(kinds)}"
+            raise UsageError(f"{client.title} has no part `{only}`", hint=f"{suggestion(only, kinds)} {have}".strip())
     return ClientSetup(client, tuple(packages), snippets, tuple(client.notes(packages)))
 
 

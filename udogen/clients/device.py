@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from udogen import backends
 from udogen.clients.client import Snippet
 from udogen.clients.package import ANDROID, LINUX, Package
-from udogen.clients.quoting import shell
 
 # The default search path of the DSP's loader; ADSP_LIBRARY_PATH replaces it, so these folders are appended.
 _DSP_FOLDERS = {
@@ -38,18 +38,19 @@ def device_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
 def copy_snippet(files: Sequence[tuple[Path, str]], system: str) -> Snippet:
     """Commands that copy (file, path on the device)."""
     folders = dict.fromkeys(str(PurePosixPath(target).parent) for _, target in files)
+    remote = shlex.quote  # of a path in a command of the device's shell: quoted once more for the shell here
     if system == ANDROID:
-        lines = [f"adb shell mkdir -p {shell(shell(folder))}" for folder in folders]
-        lines += [f"adb push {shell(str(file))} {shell(target)}" for file, target in files]
+        lines = [f"adb shell mkdir -p {shlex.quote(remote(folder))}" for folder in folders]
+        lines += [f"adb push {shlex.quote(str(file))} {shlex.quote(target)}" for file, target in files]
     else:
-        lines = [f'ssh "$DEVICE" mkdir -p {shell(shell(folder))}' for folder in folders]
-        lines += [f'scp {shell(str(file))} "$DEVICE":{shell(shell(target))}' for file, target in files]
+        lines = [f'ssh "$DEVICE" mkdir -p {shlex.quote(remote(folder))}' for folder in folders]
+        lines += [f'scp {shlex.quote(str(file))} "$DEVICE":{shlex.quote(remote(target))}' for file, target in files]
     return Snippet("copy", "sh", "\n".join(lines))
 
 
 def environment_snippet(folders: Sequence[str], dsp_folders: Sequence[str], system: str) -> Snippet:
     """LD_LIBRARY_PATH, separated by `:`, and where there are folders for the DSP ADSP_LIBRARY_PATH."""
-    lines = [f"export LD_LIBRARY_PATH={shell(':'.join(folders))}:$LD_LIBRARY_PATH"]
+    lines = [f"export LD_LIBRARY_PATH={shlex.quote(':'.join(folders))}:$LD_LIBRARY_PATH"]
     if dsp_folders:
-        lines.append(f"export ADSP_LIBRARY_PATH={shell(dsp_path(dsp_folders, system))}")
+        lines.append(f"export ADSP_LIBRARY_PATH={shlex.quote(dsp_path(dsp_folders, system))}")
     return Snippet("environment", "sh", "\n".join(lines))

@@ -1,4 +1,4 @@
-"""ExecuTorch with op packages: the options of its lowering, whether ops were lowered to QNN, and whether they ran.
+"""ExecuTorch with op packages: options for lowering, checks that ops were lowered to QNN and ran.
 
 from udogen.clients.executorch import check_delegated, op_package_options
 
@@ -43,10 +43,10 @@ def op_package_options(
     """The `QnnExecuTorchOpPackageOptions` of built HTP packages, for `generate_qnn_executorch_compiler_spec`.
 
     `torch_ops` maps each op to the operator in the model: {"LeakyRelu": torch.ops.my_ops.leaky_relu.default}, or to
-    the operator's name.  `target` adds an Android device (v75), on which the libraries lie in `folder`.
+    the operator's name.  `target` adds an Android device (v75), on which the libraries are in `folder`.
 
-    ExecuTorch's rules are checked, and the schemas of the operators against the configs: whatever ExecuTorch would
-    leave out or silently compute wrongly is reported in one error.
+    ExecuTorch's rules are checked, and the schemas of the operators are compared with the configs: one error reports
+    everything that ExecuTorch would leave out or silently compute wrongly.
     """
     schema = _qc_schema()
     options = PackageOptions(target or "htp", android=bool(target), ops=tuple(torch_ops), folder=folder)

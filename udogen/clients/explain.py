@@ -1,19 +1,21 @@
-"""What an error number, its name, or a log means: by the tables of `udogen.error_tables`."""
+"""Explains error numbers, their names, and logs, with the tables of `udogen.error_tables`."""
 
 from __future__ import annotations
 
+import codecs
 import re
-import textwrap
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, wrapped
 from udogen.runtime import log_messages
 
 DSP_OFFSET = 0x80000400  # a number returned by a DSP is its ARM counterpart plus this
@@ -187,11 +189,9 @@ def _unknown_name(text: str) -> UsageError:
 # --- logs -----------------------------------------------------------------------------------------------
 
 LOG_TABLES = ("qnn", "ort", "executorch")  # files of data/log_lines, in the order in which they are tried
-_LONGEST = 8192  # bytes of a line; longer ones are no messages
+_LONGEST = 8192  # characters of a line; longer ones are no messages
 _LOOKAHEAD = 24  # following lines that may belong to one
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_NEWLINES = {"utf-16-le": b"\n\x00", "utf-16-be": b"\x00\n"}
 
 
 @dataclass(frozen=True)
@@ -256,18 +256,11 @@ def _read_log(path: Path, stream: BufferedReader) -> tuple[tuple[LogEntry, ...],
 
 def _with_lookahead(lines: Iterator[str]) -> Iterator[tuple[int, str, list[str]]]:
     """(number, line, the lines after it)."""
-    window: list[str] = []
-    number = 0
-    for text in lines:
+    window: deque[str | None] = deque(maxlen=_LOOKAHEAD + 1)
+    for number, text in enumerate(chain(lines, repeat(None, _LOOKAHEAD)), 1 - _LOOKAHEAD):
         window.append(text)
-        if len(window) > _LOOKAHEAD:
-            number += 1
-            yield number, window[0], window[1:]
-            del window[0]
-    while window:
-        number += 1
-        yield number, window[0], window[1:]
-        del window[0]
+        if number > 0 and (first := window[0]) is not None:
+            yield number, first, [each for each in islice(window, 1, None) if each is not None]
 
 
 def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
@@ -309,42 +302,29 @@ def _numbers_in(text: str) -> Iterator[LineMeaning]:
 
 
 def _lines(path: Path, stream: BufferedReader) -> Iterator[str]:
-    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write."""
-    encoding = _UTF16.get(stream.peek(2)[:2], "utf-8")
-    if encoding != "utf-8":
-        stream.read(2)
-    for raw in _raw_lines(stream, _NEWLINES.get(encoding, b"\n")):
-        if encoding == "utf-8" and b"\0" in raw:
+    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write; cut after _LONGEST."""
+    encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
+    text = TextIOWrapper(stream, encoding, "replace", newline="\n")
+    while line := text.readline(_LONGEST):
+        if encoding == "utf-8" and "\0" in line:
             raise UsageError(f"{path} is not a log but binary data", hint="`udogen inspect` shows what a file is")
-        yield _COLOURS.sub("", raw.decode(encoding, "replace").rstrip("\r\n"))
-
-
-def _raw_lines(stream: BufferedReader, newline: bytes) -> Iterator[bytes]:
-    """Lines, cut after _LONGEST bytes, so that a file of one line does not fill the memory."""
-    if newline == b"\n":
-        while raw := stream.readline(_LONGEST):
-            yield raw
-            while raw and not raw.endswith(b"\n"):  # skip the rest of the line
-                raw = stream.readline(_LONGEST)
-        return
-    rest = b""
-    while block := stream.read(1 << 16):
-        *whole, rest = (rest + block).split(newline) if len(block) % 2 == 0 else [rest + block]
-        yield from (each[:_LONGEST] for each in whole)
-        rest = rest[: 1 << 20]
-    if rest:
-        yield rest[:_LONGEST]
+        yield _COLOURS.sub("", line.rstrip("\r\n"))
+        while line and not line.endswith("\n"):
+            line = text.readline(_LONGEST)
 
 
 # --- as text and as plain data --------------------------------------------------------------------------
 
+_NARROWEST = 60  # columns
+
 
 def error_text(text: str, meanings: Sequence[ErrorMeaning], *, width: int) -> str:
     """The first meaning in full, then the other ones."""
+    width = max(width, _NARROWEST)
     first, *others = meanings
-    found = [f"{text}: {_title(first)}", *_wrapped("  ", first.meaning, width), *_cause_lines(first.causes, width)]
+    found = [f"{text}: {_title(first)}", *wrapped("  ", first.meaning, width), *_cause_lines(first.causes, width)]
     for other in others:
-        found += ["", *_wrapped("", f"or {_title(other)}: {other.meaning}", width), *_cause_lines(other.causes, width)]
+        found += ["", *wrapped("", f"or {_title(other)}: {other.meaning}", width), *_cause_lines(other.causes, width)]
     return "\n".join(found)
 
 
@@ -355,18 +335,19 @@ def _title(meaning: ErrorMeaning) -> str:
 
 def log_text(log: ExplainedLog, *, width: int) -> str:
     """Every entry with its line; each cause once."""
+    width = max(width, _NARROWEST)
     found = []
     first_lines: dict[ErrorCause, int] = {}
     for entry in log.entries:
         what = entry.what
-        found += [f"line {entry.line}: {entry.text}", *_wrapped("  ", f"{what.title}: {what.meaning}", width)]
+        found += [f"line {entry.line}: {entry.text}", *wrapped("  ", f"{what.title}: {what.meaning}", width)]
         if entry.again:
-            found += _wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
+            found += wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
         new = [cause for cause in what.causes if cause not in first_lines]
         before = sorted({first_lines[cause] for cause in what.causes if cause in first_lines})
         found += _cause_lines(new, width)
         if before:
-            found += _wrapped("  = ", f"{'also, ' if new else ''}see {_numbered_lines(before)}", width)
+            found += wrapped("  = ", f"{'also, ' if new else ''}see {_numbered_lines(before)}", width)
         first_lines.update(dict.fromkeys(new, entry.line))
         found.append("")
     harmful = sum(not entry.what.harmless for entry in log.entries)
@@ -391,17 +372,10 @@ def _cause_lines(causes: Sequence[ErrorCause], width: int) -> Iterator[str]:
         label = f"  {number}. " if len(causes) > 1 else "  - "
         if cause.text:
             source = f" ({cause.source})" if cause.source else ""
-            yield from _wrapped(label, cause.text + source, width)
-            yield from _wrapped(" " * len(label) + "= ", cause.remedy, width)
+            yield from wrapped(label, cause.text + source, width)
+            yield from wrapped(" " * len(label) + "= ", cause.remedy, width)
         else:
-            yield from _wrapped("  = ", cause.remedy, width)
-
-
-def _wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 60), initial_indent=label, subsequent_indent=" " * len(label),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+            yield from wrapped("  = ", cause.remedy, width)
 
 
 def error_json(text: str, meanings: Sequence[ErrorMeaning]) -> dict[str, Any]:

@@ -216,7 +216,7 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
 def _part_of(
     path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
 ) -> PackageLibrary:
-    """The part of a folder for the backend that is asked for, or for its only backend."""
+    """The part of a folder for the chosen backend, or for its only one."""
     parts = [each for each in parts if each.backend in backends.RUNTIMES]
     found = list(dict.fromkeys(each.backend for each in parts))
     if not parts:
@@ -335,7 +335,7 @@ def _system_of(found: elf.Elf, options: PackageOptions) -> str:
 
 
 def _check_file(path: Path, found: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
-    """Raise where a library is built for something else than the platform."""
+    """Raise if a library is not built for the platform."""
     if platform.backend and platform.backend != backend:
         raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
     if found.machine not in ("x86_64", "aarch64", "hexagon"):
@@ -364,7 +364,7 @@ def _of_registration(path: Path, platform: Platform, options: PackageOptions) ->
     """A registration library; the loader finds its implementation libraries."""
     folder = package_of(path)
     found = elf.read(path)
-    system = PC if found.machine == "x86_64" else ANDROID if options.android else LINUX
+    system = _system_of(found, options)
     name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
     platform = replace(platform, system=system)
     return Package(

@@ -1,35 +1,16 @@
-"""String literals of shells and languages; a path may contain any byte but zero."""
+"""String literals of Java and Python; a path may contain any byte but zero."""
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
-
-from udogen.opdef import names
 
 _PLAIN = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def shell(text: str) -> str:
-    """One word of a POSIX shell."""
-    return shlex.quote(text)
-
-
-def cpp(text: str) -> str:
-    """A string literal of C and C++."""
-    return names.cpp_string(text)
-
-
 def java(text: str) -> str:
     """A string literal of Java; bytes of a file name that are not text are replaced."""
-    units = text.encode("utf-16-be", "replace")
-    codes = [units[index] << 8 | units[index + 1] for index in range(0, len(units), 2)]
-    return '"' + "".join(_java_unit(code) for code in codes) + '"'
-
-
-def _java_unit(code: int) -> str:
-    char = chr(code)
-    return _PLAIN.get(char) or (char if 32 <= code < 127 else f"\\u{code:04x}")
+    return json.dumps(text.encode("utf-8", "replace").decode())
 
 
 def python(text: str) -> str:

@@ -10,12 +10,30 @@ from udogen.clients.package import ANDROID, LINUX, Library, Package
 from udogen.opdef.model import Op, Tensor
 
 
+def each_package(
+    id: str, fault: Callable[[Package], str], consequence: str, remedy: str, script_remedy: str = ""
+) -> ClientRule:
+    """A rule that packages keep or break one by one; `fault` returns a sentence, or nothing."""
+    return ClientRule(id, lambda packages: filter(None, map(fault, packages)), consequence, remedy, script_remedy)
+
+
 def params_of(packages: Sequence[Package], *, mandatory: bool = True) -> Iterator[tuple[Op, Tensor]]:
     """(op, parameter) of the ops that are registered."""
     for package in packages:
         for op in package.models:
             if op.name in package.ops:
                 yield from ((op, param) for param in op.params if param.mandatory is mandatory)
+
+
+def each_param(id: str, fault: Callable[[Tensor], str], consequence: str, remedy: str) -> ClientRule:
+    """A rule for mandatory parameters; `fault` returns the end of a sentence, or nothing."""
+
+    def faults(packages: Sequence[Package]) -> Iterator[str]:
+        for op, param in params_of(packages):
+            if why := fault(param):
+                yield f"parameter {param.name} of op {op.name} {why}"
+
+    return ClientRule(id, faults, consequence, remedy)
 
 
 def no_characters(
@@ -39,64 +57,64 @@ def no_characters(
 def standard_provider(consequence: str) -> ClientRule:
     """The interface provider must be <Package>InterfaceProvider."""
 
-    def faults(packages: Sequence[Package]) -> Iterator[str]:
-        for package in packages:
-            if package.provider != f"{package.name}{PROVIDER}":
-                yield f"package {package.name} has the interface provider {package.provider}"
+    def fault(package: Package) -> str:
+        standard = package.provider == f"{package.name}{PROVIDER}"
+        return "" if standard else f"package {package.name} has the interface provider {package.provider}"
 
-    return ClientRule("provider", faults, consequence, f"name it <Package>{PROVIDER}, as generated packages do")
-
-
-def _unknown_ops(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if not package.ops:
-            yield f"the ops of package {package.name} are unknown: udogen did not generate it, and cannot load it here"
+    return each_package("provider", fault, consequence, f"name it <Package>{PROVIDER}, as generated packages do")
 
 
-OPS = ClientRule("ops", _unknown_ops, "it maps each op of a model to its package by name", "name them: --op NAME")
+OPS = each_package(
+    "ops",
+    lambda package: (
+        ""
+        if package.ops
+        else f"the ops of package {package.name} are unknown: udogen did not generate it, and cannot load it here"
+    ),
+    "it maps each op of a model to its package by name",
+    "name them: --op NAME",
+)
 
 
 def only_backends(*backends: str, consequence: str) -> ClientRule:
     """Only packages for these backends."""
-
-    def faults(packages: Sequence[Package]) -> Iterator[str]:
-        for package in packages:
-            if package.backend not in backends:
-                yield f"package {package.name} is for {package.backend}"
-
-    return ClientRule("backend", faults, consequence, f"choose with --target a package for {' or '.join(backends)}")
+    return each_package(
+        "backend",
+        lambda package: "" if package.backend in backends else f"package {package.name} is for {package.backend}",
+        consequence,
+        f"choose with --target a package for {' or '.join(backends)}",
+    )
 
 
 def not_linux_devices(consequence: str) -> ClientRule:
     """Only PCs and Android."""
-
-    def faults(packages: Sequence[Package]) -> Iterator[str]:
-        if any(package.platform.system == LINUX for package in packages):
-            yield "this is a device with Linux"
-
-    script = "--device adb without --linux, for a device with Android"
-    return ClientRule("platform", faults, consequence, "--android, for a device with Android", script)
+    return each_package(
+        "platform",
+        lambda package: "this is a device with Linux" if package.platform.system == LINUX else "",
+        consequence,
+        "--android, for a device with Android",
+        "--device adb without --linux, for a device with Android",
+    )
 
 
 def android_only(consequence: str, remedy: str) -> ClientRule:
     """Only Android."""
-
-    def faults(packages: Sequence[Package]) -> Iterator[str]:
-        if any(package.platform.system != ANDROID for package in packages):
-            yield "it runs in Android apps only"
-
-    return ClientRule("android", faults, consequence, remedy)
+    return each_package(
+        "android",
+        lambda package: "" if package.platform.system == ANDROID else "it runs in Android apps only",
+        consequence,
+        remedy,
+    )
 
 
 def host_library(consequence: str) -> ClientRule:
     """A package for a device must be built for x86-64 too, where models are prepared."""
-
-    def faults(packages: Sequence[Package]) -> Iterator[str]:
-        for package in packages:
-            if package.host_library is None:
-                yield f"package {package.name} has no library for x86-64"
-
-    return ClientRule("host-library", faults, consequence, "build it: udogen build htp_x86 -C DIR")
+    return each_package(
+        "host-library",
+        lambda package: "" if package.host_library else f"package {package.name} has no library for x86-64",
+        consequence,
+        "build it: udogen build htp_x86 -C DIR",
+    )
 
 
 def one_package(consequence: str) -> ClientRule:

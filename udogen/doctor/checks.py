@@ -119,7 +119,7 @@ def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
     return CheckOutcome(FOUND, value, "")
 
 
-# Variable, what it is for, how to get what it shall name, what judges it.
+# Variable, purpose, how to get it, check.
 _ROWS: tuple[tuple[str, str, str, _Judge], ...] = (
     ("QNN_SDK_ROOT", "QNN's headers and runtime, instead of udogen's", _QPM, partial(_sdk, sdk=sdks.QNN)),
     ("SNPE_ROOT", "SNPE's headers, converters and runtime", _QPM, partial(_sdk, sdk=sdks.SNPE)),
@@ -243,12 +243,12 @@ _RUNTIMES = (
         partial(_find, name="qemu-hexagon", flag="--version"),
     ),
     MachineCheck(
-        "qemu-aarch64", RUNTIMES, "running what is built for aarch64", "apt-get install qemu-user libc6-arm64-cross",
+        "qemu-aarch64", RUNTIMES, "running aarch64 programs", "apt-get install qemu-user libc6-arm64-cross",
         partial(_find, name="qemu-aarch64", flag="--version"),
     ),
     MachineCheck("OpenCL", RUNTIMES, "running GPU kernels here", "apt-get install pocl-opencl-icd", _opencl),
     MachineCheck(
-        "cache", RUNTIMES, "what is compiled once and kept", "set XDG_CACHE_HOME to a writable folder", _cache
+        "cache", RUNTIMES, "libraries that are compiled once", "set XDG_CACHE_HOME to a writable folder", _cache
     ),
 )  # fmt: skip
 

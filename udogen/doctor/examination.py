@@ -1,4 +1,4 @@
-"""Runs every check, inspects the packages of a folder, and gives the verdict."""
+"""Runs all checks, inspects the packages of a folder, and returns the verdict."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from udogen.inspect.rules import STOPS, UNKNOWN
 if TYPE_CHECKING:
     from udogen.inspect.inspection import InspectedLibrary
 
-_AT_ONCE = 8  # they wait for programs, not for the processor
+_AT_ONCE = 8  # checks mostly wait for programs
 
 
 @dataclass(frozen=True)
 class Examination:
-    """Everything that was inspected."""
+    """The results of all checks."""
 
     rows: tuple[CheckResult, ...]
     packages: tuple[CheckResult, ...] = ()
@@ -40,7 +40,7 @@ class Examination:
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The exit code of the command."""
         if not self.works:
             return ToolMissing.exit_code
         return RunFailed.exit_code if any(row.outcome.state == WRONG for row in self.packages) else 0

@@ -1,4 +1,4 @@
-"""The questions that checks ask of a machine (tests have other machines), a check, and its result."""
+"""A machine as checks see it (tests have others), a check, and its result."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as the few questions that checks ask of it."""
+    """A machine as checks see it."""
 
     env: tools.Environment
-    program: Callable[[str], str]  # its path; empty where there is none
+    program: Callable[[str], str]  # its path; empty if missing
     version: Callable[[Sequence[str]], str]  # of a program; empty if it does not run
-    wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
+    wheel: Callable[[str], str]  # the version of an installed Python package; empty if missing
     choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
     runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
     release: Callable[[Path], str]  # the SDK release of a runtime library

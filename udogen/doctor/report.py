@@ -1,4 +1,4 @@
-"""An examination as text: groups of checks; what was found on one line, what is missing with what to do."""
+"""An examination as text: a line for each check, and remedies for missing things."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import groupby
 
 from udogen.doctor.examination import Examination
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckResult
+from udogen.opdef.problems import wrapped
 
 Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
 
@@ -30,7 +31,7 @@ def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state:
         yield from textwrap.wrap(f"The open path does not work: see {names} above.", width)
     wrong = [row for row in found.packages if row.outcome.state == WRONG]
     if wrong:
-        yield f"{len(wrong)} thing{'s' if len(wrong) > 1 else ''} wrong with the packages."
+        yield f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''} with the packages."
 
 
 def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[str]:
@@ -53,14 +54,7 @@ def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[st
 def _more(row: CheckResult, message: str, width: int) -> Iterator[str]:
     for label, text in (("", message), ("for: ", row.check.purpose), ("get: ", row.outcome.get or row.check.get)):
         if text:
-            yield from textwrap.wrap(
-                label + text,
-                width,
-                initial_indent=" " * 8,
-                subsequent_indent=" " * (8 + len(label)),
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            yield from wrapped(" " * 8 + label, text, width)
 
 
 def _any_found(rows: Sequence[CheckResult]) -> bool:

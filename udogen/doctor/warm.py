@@ -1,4 +1,4 @@
-"""What is compiled once and kept, each by a name: `udogen doctor --warm` compiles it before a verb waits for it."""
+"""Libraries that are compiled once and kept: `udogen doctor --warm` compiles them before a verb has to wait."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WarmItem:
 
 @dataclass(frozen=True)
 class WarmResult:
-    """What became of an item: it was warm, it was compiled, or there is no tool for it."""
+    """The result for an item: warm, compiled, or missing (no tool for it)."""
 
     id: str
     title: str
@@ -51,7 +51,7 @@ def _watch() -> WarmItem:
     libraries = [emulator.c_build(*emulator.WATCH), emulator.c_build(*emulator.LOOP)]
     return WarmItem(
         "watch",
-        "what watches kernels and repeats graphs",
+        "libraries that watch kernels and repeat graphs",
         sum(each.seconds for each in libraries),
         all(each.is_warm for each in libraries),
         lambda: [each.ready() for each in libraries],
@@ -63,7 +63,7 @@ def _plugin() -> WarmItem:
     return WarmItem("qemu-plugin", kept.title, kept.seconds, kept.is_warm, kept.ready)
 
 
-# The longest first, for they are made side by side.
+# The longest first, as they are compiled in parallel.
 _ITEMS: dict[str, Callable[[], WarmItem]] = {
     **{row.id: partial(_zig, row) for row in zig_libraries.ALL},
     **{f"{name}-emulator": partial(_emulator, name) for name, row in backends.ALL.items() if row.emulator},

@@ -1,4 +1,4 @@
-"""What is drawn: boxes with lines of text, joined by lines; in sections one below the other."""
+"""Diagrams: boxes with lines of text, joined by lines, in sections one below the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TextLine:
 
     @property
     def shown(self) -> str:
-        """The text as far as there is room."""
+        """The text, shortened to the width of a box."""
         return shorten(self.text)
 
 
@@ -42,7 +42,7 @@ class Box:
     id: str
     kind: str
     rows: tuple[TextLine, ...]
-    description: str = ""  # everything that is known of it: what a mouse and a screen reader find
+    description: str = ""  # full text, for tooltips and screen readers
 
     @property
     def width(self) -> float:
@@ -63,7 +63,7 @@ class Section:
     boxes: tuple[Box, ...]
     edges: tuple[tuple[str, str], ...] = ()
     note: str = ""
-    sides: bool = False  # inputs on the left, outputs on the right of one box: what an op looks like in a config
+    sides: bool = False  # inputs on the left, outputs on the right of one op
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class Diagram:
     title: str
     description: str
     sections: tuple[Section, ...]
-    facts: Mapping[str, object] = field(default_factory=dict)  # what `--json` adds
+    facts: Mapping[str, object] = field(default_factory=dict)  # additional fields of `--json`
 
 
-def shorten(text: str, letters: int = LONGEST) -> str:
+def shorten(text: str) -> str:
     """The text without its middle if it is too long: names often begin alike."""
-    if len(text) <= letters:
+    if len(text) <= LONGEST:
         return text
-    head = (letters - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
+    head = (LONGEST - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (LONGEST - 1 - head) :]}"
 
 
 def head(text: str) -> TextLine:
@@ -90,7 +90,7 @@ def head(text: str) -> TextLine:
 
 
 def quiet(text: str) -> TextLine:
-    """A line of less weight."""
+    """A line in grey."""
     return TextLine(text, "quiet")
 
 
@@ -104,7 +104,7 @@ def shape_text(shape: Sequence[object] | None) -> str:
 
 
 def lines(diagram: Diagram) -> Iterator[str]:
-    """What is drawn, in short."""
+    """A summary of the diagram."""
     yield f"{diagram.title}: {diagram.description}"
     for section in diagram.sections:
         ops = [box for box in section.boxes if box.kind in ("op", "custom")]

@@ -1,7 +1,7 @@
-"""Where the boxes of a diagram are: in rows, so that every line runs down and none through a box, or beside one op.
+"""The layout of a diagram: in rows, with lines that run down and cross no box, or in columns beside one op.
 
-Graphviz is a program that many machines lack, and the layered layouts that pip could install are under the GPL.
-This is Sugiyama's way: rows by the longest path, order by barycentres, positions by least squares.
+Graphviz is missing on many machines, and layered layouts on PyPI are under the GPL.  This is Sugiyama's method: rows by
+longest paths, order by barycentres, positions by least squares.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from udogen.draw.diagram import Box, Diagram, Section
 
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
-_LANE = 6.0  # the room of a line that passes a row
+_LANE = 6.0  # the width of a line that passes a row
 _SWEEPS = 6
-_SETTLING, _STILL = 15, 0.2  # sweeps at most, and what is no movement
+_SETTLING, _STILL = 15, 0.2  # most sweeps, and the least movement
 Point = tuple[float, float]
 
 
@@ -51,7 +51,7 @@ class DiagramLayout:
 
 @dataclass
 class _Slot:
-    """A place in a row: of a box, or of a line that passes."""
+    """A position in a row, of a box or a passing line."""
 
     row: int
     box: Box | None = None
@@ -66,7 +66,7 @@ class _Slot:
 
 
 def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
-    """The layout of one graph; edges that go round in a circle are turned."""
+    """The layout of one graph; edges that close a cycle are reversed."""
     if not boxes:
         return DiagramLayout((), (), 0, 0)
     forward = _forward([each.id for each in boxes], edges)
@@ -85,7 +85,7 @@ def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLa
 
 
 def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each edge once, without loops; what would close a circle is turned."""
+    """Each edge once, without loops; edges that close a cycle are reversed."""
     followers: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in dict.fromkeys(edges):
         if source != target and source in followers and target in followers:
@@ -159,7 +159,7 @@ def _order(rows: list[list[_Slot]]) -> None:
 
 
 def _center(row: Sequence[_Slot]) -> None:
-    """Places the boxes of a row beside each other, around 0."""
+    """Place the boxes of a row side by side, around 0."""
     at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
     for slot in row:
         slot.x = at + slot.width / 2
@@ -167,10 +167,12 @@ def _center(row: Sequence[_Slot]) -> None:
 
 
 def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
-    """Moves the boxes of a row towards their neighbours above or below; returns the longest way."""
+    """Move the boxes of a row towards their neighbours above or below; returns the largest movement."""
     moved = 0.0
     near = [[*(slot.above if above else ()), *(slot.below if below else ())] for slot in row]
-    wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
+    wanted = [
+        sum(other.x for other in each) / len(each) if each else slot.x for slot, each in zip(row, near, strict=True)
+    ]
     for slot, x in zip(row, _apart(row, wanted), strict=True):
         moved = max(moved, abs(slot.x - x))
         slot.x = x
@@ -178,10 +180,10 @@ def _pull(row: Sequence[_Slot], *, above: bool, below: bool) -> float:
 
 
 def _place(rows: list[list[_Slot]]) -> None:
-    """Moves boxes near their neighbours, without overlap."""
+    """Move boxes near their neighbours, without overlap."""
     for row in rows:
         _center(row)
-    # Down below what is above, up above what is below: a chain is straight at once.  Then amid both.
+    # First towards one side per sweep, which makes chains straight at once; then towards both.
     for sweep in range(_SETTLING):
         both = sweep >= _SETTLING - 3
         moved = 0.0
@@ -196,13 +198,8 @@ def _place(rows: list[list[_Slot]]) -> None:
             slot.x -= left
 
 
-def _amid(slot: _Slot, near: Sequence[_Slot]) -> float:
-    """The middle of its neighbours; where it is, if it has none."""
-    return sum(each.x for each in near) / len(near) if near else slot.x
-
-
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
-    """The positions nearest to the given ones (least squares) with enough room between neighbours."""
+    """The positions nearest to the given ones (least squares) with enough space between neighbours."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
@@ -236,7 +233,7 @@ def _layout(
         points = [point for slot in chain for point in ((slot.x, tops[slot.row][0]), (slot.x, tops[slot.row][1]))]
         first = chain[0].box
         assert first is not None
-        points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, above the end of the row
+        points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, inside its row
         rounded = tuple((round(x, 1), round(down, 1)) for x, down in points[1:-1])
         turned = (source, target) not in asked
         wires.append(Connector(target if turned else source, source if turned else target, rounded))
@@ -252,50 +249,55 @@ _BETWEEN = 90.0
 _GAP = 10.0
 
 
-def _straight(source: Box, begin: tuple[float, float], target: Box, end: tuple[float, float]) -> Connector:
-    points = tuple((round(x, 1), round(y, 1)) for x, y in (begin, end))
-    return Connector(source.id, target.id, points, sideways=True)
-
-
 def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
     """The op in the middle, its inputs and outputs in columns beside it, in their order."""
     [middle] = [each for each in boxes if each.kind in ("op", "custom")]
-    taken, made = {source for source, _ in edges}, {target for _, target in edges}
-    left = [each for each in boxes if each.id in taken - {middle.id}]
-    right = [each for each in boxes if each.id in made - {middle.id}]
-    heights = [sum(each.height + _GAP for each in side) - _GAP if side else 0.0 for side in (left, right)]
-    height = max(*heights, middle.height)
-    x_middle = max((each.width for each in left), default=0.0) + (_BETWEEN if left else 0.0)
+    sources, targets = ({each for edge in edges for each in edge[end : end + 1]} - {middle.id} for end in (0, 1))
+    left, right = ([each for each in boxes if each.id in ids] for ids in (sources, targets))
+    height = max(_column_height(left), _column_height(right), middle.height)
+    x_middle = _column_width(left) + (_BETWEEN if left else 0.0)
     x_right = x_middle + middle.width + _BETWEEN
     placed = [PlacedBox(middle, round(x_middle, 1), round((height - middle.height) / 2, 1))]
-    y_middle = height / 2
     wires = []
-    for side, tall, is_left in ((left, heights[0], True), (right, heights[1], False)):
-        y = (height - tall) / 2
-        for number, box in enumerate(side):
+    for column, is_left in ((left, True), (right, False)):
+        y = (height - _column_height(column)) / 2
+        for number, box in enumerate(column):
             x = x_middle - _BETWEEN - box.width if is_left else x_right
             placed.append(PlacedBox(box, round(x, 1), round(y, 1)))
-            spread = (number + 1) / (len(side) + 1) - 0.5
-            at_middle = y_middle + spread * (middle.height - 8)
+            y_middle = height / 2 + ((number + 1) / (len(column) + 1) - 0.5) * (middle.height - 8)
+            y_box = y + box.height / 2
             if is_left:
-                wires.append(_straight(box, (x + box.width, y + box.height / 2), middle, (x_middle, at_middle)))
+                wires.append(_straight(box, (x + box.width, y_box), middle, (x_middle, y_middle)))
             else:
-                wires.append(_straight(middle, (x_middle + middle.width, at_middle), box, (x, y + box.height / 2)))
+                wires.append(_straight(middle, (x_middle + middle.width, y_middle), box, (x, y_box)))
             y += box.height + _GAP
-    width = x_right + max(each.width for each in right) if right else x_middle + middle.width
+    width = x_right + _column_width(right) if right else x_middle + middle.width
     return DiagramLayout(tuple(placed), tuple(wires), round(width, 1), round(height, 1))
+
+
+def _column_width(boxes: Sequence[Box]) -> float:
+    return max((each.width for each in boxes), default=0.0)
+
+
+def _column_height(boxes: Sequence[Box]) -> float:
+    return max(sum(each.height + _GAP for each in boxes) - _GAP, 0.0)
+
+
+def _straight(source: Box, begin: Point, target: Box, end: Point) -> Connector:
+    points = tuple((round(x, 1), round(y, 1)) for x, y in (begin, end))
+    return Connector(source.id, target.id, points, sideways=True)
 
 
 # --- both, and as JSON -----------------------------------------------------------------------------------------------
 
 
 def arrange(section: Section) -> DiagramLayout:
-    """Where the boxes of a section are."""
+    """The layout of a section."""
     return beside(section.boxes, section.edges) if section.sides else layered(section.boxes, section.edges)
 
 
 def as_json(diagram: Diagram) -> dict[str, Any]:
-    """Everything that is drawn, with its place in its section."""
+    """The diagram with the position of each box in its section."""
     return {"title": diagram.title, **diagram.facts, "sections": [_section_json(each) for each in diagram.sections]}
 
 

@@ -128,7 +128,7 @@ def _context_tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
 # --- ONNX models -----------------------------------------------------------------------------------------------------
 
 
-MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
+MOST_NODES = 250  # of a graph; larger ones are drawn only near their custom ops
 _NEAR = 3  # nodes from a custom op
 _ATTRIBUTES = 4
 _VALUES = 6  # numbers of a constant that are shown
@@ -155,7 +155,7 @@ def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
 
 @dataclass(frozen=True)
 class _Painter:
-    """Knows the model, which of its ops are custom, and how much is to be drawn."""
+    """Draws a model, or the part around its custom ops."""
 
     model: Model
     ops: frozenset[OpName]
@@ -195,22 +195,26 @@ class _Painter:
         edges: list[tuple[str, str]] = []
         constants = _constants(graph, scopes)
         used = {name for node in nodes for name in node.inputs}
-        for name in graph.inputs if nodes == [n for n in graph.nodes if n.op != _CONSTANT] else ():
-            boxes[f"value {name}"] = self._value(name, graph, scopes)
+
+        def value(name: str) -> str:
+            """The box of a value, added where it is new."""
+            id = f"value {name}"
+            if id not in boxes:
+                boxes[id] = self._value(name, graph, scopes)
+            return id
+
+        complete = nodes == [node for node in graph.nodes if node.op != _CONSTANT]
+        for name in graph.inputs if complete else ():
+            value(name)
         for number, node in enumerate(nodes):
             box = self._node(f"node {number}", node, scopes, constants)
             boxes[box.id] = box
-            for name in node.inputs:
-                if name and name not in constants:
-                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
-                    edges.append((f"value {name}", box.id))
-            for name in node.outputs:
-                if name and (name in used or name in graph.outputs or len(node.outputs) == 1):
-                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
-                    edges.append((box.id, f"value {name}"))
+            edges += [(value(name), box.id) for name in filter(None, node.inputs) if name not in constants]
+            shown = used | {*graph.outputs} if len(node.outputs) > 1 else {*node.outputs}
+            edges += [(box.id, value(name)) for name in filter(None, node.outputs) if name in shown]
         for name in graph.outputs:
             if not nodes or name in graph.inputs:
-                boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
+                value(name)
         return Section(title, tuple(boxes.values()), tuple(dict.fromkeys(edges)), note)
 
     def _value(self, name: str, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> Box:
@@ -262,7 +266,7 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
 
 
 def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> dict[str, str]:
-    """What is shown in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
+    """Constants shown inside boxes: initializers of all enclosing graphs, and Constant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:
@@ -307,7 +311,7 @@ def _number(value: object) -> str:
 
 
 def is_onnx(data: bytes, suffix: str) -> bool:
-    """Whether a file is meant to be an ONNX model: by its name, or as it begins with ir_version and then a text."""
+    """Whether a file is an ONNX model: by its name, or because it begins with ir_version and a text."""
     return suffix.lower() == ".onnx" or (
         len(data) > 3 and data[0] == 0x08 and 0 < data[1] < 0x40 and data[2] in (0x12, 0x3A)
     )

@@ -1,4 +1,4 @@
-"""Diagram -> SVG: one document, no script, no font of its own, nothing fetched."""
+"""Diagram -> SVG: one document without scripts, fonts or external resources."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _texts(diagram: Diagram, kinds: Sequence[str]) -> Iterator[str]:
-    """The lines outside of boxes, which must fit too."""
+    """The texts outside boxes, which must fit too."""
     yield diagram.title + "    "  # it is larger
     yield diagram.description
     for section in diagram.sections:
@@ -79,7 +79,7 @@ def _wide(text: str) -> float:
 
 
 def _body(diagram: Diagram, layouts: Sequence[tuple[Section, DiagramLayout]], kinds: Sequence[str]) -> Iterator[str]:
-    """The elements from top to bottom; the last one is the height that they have taken."""
+    """The elements from top to bottom; the last item is the total height."""
     y = MARGIN + 14.0
     yield _line(MARGIN, y, diagram.title, "big")
     y += LINE
@@ -109,13 +109,14 @@ def _section(layout: DiagramLayout, top: float) -> Iterator[str]:
     for wire in layout.connectors:
         points = [(x + MARGIN, y + top) for x, y in wire.points]
         yield f'<path class="wire" d="{_path(points, sideways=wire.sideways)}"/>'
-        yield _tip(*points[-1], sideways=wire.sideways)
+        x, y = points[-1]
+        yield f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if wire.sideways else "l-4 -7 h8 z"}"/>'
     for placed in layout.boxes:
         yield from _box(placed, top)
 
 
 def _path(points: Sequence[Point], *, sideways: bool) -> str:
-    """Straight where it runs along, a curve where it changes rows or sides."""
+    """Straight along an axis, otherwise a curve."""
     parts = [f"M{points[0][0]:g} {points[0][1]:g}"]
     for (x0, y0), (x1, y1) in pairwise(points):
         if x0 == x1 or y0 == y1:
@@ -127,11 +128,6 @@ def _path(points: Sequence[Point], *, sideways: bool) -> str:
             middle = (y0 + y1) / 2
             parts.append(f"C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}")
     return " ".join(parts)
-
-
-def _tip(x: float, y: float, *, sideways: bool) -> str:
-    """The head of an arrow."""
-    return f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if sideways else "l-4 -7 h8 z"}"/>'
 
 
 def _box(placed: PlacedBox, top: float) -> Iterator[str]:

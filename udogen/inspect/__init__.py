@@ -1,1 +1,1 @@
-"""Inspects what was built: what it is, what it needs, and whether a runtime will take it."""
+"""Inspects built libraries and context binaries, and whether a runtime accepts them."""

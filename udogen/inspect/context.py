@@ -1,4 +1,4 @@
-"""A context binary: what is in it, whether it is as it was written, and whether the JSON beside it agrees."""
+"""A context binary: its contents, its manifest, and the JSON beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from udogen.backends import by_number
 from udogen.errors import UdogenError
-from udogen.inspect.report import wrapped
-from udogen.opdef.problems import ConfigError, Problem, line_of
+from udogen.inspect.report import NARROWEST
+from udogen.opdef.problems import ConfigError, Problem, line_of, wrapped
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
@@ -20,13 +20,13 @@ from udogen.runtime.contexts.json_values import write_quantization
 from udogen.runtime.contexts.manifest import ManifestCheck
 
 _LABEL = 12
-_TENSORS = 24  # of a side of a graph, unless all are asked for
+_TENSORS = 24  # of a side of a graph, unless -v shows all
 _OTHERS = {7: "HTA", 1: "reference", 2: "Saver"}  # backends of QNN that udogen does not generate for
 
 
 @dataclass(frozen=True)
 class InspectedContext:
-    """A context binary and everything that was found out about it."""
+    """A context binary and the findings about it."""
 
     path: Path
     size: int
@@ -36,7 +36,7 @@ class InspectedContext:
     json: Path | None
     differences: tuple[Difference, ...]
     warnings: tuple[Problem, ...]  # of the JSON
-    faults: tuple[UdogenError, ...]  # what stops a runner
+    faults: tuple[UdogenError, ...]  # that stop a run
 
     @property
     def exit_code(self) -> int:
@@ -59,7 +59,7 @@ def is_context_binary(path: Path) -> bool:
 def inspect_context(
     path: Path, *, system_library: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
 ) -> InspectedContext:
-    """Look at one context binary; raises an error only if nothing in it can be read."""
+    """Inspect one context binary; raises only if nothing in it can be read."""
     faults: list[UdogenError] = []
     head = binary_info.head_of(path)
     verdict = manifest.check(path)
@@ -98,11 +98,12 @@ def _beside(
     return compare(described, info), described.warnings
 
 
-# --- for a person -----------------------------------------------------------------------------------------------------
+# --- as text ----------------------------------------------------------------------------------------------------------
 
 
 def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
     """The report, line by line."""
+    width = max(width, NARROWEST)
     info = found.info
     made_by = by_number(info.backend_id)
     backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")
@@ -172,7 +173,17 @@ def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
 
 def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
     shown = tensors if everything else tensors[:_TENSORS]
-    rows = [(str(each.id), each.name, each.dtype, _shape(each), _size(each), _extra(each)) for each in shown]
+    rows = [
+        (
+            str(each.id),
+            each.name,
+            each.dtype,
+            _shape(each),
+            "" if each.dtype.startswith("0x") else f"{_amount(each.nbytes)} B",
+            describe_quantization(each.quant) if each.quant else "",
+        )
+        for each in shown
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
         yield "      " + "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
@@ -185,19 +196,11 @@ def _shape(tensor: TensorInfo) -> str:
     return "[" + ", ".join(f"{n}?" if each else str(n) for n, each in zip(tensor.shape, flags, strict=False)) + "]"
 
 
-def _size(tensor: TensorInfo) -> str:
-    return "" if tensor.dtype.startswith("0x") else f"{_amount(tensor.nbytes)} B"
-
-
-def _extra(tensor: TensorInfo) -> str:
-    return describe_quantization(tensor.quant) if tensor.quant else ""
-
-
 def _amount(value: int | bool) -> str:
     return "yes" if value is True else f"{value:,}"
 
 
-# --- for a program ----------------------------------------------------------------------------------------------------
+# --- as JSON ----------------------------------------------------------------------------------------------------------
 
 
 def as_json(found: InspectedContext) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Inspects a library, or all in a folder: read, compared with a runtime, registered in a child process."""
+"""Inspects a library, or all in a folder: reads it, compares it with a runtime, registers it in a worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
 from udogen.runtime.worker import stub_library
 
-_SECONDS = 30.0  # for a package that never comes back from registering
+_SECONDS = 30.0  # for registering a package
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def inspect(
 
 
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
-    """What is known of a library without loading it."""
+    """The evidence without loading the library."""
     library = facts.elf
     fits = all(each.machine == library.machine for each in runtime.libraries)
     native = library.machine == platform.machine() and library.bits == 64 and fits
@@ -119,7 +119,7 @@ def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
 
 
 def _read(evidence: LibraryEvidence) -> LibraryEvidence:
-    """What a registration library describes."""
+    """Read a registration library."""
     try:
         return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
     except RunFailed as fault:
@@ -127,7 +127,7 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
 
 
 def _record(evidence: LibraryEvidence) -> LibraryEvidence:
-    """The kernel records, which may also explain why the runtime refused or crashed."""
+    """Read the kernel records, which may explain why the runtime refused or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
     if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != stub_library.MACHINE:
         return evidence
@@ -135,7 +135,7 @@ def _record(evidence: LibraryEvidence) -> LibraryEvidence:
     try:
         return replace(evidence, records=read_records(evidence.path, undefined, timeout=_SECONDS))
     except RunFailed as fault:
-        if crashed and not isinstance(fault, OlderRecords):  # it is what is known already
+        if crashed and not isinstance(fault, OlderRecords):  # the same crash again
             return evidence
         return replace(evidence, records_failure=fault)
 
@@ -216,7 +216,7 @@ def inspect_all(
 def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
-    # What a converter loads is registered nowhere.
+    # Converter packages are not registered.
     return [each for each in open_packages(path) if not each.kind.converter]
 
 
@@ -238,7 +238,7 @@ def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[st
     if folder.path.resolve().name not in usual:
         notes.append(
             f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
-            f"say {folder.name}"
+            f"use {folder.name}"
         )
     files = [file for name in _SOURCES for file in _files(folder.path / name)]
     newest = max(files, key=lambda file: file.stat().st_mtime, default=None)

@@ -1,4 +1,4 @@
-"""What kind of library a file is, by its symbols."""
+"""The kind of a library, by its symbols."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KINDS = (
         "udo",
         "a registration library of SNPE (UDO)",
         exported=r"SnpeUdo_getRegInfo",
-        remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers what it names",
+        remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers its libraries",
     ),
     LibraryKind(
         "snpe",
@@ -118,6 +118,6 @@ def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
     if build_id:
         return SdkRelease(build_id, f"its symbol {BUILD_ID}")
     releases = elf.sdk_releases(found.path)
-    if len(releases) == 1:  # several would be somebody's table of releases
+    if len(releases) == 1:  # several may be a table of releases
         return SdkRelease(releases[0], "a text in it")
     return SdkRelease("", usable_with("qhpi") if kind.id == "qhpi" else "not named in it")

@@ -1,26 +1,28 @@
-"""An inspection as a person reads it, and as `--json` prints it (docs/inspect.md has the shape)."""
+"""An inspection as text and as JSON (described in docs/inspect.md)."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from udogen.build.demangle import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
-from udogen.inspect.rules import LibraryEvidence, RuleFinding
+from udogen.inspect.rules import LibraryEvidence
+from udogen.opdef.problems import wrapped
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
+NARROWEST = 40  # columns
 _LABEL = 12
 _ASSUMED = 6  # names shown
 _DETAILS = 8
-_KERNELS = 6  # of an op, unless all are asked for
+_KERNELS = 6  # of an op, unless -v shows all
 _MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
 
 
 def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterator[str]:
     """The report, line by line."""
+    width = max(width, NARROWEST)
     for package in found.packages:
         yield from _package(package, width, everything)
     for each in found.others:
@@ -77,7 +79,7 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
-    """What registering the library, or reading its registration, gave."""
+    """The results of registering the library, or of reading its registration."""
     elsewhere = "" if evidence.native else ": it is for another machine"
     if evidence.registered:
         package, runtime = evidence.registered
@@ -88,21 +90,21 @@ def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     if evidence.registration:
         yield from _registration_lines(evidence.registration)
     elif evidence.facts.is_registration and evidence.failure is None:
-        yield "describes", f"not asked{elsewhere}"
+        yield "describes", f"not read{elsewhere}"
 
 
 def _symbols(evidence: LibraryEvidence) -> str:
-    there = evidence.resolution
-    undefined = f"{there.undefined} undefined"
-    if not there.seen:
+    found = evidence.resolution
+    undefined = f"{found.undefined} undefined"
+    if not found.seen:
         return f"{undefined}, not compared with a runtime"
-    missing = f"{len(there.missing)} missing" if there.missing else "none missing"
+    missing = f"{len(found.missing)} missing" if found.missing else "none missing"
     where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
-    if not there.assumed:
+    if not found.assumed:
         return f"{undefined}, {missing}{where}"
-    names = [demangled(each.name) for each in there.assumed[:_ASSUMED]]
-    names += ["…"] if len(there.assumed) > _ASSUMED else []
-    return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
+    names = [demangled(each.name) for each in found.assumed[:_ASSUMED]]
+    names += ["…"] if len(found.assumed) > _ASSUMED else []
+    return f"{undefined}, {missing}{where}, {len(found.assumed)} assumed ({', '.join(names)})"
 
 
 def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterator[str]:
@@ -129,7 +131,7 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
 
 
 def _signature(row: Mapping[str, str]) -> str:
-    """Short, and only what is not as usual: direct storage, in main memory or TCM."""
+    """The type and layout, and storage and memory unless they are direct, in main memory or TCM."""
     words = [row["type"].removesuffix("_Element_Type"), row["layout"]]
     if row["storage"] != "Direct":
         words.append(row["storage"])
@@ -140,13 +142,6 @@ def _signature(row: Mapping[str, str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
-        break_long_words=False, break_on_hyphens=False,
-    ) or [label.rstrip()]  # fmt: skip
 
 
 def as_json(found: Inspection) -> dict[str, Any]:
@@ -176,23 +171,13 @@ def _library_json(found: InspectedLibrary) -> dict[str, Any]:
         "path": str(found.path),
         "target": found.target or None,
         "verdict": found.verdict,
-        "findings": [_finding_json(each) for each in found.findings],
+        "findings": [each._asdict() for each in found.findings],
         **(_case_json(found.evidence) if found.evidence else {}),
     }
 
 
-def _finding_json(finding: RuleFinding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "weight": finding.weight,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "details": list(finding.details),
-    }
-
-
 def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
-    facts, found, there = evidence.facts, evidence.facts.elf, evidence.resolution
+    facts, found, resolution = evidence.facts, evidence.facts.elf, evidence.resolution
     registered = None
     if evidence.registered:
         package, runtime = evidence.registered
@@ -210,7 +195,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "arch": found.arch or None,
             "bits": found.bits,
             "soname": found.soname or None,
-            "needed": [{"name": each.name, "found": each.place or None} for each in there.needed],
+            "needed": [{"name": each.name, "found": each.place or None} for each in resolution.needed],
             "runpath": list(found.runpath),
             "executable_stack": found.executable_stack,
         },
@@ -227,14 +212,14 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "sdk": evidence.runtime.sdk or None,
         },
         "symbols": {
-            "undefined": there.undefined,
-            "compared": there.seen,
-            "missing": [{"name": name, "demangled": demangled(name)} for name in there.missing],
-            "assumed": [each._asdict() for each in there.assumed],
+            "undefined": resolution.undefined,
+            "compared": resolution.seen,
+            "missing": [{"name": name, "demangled": demangled(name)} for name in resolution.missing],
+            "assumed": [each._asdict() for each in resolution.assumed],
         },
         "registered": registered,
         "kernels": list(evidence.records.ops) if evidence.records else None,
-        **({"registration": _registration_json(evidence.registration)} if evidence.registration else {}),
+        **(_registration_json(evidence.registration) if evidence.registration else {}),
     }
 
 
@@ -242,7 +227,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
 
 
 def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
-    """(label, text) of what it describes."""
+    """(label, text) of its contents."""
     numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
     yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
     yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"
@@ -273,5 +258,5 @@ def _param(param: RegisteredParam) -> str:
 
 
 def _registration_json(found: Registration) -> dict[str, Any]:
-    """Everything that it describes, as plain data."""
-    return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}
+    libraries = [list(row) for row in found.libraries]
+    return {"registration": {**asdict(found), "path": str(found.path), "libraries": libraries}}

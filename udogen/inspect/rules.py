@@ -1,4 +1,4 @@
-"""The rules of the verdict: each checks one thing, and reports what is wrong with it and what to do.
+"""The rules of the verdict: each checks one thing, and reports faults and remedies.
 
 A new rule is a function and its row in STATIC; in LIVE if the library must have run, in UDO for those of SNPE.
 """
@@ -145,7 +145,7 @@ def _provider(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "provider",
             WARNS,
-            f"it has several interface providers; {evidence.provider} was looked at",
+            f"it has several interface providers; {evidence.provider} was inspected",
             "name the one you mean where you register it",
         )
 
@@ -311,7 +311,7 @@ STATIC: tuple[VerdictRule, ...] = (
 
 
 def _registering(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    if isinstance(evidence.records_failure, OlderRecords):  # the one cause of whatever else is seen
+    if isinstance(evidence.records_failure, OlderRecords):  # the cause of all other failures
         fault, seen = evidence.records_failure, evidence.failure
         details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
         yield RuleFinding("records", STOPS, fault.message, fault.hint, details)
@@ -336,7 +336,7 @@ def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "names",
             WARNS,
-            f"the config has ops that the library has not: {', '.join(missing)}",
+            f"the config has ops that the library lacks: {', '.join(missing)}",
             "build it again",
         )
 
@@ -381,7 +381,7 @@ LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)
 def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     exports = evidence.facts.elf.exports
     if missing := [name for name in udo.FUNCTIONS if name not in exports]:
-        remedy = "declare them with UDO_API, and see jni/src/reg for those that it must have"
+        remedy = "declare them with UDO_API; jni/src/reg has the required ones"
         yield RuleFinding("functions", STOPS, f"it exports no {', '.join(missing)}", remedy)
 
 

@@ -1,4 +1,4 @@
-"""The runtime that a library is compared with: given, of this machine or of the SDK; and which symbols it lacks."""
+"""The runtime that a library is compared with (given, of this machine, of the SDK), and missing symbols."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class OlderLibrary(NamedTuple):
 class LoadedLibraries(NamedTuple):
     """What the loader would load with a library."""
 
-    found: Mapping[str, Path]  # by the name that asks for it, directly or not
+    found: Mapping[str, Path]  # by the requested name, direct or not
     absent: tuple[str, ...]
     old: tuple[OlderLibrary, ...]
 
@@ -200,7 +200,7 @@ def _loader() -> str:
 # --- symbols ---------------------------------------------------------------------------------------------------------
 
 
-# Libraries that are always there together with the C library, whatever a runtime needs.
+# Libraries that every system has together with its C library.
 _SYSTEMS = {
     "libc.so.6": (
         "glibc",
@@ -233,8 +233,8 @@ class Resolution:
     missing: tuple[str, ...]
     assumed: tuple[Assumed, ...]
     old: tuple[OlderLibrary, ...] = ()
-    wrapped: tuple[str, ...] = ()  # missing, but there as __wrap_...: a DSP has malloc under that name only
-    seen: bool = True  # false where there was nothing to look into
+    wrapped: tuple[str, ...] = ()  # missing, but available as __wrap_...: a DSP has malloc only by that name
+    seen: bool = True  # false without libraries to search
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class Resolution:
 
 
 def resolve(found: Elf, runtime: ComparedRuntime, *, native: bool) -> Resolution:
-    """Look for every undefined symbol of a library."""
+    """Find every undefined symbol of a library."""
     wanted = [symbol for symbol in found.imports if not symbol.weak]
     return (_native if native else _foreign)(found, wanted, runtime)
 
@@ -254,7 +254,7 @@ def _native(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resol
         return _foreign(found, wanted, runtime)
     libraries = {each.soname or each.path.name: each for each in runtime.libraries}
     exports = {name for each in libraries.values() for name in each.exports}
-    for each in libraries.values():  # is loaded for all to see, and all that it needs with it
+    for each in libraries.values():  # loaded globally, with all that it needs
         beside = _loaded_with(each.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
@@ -288,7 +288,7 @@ def _exports(path: str) -> frozenset[str]:
 
 
 def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
-    """For another machine: what its runtime exports, and what it needs itself, which must be there too."""
+    """For another machine: symbols that its runtime exports, or uses and therefore finds."""
     exported = _exports_of_device(found, runtime)
     uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
     beside = _libraries_of_device(found, runtime)
@@ -318,7 +318,7 @@ def _exports_of_device(found: Elf, runtime: ComparedRuntime) -> set[str]:
 
 
 def _libraries_of_device(found: Elf, runtime: ComparedRuntime) -> dict[str, str]:
-    """Names of the libraries that are loaded with the runtime -> where that is known from."""
+    """Libraries that are loaded with the runtime -> the evidence."""
     beside = {name: each.path.name for each in runtime.libraries for name in each.needed}
     beside.update({each.soname or each.path.name: str(each.path) for each in runtime.libraries})
     for name, (system, names) in _SYSTEMS.items():

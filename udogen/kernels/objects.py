@@ -214,7 +214,9 @@ def _compile(request: Request, into: Path) -> None:
 
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
-    return process.run([sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_SECONDS, tied=True)
+    return process.run(
+        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_SECONDS, starting=process.Tied
+    )
 
 
 def _adjust(file: Path, request: Request) -> None:

@@ -164,6 +164,23 @@ def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
     return next(iter(get_close_matches(word, list(choices), n=1, cutoff=cutoff)), "")
 
 
+def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
+    """A hint for an unknown name: the nearest known one, or `otherwise`."""
+    near = nearest(word, choices)
+    return f"did you mean `{near}`?" if near else otherwise
+
+
+def wrapped(label: str, text: str, width: int) -> list[str]:
+    """A text in lines of this width, indented below its label; paths and commands stay whole."""
+    from textwrap import wrap
+
+    indent = " " * len(label)
+    lines = wrap(
+        text, width, initial_indent=label, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return lines or [label.rstrip()]
+
+
 def _place(problem: Problem) -> tuple[str, int]:
     return (problem.location.file, problem.location.line)
 

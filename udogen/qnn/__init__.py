@@ -1,1 +1,1 @@
-"""The QNN C API as Python sees it; nothing here is imported before it is used."""
+"""The QNN C API in Python."""

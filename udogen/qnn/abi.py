@@ -1,7 +1,7 @@
-"""Our C headers, as a cffi library.
+"""udogen's C headers as a cffi library.
 
-Parsing them is slow, so the result is kept: cffi's out-of-line ABI module, in the cache folder, under a name
-made from the headers and cffi's version.
+Parsing them is slow, so cffi's out-of-line ABI module is kept in the cache folder; its name depends on the headers and
+on cffi's version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QNN = Headers(
         "QnnInterface.h",
         "CPU/QnnCpuOpPackage.h",
         "System/QnnSystemInterface.h",
-        "GPU/QnnGpuGraph.h",  # of GPU/QnnGpuOpPackage.h Python needs nothing, and its node is another than that of CPU
+        "GPU/QnnGpuGraph.h",  # not GPU/QnnGpuOpPackage.h: its node differs from that of CPU
         "HTP/QnnHtpContext.h",
         "HTP/QnnHtpDevice.h",
         "HTP/QnnHtpGraph.h",
@@ -90,7 +90,7 @@ def ffi(headers: Headers = QNN) -> Any:
             raise OSError("the cache may be written by others")
         _write(name, path, source)
         return _import(name, path)
-    except OSError:  # no folder to write to: slower, but the same
+    except OSError:  # no folder to write to: slower
         import cffi
 
         parsed = cffi.FFI()
@@ -99,7 +99,7 @@ def ffi(headers: Headers = QNN) -> Any:
 
 
 def _key(headers: Headers) -> str:
-    """Of everything that the declarations are made of; to make them only to compare them takes ten times as long."""
+    """A key of everything that the declarations depend on; making them takes ten times as long."""
     files = [Path(__file__), *sorted(resources.qnn_headers().rglob("*.h"))]
     texts = (*headers.roots, headers.before, headers.after, _cffi_backend.__version__)
     return resources.content_key(*(path.read_bytes() for path in files), *(text.encode() for text in texts))
@@ -147,7 +147,7 @@ def _import(name: str, path: Path) -> Any:
 
 
 def _write(name: str, path: Path, source: str) -> None:
-    import cffi  # the parser, and a tenth of a second: only where it is needed
+    import cffi  # the parser takes a tenth of a second to import
 
     builder = cffi.FFI()
     builder.set_source(name, None, compiler_verbose=0)

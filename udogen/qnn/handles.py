@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
@@ -26,7 +26,7 @@ _C = TypeVar("_C", bound="Closing")
 
 
 class Closing:
-    """A context manager that calls `close()` at the end; of two errors the first is raised."""
+    """A context manager that calls `close()` at its end; an error of `close()` does not replace an earlier one."""
 
     def close(self) -> None:
         """Free it."""
@@ -46,7 +46,7 @@ class Closing:
 
 
 class Handle(Closing):
-    """Something the backend made; freed once, at the end of `with` or by `close`.
+    """An object of the backend, freed once, by `with` or `close`.
 
     A forked process does not free it: it belongs to the parent.
     """
@@ -110,7 +110,7 @@ class ProfileHandle(Handle):
 
 @dataclass(frozen=True)
 class ProfileEvent:
-    """One measured value; `kind` and `unit` are QNN_PROFILE_EVENTTYPE_ and EVENTUNIT_ numbers."""
+    """A measured value; `kind` and `unit` are numbers of QNN_PROFILE_EVENTTYPE_ and EVENTUNIT_."""
 
     name: str
     kind: int
@@ -140,7 +140,7 @@ HTP_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """Options of a context; options that are not set are left to the backend."""
+    """Options of a context; the backend chooses those that are not set."""
 
     deferred: bool = False  # graphs are initialized by `Context.finalize`, after buffers were registered
     graphs: tuple[str, ...] = ()  # only these of the binary
@@ -161,16 +161,13 @@ class ContextOptions:
             raise UsageError(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
-                near = nearest(str(key), HTP_OPTIONS)
-                raise UsageError(
-                    f"HTP has no context option `{key}`",
-                    hint=f"did you mean `{near}`?" if near else "it has: " + ", ".join(HTP_OPTIONS),
-                )
+                have = "it has: " + ", ".join(HTP_OPTIONS)
+                raise UsageError(f"HTP has no context option `{key}`", hint=suggestion(str(key), HTP_OPTIONS, have))
             if value is None or isinstance(value, (str, bytes)):
                 raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 
     def configs(self) -> tuple[Any, list[Any]]:
-        """The options as C structs, and what must be kept as long as the runtime may read them."""
+        """The options as C structs, and memory that must live as long as the runtime may read them."""
         ffi, rows, kept = abi.ffi(), [], []
 
         def row(option: str, where: str, value: Any) -> None:
@@ -424,7 +421,7 @@ class DeviceInfo:
 
 
 def devices(interface: Interface) -> tuple[DeviceInfo, ...]:
-    """All devices, by number; raises `QnnError` if the backend does not report them."""
+    """All devices, by number; `QnnError` if the backend does not report them."""
     ffi = abi.ffi()
     info = ffi.new("QnnDevice_PlatformInfo_t const **")
     interface.call("deviceGetPlatformInfo", ffi.NULL, info)
@@ -459,10 +456,10 @@ class LogHandle(Handle):
     def __init__(self, interface: Interface, sink: LogSink, level: int = INFO) -> None:
         self._sink, self._level = sink, level
         self._all: list[tuple[int, str]] | None = None
-        self._callback = log_callback(self._hear)
+        self._callback = log_callback(self._log)
         super().__init__(interface, interface.make("logCreate", self._callback, level), "logFree")
 
-    def _hear(self, level: int, text: str) -> None:
+    def _log(self, level: int, text: str) -> None:
         if self._all is not None:
             self._all.append((level, text))
         if level <= self._level:
@@ -470,7 +467,7 @@ class LogHandle(Handle):
 
     @contextmanager
     def everything(self) -> Iterator[list[tuple[int, str]]]:
-        """Collects all lines logged inside, with their level, besides calling the function as usual."""
+        """Collect all lines logged inside, with their level, in addition to calling the function."""
         lines = self._all = list[tuple[int, str]]()
         try:
             self.interface.call("logSetLogLevel", self.raw, DEBUG)

@@ -1,6 +1,6 @@
-"""The first bytes of context binaries: who made them, and whether the file has the length they state.
+"""The first bytes of context binaries: their maker, and the length of the file.
 
-Measured on binaries of SDK 2.47 to 2.51 and of the emulator; other binaries are left to their library.
+Measured on binaries of SDK 2.47 to 2.51 and of the emulator; other binaries are not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NoContextBinary(RunFailed):
 
 
 class Head(NamedTuple):
-    """What the first bytes state; `backend_id` is 0 and `size` None if they do not."""
+    """The contents of the first bytes; `backend_id` is 0 and `size` None if unknown."""
 
     emulator: bool = False
     backend_id: int = 0
@@ -50,7 +50,7 @@ def is_known(start: bytes) -> bool:
 
 
 def check(binary: Any, name: str) -> Head:
-    """The head of a binary; raises if it is empty, zeroed, another kind of file, or not as long as it states."""
+    """The head of a binary; raises if it is empty, zeroed, another kind of file, or cut off."""
     with memoryview(binary) as view, view.cast("B") as octets:
         size, start = len(octets), bytes(octets[:LENGTH])
     return check_start(start, size, name)

@@ -1,4 +1,4 @@
-"""The function table of a QNN backend library: load it, call it, turn its error codes into messages."""
+"""The function table of a QNN backend library: loading, calls, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from udogen.qnn.tensors import OpConfig
 
 _NAMES = ("stdout", "stderr")
 _IOLBF = 1
-_ROOM = 1 << 20  # bytes of the pipe; output beyond that is lost, as nothing reads it during the call
+_PIPE_SIZE = 1 << 20  # bytes; further output is lost, as nothing reads the pipe during the call
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
             sink(line)
 
 
-@cache  # never freed: a C++ stream of the library may refer to the streams
+@cache  # never freed: a C++ stream of the library may refer to it
 def _printed(_process: int) -> _Printed | None:
     import ctypes  # only where something prints
 
@@ -47,13 +47,13 @@ def _printed(_process: int) -> _Printed | None:
 
 
 class _Printed:
-    """A pipe, as a C stream for writing; calls may overlap."""
+    """A pipe with a C stream for writing; calls may overlap."""
 
     def __init__(self, libc: Any) -> None:
         import ctypes
 
         self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _ROOM)
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         libc.fdopen.restype, libc.fdopen.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_char_p)
         self._stream = ctypes.c_void_p(libc.fdopen(write, b"w"))
         libc.setvbuf(self._stream, None, _IOLBF, ctypes.c_size_t(0))
@@ -75,7 +75,7 @@ class _Printed:
             self._inside -= 1
             if not self._inside:
                 for variable, value in zip(self._variables, self._before, strict=True):
-                    if variable.value == self._stream.value:  # not set by others meanwhile
+                    if variable.value == self._stream.value:  # otherwise it was changed meanwhile
                         variable.value = value
             self._flush(self._stream)
             return self._lines()
@@ -126,7 +126,7 @@ class Interface:
         self.api_version = version_text(core)
         self.backend_version = version_text(own)
         self._table = provider.v2
-        self.printed: Callable[[str], None] | None = None  # takes the lines that some calls print to stdout
+        self.printed: Callable[[str], None] | None = None  # gets the lines that some calls print to stdout
         self._lines: deque[tuple[float, int, str]] = deque(maxlen=_KEPT_LINES)  # when, level, text
 
     @classmethod
@@ -198,7 +198,7 @@ class Interface:
 
 
 def providers_of(path: Path, interface: str) -> list[Any]:
-    """The result of a library's `<interface>_getProviders`."""
+    """The providers of a library, from its `<interface>_getProviders`."""
     ffi, library, name = abi.ffi(), open_library(path), f"{interface}_getProviders"
     providers, count = ffi.new(f"{interface}_t const ***"), ffi.new("uint32_t *")
     try:
@@ -217,7 +217,7 @@ opened: list[Path] = []  # loaded libraries, in the loader's search order
 
 @cache  # cffi closes a library, and its functions, with the last reference
 def open_library(path: Path) -> Any:
-    """Load a runtime library for the whole process, so that op packages find its symbols."""
+    """Load a runtime library globally, so that op packages find its symbols."""
     ffi = abi.ffi()
     try:
         library = ffi.dlopen(str(path.resolve()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)

@@ -1,4 +1,4 @@
-"""QHPI's records as plain data, with names from the header."""
+"""Kernel records of QHPI as plain data, with names from the header."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from udogen.qnn import abi
 
-# Enumerators of qhpi.h without what they begin with; their values are read from the header.
+# Enumerators of qhpi.h: prefix and names; their values are read from the header.
 ELEMENTS = (
     "QHPI_",
     "QUInt8 QUInt16 QInt16 Float32 Int32 QInt32 QInt8 Float16 Int64 Any_Element_Type",
@@ -26,7 +26,7 @@ KERNEL_FLAGS = ("source_destructive", "multithreaded", "variable_inputs", "varia
 KERNEL_HOOKS = ("cost_function", "do_precomputation_function", "function_with_precomputed_data", "predicate")
 OP_HOOKS = ("early_rewrite", "shape_required", "shape_legalized", "build_tile", "late_rewrite")
 
-_MOST = 100_000  # of anything in a record: more is a table that was laid out otherwise
+_MOST = 100_000  # of anything in a record: more is a table with another layout
 
 
 def ops_of(count: int, rows: Any) -> list[dict[str, Any]]:
@@ -76,9 +76,9 @@ def _words(table: tuple[str, str]) -> dict[int, str]:
 
 
 def is_older(count: int, rows: Any) -> bool:
-    """Whether records can be read only as they were laid out before SDK 2.47: without reserved pointers at the end.
+    """Whether records have the layout before SDK 2.47, without reserved pointers at the end.
 
-    They are looked at through a file, where an address that is none is an error and not the end of the process.
+    They are read through /proc/self/mem, where an invalid address is an error and no crash.
     """
     ffi, memory = abi.ffi(), os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -106,7 +106,7 @@ def is_older(count: int, rows: Any) -> bool:
     def readable(reserved: int) -> bool:
         try:
             return fits(reserved)
-        except (OSError, OverflowError):  # an address that is none
+        except (OSError, OverflowError):  # an invalid address
             return False
 
     try:

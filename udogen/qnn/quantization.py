@@ -1,4 +1,4 @@
-"""How the numbers of a tensor are stored: the quantization encodings of the API, written into C structs and read back.
+"""Quantization encodings of the API, written to C structs and read from them.
 
 Names and layouts: `Qnn_QuantizeParams_t` of the public QNN API reference.
 """
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 
-Keep = Callable[[Any], Any]  # holds what a struct points at, and gives it back
+Keep = Callable[[Any], Any]  # keeps memory that a struct points to alive, and returns it
 _PREFIX = "QNN_QUANTIZATION_ENCODING_"
-_MOST = 1 << 24  # pairs of one tensor; more is no tensor but a damaged file
+_MOST = 1 << 24  # pairs of one tensor; more is a damaged file
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class VectorEncoding:
 
 @dataclass(frozen=True)
 class OtherEncoding:
-    """An encoding that a file has and that is not taken apart here; it can be named, and not be written."""
+    """An encoding that udogen knows by name only."""
 
     name: str
 
@@ -106,18 +106,18 @@ Quantization = (
 
 
 def name_of(quant: Quantization) -> str:
-    """The name of an encoding without its prefix: SCALE_OFFSET; UNDEFINED where there is none."""
+    """The name of an encoding without its prefix: SCALE_OFFSET; UNDEFINED for None."""
     if isinstance(quant, OtherEncoding):
         return quant.name
     return "UNDEFINED" if quant is None else next(row.name for row in _ROWS if row.kind is type(quant))
 
 
 def write(params: Any, quant: Quantization, *, keep: Keep) -> None:
-    """Fill a `Qnn_QuantizeParams_t`; `keep` is given all that it points at and must hold it as long as the struct."""
+    """Fill a `Qnn_QuantizeParams_t`; `keep` must keep what it points to alive as long as the struct."""
     ffi = abi.ffi()
     if isinstance(quant, OtherEncoding):
         raise RunFailed(
-            f"a tensor cannot be given the encoding {quant.name}: udogen does not take it apart",
+            f"a tensor cannot be given the encoding {quant.name}: udogen cannot write it",
             hint="one of: " + ", ".join(row.name for row in _ROWS),
         )
     defined = "UNDEFINED" if quant is None else "DEFINED"
@@ -150,10 +150,6 @@ def _write_scale_offset(params: Any, quant: ScaleOffset, _keep: Keep) -> None:
     params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset = quant.scale, quant.offset
 
 
-def _read_scale_offset(params: Any, _shape: tuple[int, ...]) -> ScaleOffset:
-    return ScaleOffset(params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset)
-
-
 def _write_axis(params: Any, quant: AxisScaleOffset, keep: Keep) -> None:
     body = params.axisScaleOffsetEncoding
     body.axis, body.numScaleOffsets, body.scaleOffset = quant.axis, len(quant.pairs), _new_pairs(quant.pairs, keep)
@@ -169,26 +165,13 @@ def _write_bw(params: Any, quant: BwScaleOffset, _keep: Keep) -> None:
     body.bitwidth, body.scale, body.offset = quant.bitwidth, quant.scale, quant.offset
 
 
-def _read_bw(params: Any, _shape: tuple[int, ...]) -> BwScaleOffset:
-    body = params.bwScaleOffsetEncoding
-    return BwScaleOffset(body.bitwidth, body.scale, body.offset)
-
-
-def _write_bw_axis(params: Any, quant: BwAxisScaleOffset, keep: Keep) -> None:
-    _fill_bw_axis(params.bwAxisScaleOffsetEncoding, quant, keep)
-
-
-def _read_bw_axis(params: Any, _shape: tuple[int, ...]) -> BwAxisScaleOffset:
-    return _bw_axis(params.bwAxisScaleOffsetEncoding)
-
-
 def _write_block(params: Any, quant: BlockEncoding, keep: Keep) -> None:
     params.blockEncoding.blockSize = keep(abi.ffi().new("uint32_t[]", list(quant.block)))
     params.blockEncoding.scaleOffset = _new_pairs(quant.pairs, keep)
 
 
 def _read_block(params: Any, shape: tuple[int, ...]) -> BlockEncoding:
-    """The struct has no counts: a size for each axis, and a pair for each block that fits into the tensor."""
+    """The struct has no counts: there are a size for each axis, and a pair for each block of the tensor."""
     body = params.blockEncoding
     block = tuple(_numbers(body.blockSize, len(shape)))
     count = prod(-(-size // max(step, 1)) for size, step in zip(shape, block, strict=False))
@@ -262,10 +245,17 @@ class _Encoding(NamedTuple):
 
 
 _ROWS = (
-    _Encoding("SCALE_OFFSET", ScaleOffset, _write_scale_offset, _read_scale_offset),
+    _Encoding(
+        "SCALE_OFFSET", ScaleOffset, _write_scale_offset, lambda params, _shape: _pair(params.scaleOffsetEncoding)
+    ),
     _Encoding("AXIS_SCALE_OFFSET", AxisScaleOffset, _write_axis, _read_axis),
-    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, _read_bw),
-    _Encoding("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, _write_bw_axis, _read_bw_axis),
+    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, lambda params, _: _bw(params.bwScaleOffsetEncoding)),
+    _Encoding(
+        "BW_AXIS_SCALE_OFFSET",
+        BwAxisScaleOffset,
+        lambda params, quant, keep: _fill_bw_axis(params.bwAxisScaleOffsetEncoding, quant, keep),
+        lambda params, _: _bw_axis(params.bwAxisScaleOffsetEncoding),
+    ),
     _Encoding("BLOCK", BlockEncoding, _write_block, _read_block),
     _Encoding("BLOCKWISE_EXPANSION", BlockwiseExpansion, _write_expansion, _read_expansion),
     _Encoding("VECTOR", VectorEncoding, _write_vector, _read_vector),
@@ -279,7 +269,7 @@ _OTHERS = (
 )
 
 
-# --- what several of them need ----------------------------------------------------------------------------------------
+# --- shared by several encodings --------------------------------------------------------------------------------------
 
 
 def _fill_bw_axis(body: Any, quant: BwAxisScaleOffset, keep: Keep) -> None:
@@ -300,8 +290,16 @@ def _new_pairs(pairs: Sequence[ScaleOffset], keep: Keep) -> Any:
     return keep(abi.ffi().new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in pairs]))
 
 
+def _pair(body: Any) -> ScaleOffset:
+    return ScaleOffset(body.scale, body.offset)
+
+
+def _bw(body: Any) -> BwScaleOffset:
+    return BwScaleOffset(body.bitwidth, body.scale, body.offset)
+
+
 def _pairs(array: Any, count: int) -> tuple[ScaleOffset, ...]:
-    return tuple(ScaleOffset(pair.scale, pair.offset) for pair in _numbers(array, count))
+    return tuple(map(_pair, _numbers(array, count)))
 
 
 def _numbers(array: Any, count: int) -> list[Any]:
@@ -309,6 +307,6 @@ def _numbers(array: Any, count: int) -> list[Any]:
     if count > _MOST or (count and not array):
         raise RunFailed(
             f"the quantization of a tensor has {count} entries" + ("" if array else ", but the array is NULL"),
-            hint="the file it is from is damaged, or of a release that udogen does not know",
+            hint="its file is damaged, or of a release that udogen does not know",
         )
     return cast("list[Any]", abi.ffi().unpack(array, count)) if count else []

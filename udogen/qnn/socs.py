@@ -1,7 +1,7 @@
 """The processors that HTP can prepare a graph for: name, number in the QNN API, Hexagon version, TCM.
 
-The sizes of TCM are those of public tables (ExecuTorch's, where it has the processor; the others are those of their
-version of Hexagon); only the emulator reads them.
+The sizes of TCM are from public tables: ExecuTorch's, else that of the version of Hexagon.  Only the emulator reads
+them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALL = {
 
 
 def model_of(text: str) -> int | None:
-    """The number behind a name, a number, or a version of Hexagon (its first processor); None where it is neither."""
+    """The number of a processor, from its name, its number, or a version of Hexagon (its first processor), or None."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
         return int(text)
     found = ALL.get(text.upper()) or next((row for row in ALL.values() if row.arch == text.lower()), None)

@@ -1,7 +1,7 @@
-"""The description inside a context binary, read with libQnnSystem.so: no backend, no op package, no copy.
+"""Reads the description inside a context binary with libQnnSystem.so, without backend, op packages or copies.
 
-The library does not verify what it reads: a damaged file may crash it.  What can be checked beforehand is checked here;
-untrusted files are read in a child process (`udogen.qnn.guarded`).
+The library does not verify its input: a damaged file may crash it.  This module checks what it can; untrusted files are
+read in a worker (`udogen.runtime.contexts.binary_info`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class TensorInfo:
     shape: tuple[int, ...]
     quant: Quantization = None
     role: str = ""
-    dynamic: tuple[bool, ...] = ()  # of each axis, whether its size may change; empty where none may
+    dynamic: tuple[bool, ...] = ()  # whether the size of each axis may change; empty if none may
     data_format: int = 0
 
     @property
     def scale_offset(self) -> tuple[float, int] | None:
-        """The simple quantization; None where it has none, or another one."""
+        """Its scale and offset; None without quantization, or with another encoding."""
         return (self.quant.scale, self.quant.offset) if isinstance(self.quant, ScaleOffset) else None
 
     @property
@@ -250,7 +250,7 @@ def roles() -> dict[int, str]:
 
 
 def _htp_graph(body: Any) -> HtpGraph | None:
-    """The blob of a graph: of version 1, and behind it, where there is room, one of version 2."""
+    """The blob of a graph: version 1, and if it is long enough, version 2 behind it."""
     ffi = abi.ffi()
     first = ffi.sizeof("QnnHtpSystemContext_GraphBlobInfo_t")
     both = first + ffi.sizeof("QnnHtpSystemContext_GraphBlobInfoV2_t")

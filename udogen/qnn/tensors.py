@@ -1,4 +1,4 @@
-"""Tensors, params and op configs as C structs, together with everything they point at."""
+"""Tensors, params and op configs as C structs, with all memory that they point to."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def type_code(dtype: str) -> int:
 
 
 def byte_size(dtype: str, shape: Sequence[int]) -> int:
-    """How many bytes a dense tensor takes; a rank of 0 is one element, sub-byte elements are packed."""
+    """The bytes of a dense tensor; rank 0 is one element, sub-byte elements are packed."""
     return (_row(dtype).bits * prod(shape) + 7) // 8
 
 
@@ -210,7 +210,7 @@ class OpConfig:
             if row.kind == "string":
                 struct.stringValue = self._text(str(param.value))
             elif isinstance(param.value, str):
-                raise ValueError("a string where a number belongs")
+                raise ValueError("a string instead of a number")
             elif row.kind == "bool":
                 struct.bool8Value = bool(param.value)
             elif row.kind == "float":

@@ -1,9 +1,11 @@
-"""The contents of an SNPE registration library (SnpeUdo_RegInfo_t) as plain data, with names from the header."""
+"""The contents of an SNPE registration library (SnpeUdo_RegInfo_t), with names from the header."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
@@ -30,7 +32,7 @@ _PREFIXES = {
 }
 
 _WITH_INFOS = (1, 6)  # of the API: tensors have infos, not names alone
-_MOST = 10_000  # of anything: more is a structure that was laid out otherwise
+_MOST = 10_000  # of anything: more is a structure with another layout
 _LONGEST = 1024  # SNPE_UDO_MAX_STRING_SIZE
 
 # Members of the union for the value of a scalar, by its type; FLOAT_16 has none, its bits are those of the integer.
@@ -43,96 +45,151 @@ _VALUES = {
 }
 
 
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RegisteredTensor:
+    """An input or an output."""
+
+    name: str
+    layout: str  # NHWC, NCHW …; LAST where none is given
+    types: Mapping[str, str]  # core -> FLOAT_32, UINT_8 …
+    repeated: bool
+    static: bool
+
+
+@dataclass(frozen=True)
+class RegisteredParam:
+    """A parameter, with its default."""
+
+    name: str
+    kind: str  # scalar, tensor, string
+    type: str
+    value: float | int | str | None  # of a scalar or a text
+    shape: Numbers  # of a tensor
+
+
+@dataclass(frozen=True)
+class RegisteredOp:
+    """One operation."""
+
+    type: str
+    cores: tuple[str, ...]
+    params: tuple[RegisteredParam, ...]
+    inputs: tuple[RegisteredTensor, ...]
+    outputs: tuple[RegisteredTensor, ...]
+    calculates: Mapping[str, tuple[str, ...]]  # core -> the types in which its kernel calculates
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The contents of a registration library."""
+
+    path: Path
+    package: str
+    cores: tuple[str, ...]  # CPU, GPU, DSP
+    libraries: tuple[tuple[str, str], ...]  # (core, file name)
+    ops: tuple[RegisteredOp, ...]
+    version: Numbers  # of the package
+    api_version: Numbers
+
+    def libraries_of(self, core: str) -> tuple[str, ...]:
+        """The file names of a core's implementation libraries: DSP V65/V66 has one for each op, beside that of V68."""
+        return tuple(name for each, name in self.libraries if each == core)
+
+    def ops_of(self, core: str) -> tuple[RegisteredOp, ...]:
+        """The operations for one core."""
+        return tuple(op for op in self.ops if core in op.cores)
+
+
 def open_library(path: str) -> Any:
-    """The library, with all that it needs resolved at once; OSError where the loader refuses."""
+    """Load the library with all symbols resolved; OSError if the loader refuses."""
     ffi = abi.ffi(abi.UDO)
     return ffi.dlopen(path, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
 
 
 def error(code: int) -> str:
-    """`102 (SNPE_UDO_WRONG_NUM_OF_PARAMS)`; the number alone where the API does not define it."""
+    """`102 (SNPE_UDO_WRONG_NUM_OF_PARAMS)`; only the number if the API does not define it."""
     names = _words("SnpeUdo_ErrorType_t")
     return f"{code} (SNPE_UDO_{names[code]})" if code in names else str(code)
 
 
-def version_of(pointer: Any) -> dict[str, list[int]]:
-    """Version of the library and of the API it was built with."""
-    return {
-        name: [int(getattr(row, part)) for part in ("major", "minor", "teeny")]
-        for name, row in (("library", pointer.libVersion), ("api", pointer.apiVersion))
-    }
-
-
-def registration_of(info: Any, api: Sequence[int] = _WITH_INFOS) -> dict[str, Any]:
-    """The contents of a registration library that was built with this version of the API."""
+def registration_of(path: Path, versions: Any, info: Any) -> Registration:
+    """The contents of a registration library, from its SnpeUdo_LibVersion_t and SnpeUdo_RegInfo_t."""
+    api = _version(versions.apiVersion)
     operations = info.operationsInfo
-    if tuple(api[:2]) < _WITH_INFOS:
+    if api[:2] < _WITH_INFOS:
         operations = abi.ffi(abi.UDO).cast("udogen_OldOperationInfo *", operations)
-    return {
-        "package": _text(info.packageName),
-        "cores": _cores(info.supportedCoreTypes),
-        "libraries": [
-            {"core": _word("CoreType", row.udoCoreType), "name": _text(row.libraryName)}
+    return Registration(
+        path=path,
+        package=_text(info.packageName),
+        cores=_cores(info.supportedCoreTypes),
+        libraries=tuple(
+            (_word("CoreType", row.udoCoreType), _text(row.libraryName))
             for row in _rows(info.implementationLib, info.numOfImplementationLib)
-        ],
-        "operations": _text(info.operationsString),
-        "ops": [_op(row) for row in _rows(operations, info.numOfOperations)],
-    }
+        ),
+        ops=tuple(_op(row) for row in _rows(operations, info.numOfOperations)),
+        version=_version(versions.libVersion),
+        api_version=api,
+    )
 
 
-def _op(row: Any) -> dict[str, Any]:
-    cores = _cores(row.supportedByCores)
+def _version(row: Any) -> Numbers:
+    return int(row.major), int(row.minor), int(row.teeny)
+
+
+def _op(row: Any) -> RegisteredOp:
     count = _sane(row.numOfCoreInfo)
-    return {
-        "type": _text(row.operationType),
-        "cores": cores,
-        "params": [_param(each) for each in _rows(row.staticParams, row.numOfStaticParams)],
-        "inputs": _tensors(getattr(row, "inputInfos", None), row.inputNames, row.numOfInputs, count),
-        "outputs": _tensors(getattr(row, "outputInfos", None), row.outputNames, row.numOfOutputs, count),
-        "calculates": {
+    return RegisteredOp(
+        type=_text(row.operationType),
+        cores=_cores(row.supportedByCores),
+        params=tuple(_param(each) for each in _rows(row.staticParams, row.numOfStaticParams)),
+        inputs=_tensors(getattr(row, "inputInfos", None), row.inputNames, row.numOfInputs, count),
+        outputs=_tensors(getattr(row, "outputInfos", None), row.outputNames, row.numOfOutputs, count),
+        calculates={
             _word("CoreType", each.udoCoreType): _bits("DataType", each.operationCalculationTypes)
             for each in _rows(row.opPerCoreInfo, count)
         },
-    }
+    )
 
 
-def _tensors(infos: Any, names: Any, number: int, cores: int) -> list[dict[str, Any]]:
+def _tensors(infos: Any, names: Any, number: int, cores: int) -> tuple[RegisteredTensor, ...]:
     """Tensors with their infos; a library of an older API has names only."""
     if not infos:
-        return [
-            {"name": _text(name), "layout": "", "types": {}, "repeated": False, "static": False}
-            for name in _rows(names, number)
-        ]
-    return [
-        {
-            "name": _text(row.tensorName),
-            "layout": _word("TensorLayout", row.layout),
-            "types": {
+        return tuple(
+            RegisteredTensor(_text(name), "", {}, repeated=False, static=False) for name in _rows(names, number)
+        )
+    return tuple(
+        RegisteredTensor(
+            name=_text(row.tensorName),
+            layout=_word("TensorLayout", row.layout),
+            types={
                 _word("CoreType", each.coreType): _word("DataType", each.dataType)
                 for each in _rows(row.perCoreDatatype, cores)
             },
-            "repeated": bool(row.repeated),
-            "static": bool(row.isStatic),
-        }
+            repeated=bool(row.repeated),
+            static=bool(row.isStatic),
+        )
         for row in _rows(infos, number)
-    ]
+    )
 
 
-def _param(row: Any) -> dict[str, Any]:
+def _param(row: Any) -> RegisteredParam:
     ffi = abi.ffi(abi.UDO)
-    kind = _word("ParamType", row.paramType).lower()
-    found: dict[str, Any] = {"name": _text(row.paramName), "kind": kind, "type": "", "value": None, "shape": []}
+    name, kind = _text(row.paramName), _word("ParamType", row.paramType).lower()
     if kind == "string":
-        found["value"] = _text(row.stringParam)
-    elif kind == "scalar":
-        found["type"] = _word("DataType", row.scalarParam.dataType)
-        found["value"] = getattr(row.scalarParam.dataValue, _VALUES.get(found["type"], "uint32Value"))
-    elif kind == "tensor":
-        tensor = row.tensorParam
-        found["type"] = _word("DataType", tensor.dataType)
-        if tensor.currDimensions != ffi.NULL:
-            found["shape"] = [int(tensor.currDimensions[index]) for index in range(_sane(tensor.tensorRank))]
-    return found
+        return RegisteredParam(name, kind, "", _text(row.stringParam), ())
+    if kind == "scalar":
+        dtype = _word("DataType", row.scalarParam.dataType)
+        value = getattr(row.scalarParam.dataValue, _VALUES.get(dtype, "uint32Value"))
+        return RegisteredParam(name, kind, dtype, value, ())
+    if kind != "tensor":
+        return RegisteredParam(name, kind, "", None, ())
+    tensor, shape = row.tensorParam, tuple[int, ...]()
+    if tensor.currDimensions != ffi.NULL:
+        shape = tuple(int(tensor.currDimensions[index]) for index in range(_sane(tensor.tensorRank)))
+    return RegisteredParam(name, kind, _word("DataType", tensor.dataType), None, shape)
 
 
 def _rows(pointer: Any, count: int) -> list[Any]:
@@ -141,14 +198,14 @@ def _rows(pointer: Any, count: int) -> list[Any]:
     return [pointer[index] for index in range(_sane(count))]
 
 
-def _cores(mask: int) -> list[str]:
-    return [word for word in _bits("CoreType", mask) if word in CORES]
+def _cores(mask: int) -> tuple[str, ...]:
+    return tuple(word for word in _bits("CoreType", mask) if word in CORES)
 
 
-def _bits(kind: str, mask: int) -> list[str]:
-    return [
+def _bits(kind: str, mask: int) -> tuple[str, ...]:
+    return tuple(
         word for value, word in sorted(_words(f"SnpeUdo_{kind}_t").items()) if value & mask and value & (value - 1) == 0
-    ]
+    )
 
 
 def _word(kind: str, number: int) -> str:
@@ -157,7 +214,7 @@ def _word(kind: str, number: int) -> str:
 
 @cache
 def _words(kind: str) -> dict[int, str]:
-    """The enumerators of a type by their number, without what they all begin with."""
+    """The enumerators of a type by number, without their prefix."""
     found, prefix = abi.ffi(abi.UDO).typeof(kind).relements, _PREFIXES[kind]
     return {int(value): name.removeprefix(prefix) for name, value in found.items() if name.startswith(prefix)}
 

@@ -15,7 +15,8 @@ PathArgument = str | os.PathLike[str]  # a path argument
 
 def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: str, *, hint: str = "") -> None:
     """Raise unless a value has one of these types; `expected` describes them: "a path", "a number of bytes"."""
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _each(kinds)):
+    allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or f"give {expected}")
 
 
@@ -56,11 +57,11 @@ def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: s
     return int(number)
 
 
-def wholes(value: object, what: str, *, hint: str = "") -> tuple[int, ...]:
+def wholes(value: object, what: str) -> tuple[int, ...]:
     """A sequence of whole numbers: a shape."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give whole numbers in a list or tuple")
-    return tuple(whole(each, f"a number of {what}", most=MOST_32, hint=hint) for each in value)
+        raise UsageError(f"{what} is {kind_of(value)}", hint="give whole numbers in a list or tuple")
+    return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
 def kind_of(value: object) -> str:
@@ -73,7 +74,3 @@ def kind_of(value: object) -> str:
     return f"{article} {name}" + (
         f": {shown}" if isinstance(value, (str, int, float, bytes)) and len(shown) < 60 else ""
     )
-
-
-def _each(kinds: type | tuple[type, ...]) -> tuple[type, ...]:
-    return kinds if isinstance(kinds, tuple) else (kinds,)

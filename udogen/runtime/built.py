@@ -27,7 +27,7 @@ _USUAL = "cpu"
 
 @dataclass(frozen=True)
 class Built:
-    """A built op package: the library to register, and its config where udogen generated it."""
+    """A built op package: the library to register, and its config if udogen generated it."""
 
     library: Path
     provider: str
@@ -36,17 +36,17 @@ class Built:
 
     @property
     def outdated(self) -> str:
-        """A sentence where sources were changed since the library was built from them; empty elsewhere."""
+        """A sentence if sources changed since the library was built; otherwise empty."""
         return outdated(self.library, self.folder)
 
     @cached_property
     def config(self) -> OpPackage | None:
-        """The package as its config defines it, read once; None where udogen did not generate it."""
+        """The package as its config defines it, read once; None if udogen did not generate it."""
         packages = load(self.folder.configs)[0] if self.folder is not None else ()
         return next((package for package in packages if package.name == self.package), None)
 
     def op(self, name: str, backend: str) -> Op | None:
-        """The op as this backend sees it; None where there is no config, or no such op in it."""
+        """The op with the rules of this backend; None without a config, or if the config lacks the op."""
         if self.folder is None or self.config is None:
             return None
         alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
@@ -54,13 +54,13 @@ class Built:
         return next(iter(found.ops), None)
 
     def check_op(self, name: str) -> None:
-        """Refuse an op that the package does not have, before a runtime is started."""
+        """Raise if the package lacks the op, before a runtime is started."""
         if self.folder is not None:
             failures.check_op(name, OpPackageInfo(self.package, self.folder.ops))
 
 
 def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
-    """A sentence where sources of a package were changed since the library was built from them; empty elsewhere."""
+    """A sentence if sources of the package changed since the library was built; otherwise empty."""
     folder = folder or package_of(library)
     changed = folder.changed_since(library) if folder is not None else []
     if folder is None or not changed:
@@ -72,7 +72,7 @@ def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
 
 
 def backend_of(path: Path) -> str:
-    """The backend that a path is for, where it is for one alone; otherwise, or where that is not known, cpu."""
+    """The only backend of the packages at a path; cpu if there are several, or if it is unknown."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
     found = {each.backend for each in packages} & backends.RUNTIMES.keys()
@@ -97,14 +97,12 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if path.is_dir():
         return _built_in(_of_backend(path, backend), backend, provider)
     if not path.exists():
-        raise RunFailed(
-            f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
-        )
+        raise RunFailed(f"no op package at {path}", hint="give a built library, or the folder of a generated package")
     if is_registration(path):
         return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)
     if package is not None and path.name not in [each.name for row in package.rows for each in package.artifacts(row)]:
-        package = None  # it lies in a package folder, but is not its library
+        package = None  # in a package folder, but not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
     provider = provider or _only_provider(path)
@@ -112,12 +110,12 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
 
 
 def _implementation(path: Path, backend: str) -> Path:
-    """The library of a backend that a registration library of SNPE names, where the loader finds it."""
+    """The library that a registration library of SNPE names for a backend, where the loader finds it."""
     registration, core = read_registration(path), udo_host.BACKENDS.get(backend, "")
     if registration.libraries_of(core):
         return udo_host.implementation(registration, core)
-    rooms = udo_host.BACKENDS.items()
-    have = " or ".join(f"--backend {name}" for name, core in rooms if registration.libraries_of(core))
+    cores = udo_host.BACKENDS.items()
+    have = " or ".join(f"--backend {name}" for name, each in cores if registration.libraries_of(each))
     raise UsageError(
         f"package {registration.package} names no library that runs on the {backend} backend of this machine",
         hint=have or "run it on a device",
@@ -125,19 +123,17 @@ def _implementation(path: Path, backend: str) -> Path:
 
 
 def find_source(path: Path, *, backend: str) -> Built:
-    """The generated package behind a path, for those who compile it in their own way; it need not be built."""
+    """The generated package behind a path; it need not be built."""
     folder = _of_backend(path, backend) if path.is_dir() else package_of(path) if path.exists() else None
     if folder is None:
-        raise RunFailed(
-            f"there is no generated package at {path}", hint="give the folder of a package, or a library in it"
-        )
+        raise RunFailed(f"no generated package at {path}", hint="give the folder of a package, or a library in it")
     if folder.backend != backend:
         raise UsageError(f"{folder.path} is a {folder.backend} package", hint=f"generate it with --backend {backend}")
     return Built(path, folder.provider, folder.name, folder)
 
 
 def _of_backend(path: Path, backend: str) -> PackageLibrary:
-    """The package for this backend among those in a folder; with all ops, where each of them has a library."""
+    """The package for this backend in a folder; with all ops, if each has a library."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
     if len({each.path for each in fitting}) == 1:

@@ -1,10 +1,10 @@
-"""How a parent and its worker talk: commands and their answers are dataclasses, tensors lie in shared memory.
+"""The channel between a parent and its worker: commands and replies are dataclasses, tensors are in shared memory.
 
 A message is a frame on a socket: JSON, and the descriptors of the memory that it refers to.  An op can write to every
-descriptor of the process that it runs in, so a frame begins with a mark, its number and a checksum, and ends with the
-number and another mark: bytes of somebody else before a frame, or inside one, are noticed (`Garbled`).
+descriptor of its process, so a frame begins with a mark, its number and a checksum, and ends with the number and a
+second mark: foreign bytes before or inside a frame are detected (`Garbled`).
 
-Shared memory has no name: it is gone when nobody has it mapped any more, however the processes end.
+Shared memory has no name: it is freed when no process maps it any more, however the processes end.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _SEQUENCES = (tuple, collections.abc.Sequence)
 _NO_MATCH = object()
 _CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
 
-GUARD = 2048  # bytes before and behind each block that belong to nobody
+GUARD = 2048  # unused bytes before and behind each block
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW if hasattr(fcntl, "F_SEAL_GROW") else 0x2 | 0x4
 _F_ADD_SEALS, _F_GET_SEALS = 1033, 1034
 
 
 class Garbled(Exception):
-    """What came is no message of the other end."""
+    """The received bytes are not a message of the other end."""
 
 
 class UnknownMessage(Garbled):
-    """What came is a message, and not one that this end understands."""
+    """The received message is not one that this end understands."""
 
 
 # --- messages that every worker sends or takes ------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class Quit:
 
 @dataclass(frozen=True)
 class Done:
-    """The answer to a command that returns nothing."""
+    """The reply to a command that returns nothing."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class LogLine:
 
 
 class Region(NamedTuple):
-    """Where the data of a tensor lies in the worker: by its address, or by its number among copies that are watched."""
+    """Where the data of a tensor is in the worker: by address, or by its number among watched copies."""
 
     name: str
     role: str  # input, output or parameter
@@ -97,7 +97,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Phase:
-    """What the worker does from now on; with the memory of tensors, where that is watched."""
+    """What the worker does next, and the memory of tensors where that is watched."""
 
     name: str
     regions: tuple[Region, ...] | None = None
@@ -105,7 +105,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Failed:
-    """An answer: the command failed, with an error of this class; of a call of the QNN API with its number."""
+    """A reply: the command failed, with an error of this class; `function` and `code` are those of the QNN API."""
 
     kind: str
     exit_code: int
@@ -130,7 +130,7 @@ class Block(NamedTuple):
 
 
 class SharedMemory:
-    """Memory that two processes can have; it is unmapped when no block of it is in use."""
+    """Memory that two processes can map; it is unmapped when no block of it is in use."""
 
     def __init__(self, fd: int, size: int, *, private: bool = False) -> None:
         self._view, self.address = _mapped(fd, size, private=private)
@@ -154,9 +154,9 @@ class SharedMemory:
 
     @classmethod
     def received(cls, fd: int) -> SharedMemory:
-        """Memory that the other end has made; what is written to it here is not seen there."""
+        """Memory that the other end made; writes here are not visible there."""
         if fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS != _SEALS:
-            raise Garbled("memory came that its sender can still cut")
+            raise Garbled("memory was received that its sender can still shrink")
         found = cls(fd, os.fstat(fd).st_size, private=True)
         found.fd = -1  # the caller closes it
         return found
@@ -208,7 +208,7 @@ def _mapped(fd: int, size: int, *, private: bool) -> tuple[memoryview, int]:
 
 
 class _Place(NamedTuple):
-    """Where an array lies in shared memory."""
+    """Where an array is in shared memory."""
 
     fd: int
     offset: int
@@ -237,7 +237,7 @@ def _forget(address: int) -> None:
 
 
 def _place_of(value: Any) -> _Place | None:
-    """Where in shared memory a block lies, or an array that `shared_array` has made."""
+    """Where a block, or an array of `shared_array`, is in shared memory."""
     if isinstance(value, Block):
         return _Place(value.memory.fd, value.offset, value.data.nbytes)
     if not hasattr(value, "__array_interface__") or not value.flags.c_contiguous:
@@ -247,7 +247,7 @@ def _place_of(value: Any) -> _Place | None:
 
 
 def out_of_the_way(fd: int) -> int:
-    """The same file as a descriptor that an op with a stale or guessed number does not hit, nor what it starts has."""
+    """Move a descriptor to a high number, which ops do not hit by accident, and which is not inherited."""
     highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
     try:
         moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(highest - 64, fd))
@@ -262,12 +262,12 @@ def out_of_the_way(fd: int) -> int:
 
 
 class _Encoder:
-    """Turns one message into what JSON can hold, and collects the memory that it refers to."""
+    """Encodes one message as JSON values, and collects the memory that it refers to."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
-        self.loose: list[tuple[int, memoryview]] = []  # data that is not in shared memory yet, and where it will be
-        self.end = 0  # of the memory for these, which is the last one of the message
+        self.loose: list[tuple[int, memoryview]] = []  # data to copy to shared memory, and the offset there
+        self.end = 0  # of the memory for these, the last one of the message
         self._places: set[_Place] = set()  # that it refers to
 
     def encode(self, value: Any) -> Any:
@@ -290,9 +290,9 @@ class _Encoder:
         return {_AT: [-1, offset, view.nbytes]}
 
     def _refer_to(self, place: _Place) -> bool:
-        """Whether the message can refer to this memory; what it cannot refer to is copied.
+        """Whether the message can refer to this memory; otherwise the data is copied.
 
-        A block belongs to one tensor, as its guards do, and a message refers to so many descriptors at most.
+        A block, with its guards, belongs to one tensor; a message refers to at most _MOST_MEMORIES descriptors.
         """
         if place in self._places:
             return False
@@ -307,7 +307,7 @@ class _Encoder:
 def _bytes_of(value: Any) -> memoryview:
     """The bytes of an array or a buffer, copied only where they are not in one piece."""
     if hasattr(value, "__array_interface__"):
-        import numpy as np  # who has an array has it too; memoryview knows neither float16 nor an array of no elements
+        import numpy as np  # loaded already; memoryview knows neither float16 nor empty arrays
 
         value = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     return memoryview(value).cast("B")
@@ -384,7 +384,7 @@ class _Decoder:
                 memory = self._memories[index]
                 if min(offset, size) >= 0 and offset + size <= memory.size:
                     return memory.block(offset, size)
-        raise Garbled("a message refers to memory that did not come with it")
+        raise Garbled("a message refers to memory that was not sent with it")
 
 
 def _choice(kinds: Sequence[Any], value: Any) -> Any:
@@ -411,18 +411,18 @@ def _shown(value: Any) -> str:
 
 
 class Channel:
-    """One end of the conversation, on a stream socket of its own."""
+    """One end of the channel, on a stream socket."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._pending = bytearray()
-        self._descriptors: list[int] = []  # that came with bytes which were not looked at yet
+        self._descriptors: list[int] = []  # received with bytes that were not decoded yet
         self._sent = self._received = 0
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
 
     def send(self, message: Any) -> None:
-        """Write a message: a dataclass, in whose fields arrays and buffers may be."""
+        """Write a message: a dataclass whose fields may be arrays and buffers."""
         encoder = _Encoder()
         encoded = encoder.encode(message)
         with ExitStack() as stack:
@@ -443,8 +443,8 @@ class Channel:
     def receive(self, expected: Sequence[type[_Message]], deadline: float | None = None) -> _Message:
         """The next message, which must be of one of the expected classes.
 
-        EOFError when the other end is gone, TimeoutError after the deadline, UnknownMessage where it is of another
-        class or has other fields, Garbled where it is no message.
+        EOFError when the other end is gone, TimeoutError after the deadline, UnknownMessage for another class or other
+        fields, Garbled for anything else.
         """
         encoded, memories = self._frame(deadline)
         name = encoded.get(_CLASS) if isinstance(encoded, dict) else None
@@ -455,7 +455,7 @@ class Channel:
         return found
 
     def close(self) -> None:
-        """Close it, and what came and was not taken."""
+        """Close it, and the descriptors that were received and not used."""
         self._socket.close()
         for fd in self._descriptors:
             os.close(fd)
@@ -465,18 +465,18 @@ class Channel:
         self._received = self._received + 1 & 0xFFFFFFFF
         mark, number, length, checksum = _HEAD.unpack(self._take(_HEAD.size, deadline, _BEGIN))
         if mark != _BEGIN or number != self._received or length > _LONGEST:
-            raise Garbled("other bytes came where a message should begin")
+            raise Garbled("foreign bytes were received before a message")
         text = self._take(length, deadline)
         if zlib.crc32(text) != checksum:
-            raise Garbled("other bytes came in the middle of a message")
+            raise Garbled("foreign bytes were received inside a message")
         if _TAIL.unpack(self._take(_TAIL.size, deadline)) != (number, _END):
-            raise Garbled("other bytes came in the middle of a message")
+            raise Garbled("foreign bytes were received inside a message")
         try:
             count, encoded = json.loads(text)
         except (ValueError, TypeError, RecursionError) as fault:
-            raise Garbled(f"a message is not the JSON that a channel writes: {fault}") from fault
+            raise Garbled(f"a message is not valid JSON: {fault}") from fault
         if type(count) is not int or not 0 <= count <= len(self._descriptors):
-            raise Garbled("a message came without the memory that it refers to")
+            raise Garbled("a message was received without the memory that it refers to")
         memories = []
         for fd in [self._descriptors.pop(0) for _ in range(count)]:
             try:
@@ -488,7 +488,7 @@ class Channel:
     def _take(self, size: int, deadline: float | None, mark: bytes = b"") -> bytearray:
         while len(self._pending) < size:
             if not mark.startswith(bytes(self._pending[: len(mark)])):
-                raise Garbled("other bytes came where a message should begin")  # more may never come
+                raise Garbled("foreign bytes were received before a message")  # more may never come
             self._fill(deadline)
         taken = self._pending[:size]
         del self._pending[:size]

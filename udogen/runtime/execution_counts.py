@@ -1,7 +1,7 @@
-"""Proof that kernels ran: an execution without an error proves nothing, for a runtime may have taken another op.
+"""Proof that kernels ran: a runtime may have executed another op of the same name without an error.
 
-Packages that udogen generates count, op by op (templates/qnn/shared/src/utils/Executions.hpp); here that is read in the
-process in which they run, and judged.
+Generated packages count the executions of each op (templates/qnn/shared/src/utils/Executions.hpp); the counts are read
+in the process in which they run.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from udogen.errors import RunFailed, VerificationFailed
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 
-VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts at its end, where we cannot ask it
+VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts when it ends in another process
 _UNKNOWN = (1 << 64) - 1
-# What a package counts -> one of it, several, in words.
+# What a package counts -> singular and plural.
 _WORDS = {
     "executions": ("execution", "executions"),
     "calls": ("kernel call", "kernel calls"),
-    "nodes": ("node made", "nodes made"),  # the GPU's backend runs the kernels of a node by itself
+    "nodes": ("node made", "nodes made"),  # the GPU backend runs the kernels of a node itself
 }
 _OTHERS = ("count", "counts")
 
 
 class NotExecuted(VerificationFailed):
-    """A graph ran, and an op that is in it was not executed by our kernel."""
+    """A graph ran, but the package's kernel of an op in it did not."""
 
     kind = "not-executed"
 
@@ -41,7 +41,7 @@ class NoCounter(RunFailed):
 
 
 class Rise(NamedTuple):
-    """A count: before there was a graph, when it was ready, and after its executions."""
+    """A count: before the graph was made, when it was ready, and after its executions."""
 
     before: int
     ready: int
@@ -49,13 +49,13 @@ class Rise(NamedTuple):
 
     @property
     def total(self) -> int:
-        """What came in between."""
+        """From first to last."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a package counted while a graph with one of its ops was made and executed."""
+    """The counts of a package while a graph with one of its ops was made and executed."""
 
     package: str
     op: str
@@ -66,14 +66,14 @@ class Proof:
 
     @property
     def executed(self) -> bool:
-        """Our kernel ran each time; where a rewrite of the package put others of its ops in place of it, those did."""
+        """Whether the kernel ran each time, or the ops by which a rewrite of the package replaced it."""
         if self.of_op.ready > self.of_op.before:  # while the graph was prepared
             return True
         return self.of_package.after - self.of_package.ready >= self.loops
 
     @property
     def sentence(self) -> str:
-        """The same for a person."""
+        """The same as a sentence."""
         if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
             why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
             others = amount(self.of_package.after - self.of_package.ready, self.counted)
@@ -87,7 +87,7 @@ class Proof:
         )
 
     def check(self) -> None:
-        """Raise where our kernel was not executed."""
+        """Raise if the kernel was not executed."""
         if self.executed:
             return
         raised = self.of_package.after - self.of_package.ready
@@ -117,7 +117,7 @@ HINT = (
 
 
 def one(counted: str) -> str:
-    """What is counted, in words: `execution`."""
+    """The singular of what is counted: `execution`."""
     return _WORDS.get(counted, _OTHERS)[0]
 
 
@@ -136,17 +136,17 @@ class Counters:
         self.counted: str = (counted() or b"").decode("utf-8", "replace")
 
     def of(self, op: str) -> int:
-        """How often this op was executed; 0 for one that the package does not have."""
+        """How often this op was executed; 0 for an unknown one."""
         found = int(self._count(op.encode()))
         return 0 if found == _UNKNOWN else found
 
     def total(self) -> int:
-        """The same of all its ops."""
+        """The same for all its ops."""
         return int(self._count(None))
 
 
 def counters_of(library: Path | str, provider: str) -> Counters | None:
-    """The counters of a library that this process has loaded; None where it has none; OSError if it is not loaded."""
+    """The counters of a library that this process has loaded, or None; OSError if it is not loaded."""
     from udogen.backends.plan import PROVIDER
 
     name = provider.removesuffix(PROVIDER)
@@ -158,13 +158,13 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
 
 
 def demanded(library: Path | str, provider: str) -> Counters:
-    """The same; a package that does not count is an error."""
+    """The same; a package without counters is an error."""
     try:
         found = counters_of(library, provider)
     except OSError as fault:
         raise NoCounter(
-            f"the op package {library} is not loaded in this process, so nothing of it can be counted here",
-            hint=f"where it runs in another process, set {VARIABLE}=FILE there",
+            f"the op package {library} is not loaded in this process, so its counts cannot be read",
+            hint=f"if it runs in another process, set {VARIABLE}=FILE there",
         ) from fault
     if found is None:
         raise no_counter(library)
@@ -175,12 +175,12 @@ def no_counter(library: Path | str) -> NoCounter:
     """The error for a package without counters."""
     return NoCounter(
         f"the op package {library} does not count its executions: it was built by an older udogen, or is not udogen's",
-        hint="`udogen generate` it again over its folder, where yours is kept, and `udogen build` it",
+        hint="run `udogen generate` again, which keeps your kernels, then `udogen build`",
     )
 
 
 def proved(proof: Proof | None, library: Path) -> None:
-    """Raise where there is no proof that our kernel was executed; None: the package has no counter."""
+    """Raise unless the proof shows that the kernel was executed; None: the package has no counter."""
     if proof is None:
         raise no_counter(library)
     proof.check()
@@ -194,11 +194,11 @@ class CountedPackage(NamedTuple):
     counters: Counters
 
     def counts(self) -> dict[str, int]:
-        """Op -> how often, since the library was loaded."""
+        """Op -> executions since the library was loaded."""
         return {op: self.counters.of(op) for op in self.ops}
 
     def rows(self, before: Mapping[str, int]) -> list[dict[str, Any]]:
-        """What each op has counted since then, as messages and `--json` have it."""
+        """The increase for each op, as `--json` prints it."""
         now = self.counts()
         return [
             {"package": self.name, "op": op, "counted": self.counters.counted, "count": now[op] - before[op]}
@@ -228,27 +228,12 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
-    """Rows of several runs as one: (package, op, what is counted) -> how often."""
+    """Rows of several runs summed: (package, op, what is counted) -> count."""
     found: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = (row["package"], row["op"], row["counted"])
         found[key] = found.get(key, 0) + row["count"]
     return found
-
-
-def counts_in(text: str) -> dict[tuple[str, str, str], int]:
-    """What packages have written to the file that UDOGEN_PROVE names: (package, op, what is counted) -> how often.
-
-    A line is `<package> <op> <count> <what>`; of an op there may be several, each for what came since the last.
-    """
-    rows = [line.split() for line in text.splitlines()]
-    return summary(
-        [
-            {"package": row[0], "op": row[1], "counted": row[3], "count": int(row[2])}
-            for row in rows
-            if len(row) == 4 and row[2].isdecimal()
-        ]
-    )
 
 
 def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:
@@ -260,7 +245,7 @@ def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:
 
 
 def unproved(sums: Mapping[tuple[str, str, str], int]) -> NotExecuted | None:
-    """The error about packages of which nothing was executed; None where there is none."""
+    """The error about packages of which nothing was executed; None if all were used."""
     totals: dict[str, int] = {}
     for (package, _, _), count in sums.items():
         totals[package] = totals.get(package, 0) + count
@@ -268,6 +253,6 @@ def unproved(sums: Mapping[tuple[str, str, str], int]) -> NotExecuted | None:
     if not idle:
         return None
     return NotExecuted(
-        f"nothing of {' and '.join(f'package {name}' for name in idle)} was executed, though the graphs ran",
+        f"nothing of {' and '.join(f'package {name}' for name in idle)} was executed, although the graphs ran",
         hint=f"the graphs have no node of it, or {HINT}",
     )

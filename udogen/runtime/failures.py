@@ -1,4 +1,4 @@
-"""What went wrong in a session, as a sentence that names the cause and the remedy."""
+"""Failures in a session as errors that name the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from dataclasses import dataclass
 
 from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn.interface import WARN
 from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, TensorArg
 from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
 
-# The phases in which nothing of the user's has run yet.
+# Phases in which no code of the user has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
 IDLE = "wait for the next call"
 
-BUILT_IN = "qti.aisw"  # the package of the ops that a backend brings itself
+BUILT_IN = "qti.aisw"  # the package of a backend's own ops
 
 
 class RegistrationFailed(RunFailed):
-    """The runtime does not take the op package."""
+    """The runtime refused the op package."""
 
     kind = "registration-failed"
 
 
 class OpRefused(RunFailed):
-    """The op's validation does not accept the node."""
+    """The op's validation refused the node."""
 
     kind = "op-refused"
 
 
 class OpFailed(RunFailed):
-    """The op answered with an error, or did what an op must not do."""
+    """The op returned an error, or did what an op must not do."""
 
     kind = "op-failed"
 
 
 class OutOfBounds(OpFailed):
-    """The op touched memory that is not its own."""
+    """The op accessed memory that is not its own."""
 
     kind = "out-of-bounds"
 
@@ -52,28 +52,28 @@ class OpCrashed(RunFailed):
 
     kind = "op-crashed"
     fault: Fault | None = None  # where the process reported it
-    beside: bool = False  # it was beside a tensor, as the message states
+    beside: bool = False  # whether the message names a tensor beside it
 
 
 class OlderRecords(RunFailed):
-    """A package was built with headers whose kernel records a runtime of today reads wrongly."""
+    """A package was built with old headers, whose kernel records current runtimes misread."""
 
     kind = "older-records"
 
 
 class NotExpressible(RunFailed):
-    """A client cannot send such a call to the op at all; that is no fault of the op."""
+    """A client cannot send such a call at all; the op is not at fault."""
 
     kind = "not-expressible"
 
 
 class OpTimedOut(RunFailed):
-    """The op did not come back in time."""
+    """The op did not return in time."""
 
     kind = "op-timed-out"
 
 
-LOST = "udogen-lost "  # how a worker begins its last line when its channel has gone
+LOST = "udogen-lost "  # begins the last line of a worker that lost its channel
 
 _SIGNALS = {
     "SIGSEGV": "segmentation fault",
@@ -83,7 +83,7 @@ _SIGNALS = {
     "SIGKILL": "killed from outside, perhaps because memory ran out",
 }
 
-# How libstdc++ and libc++abi announce an exception that nobody caught.
+# How libstdc++ and libc++abi report an uncaught exception.
 _THROWN = re.compile(r"terminate called|terminating with uncaught|^\s*what\(\):")
 
 _SHOWN_LINES = 60
@@ -91,21 +91,21 @@ _SHOWN_LINES = 60
 
 @dataclass(frozen=True)
 class Situation:
-    """What a command to a worker is about, and what the worker reported until it failed."""
+    """The subject of a command to a worker, and the worker's reports until it failed."""
 
     library: str
     call: OpCall | None = None
     what: str = "the op package"  # the library is
-    target: str = ""  # that it is registered for; empty where none was named
-    forced: str = ""  # the SDK that the package is tied to, where its release is not checked
-    phase: str = START  # the one that was announced last
+    target: str = ""  # of the registration; empty where none was given
+    forced: str = ""  # the SDK of the package, where --force skips the check
+    phase: str = START  # the last one announced
     logs: Sequence[LogLine] = ()
     output: Sequence[str] = ()  # the end of the worker's stdout and stderr
-    regions: Sequence[Region] = ()  # where the data of tensors lay, where that was watched
+    regions: Sequence[Region] = ()  # addresses of tensors, where they were watched
 
     @property
     def subject(self) -> str:
-        """What the sentence is about."""
+        """The subject of the message."""
         if self.call:
             return f"op `{self.call.op_type}`"
         if self.phase in (START, LOAD_RUNTIME):
@@ -121,11 +121,11 @@ class Situation:
         )
 
     def _without_op(self, line: str) -> str:
-        """Without the beginning that generated packages give a line: the message names the op already."""
+        """Without the prefix of generated packages: the message names the op already."""
         return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
     def details(self, *, without: str = "") -> list[str]:
-        """Everything a person may want to see below the sentence, but the line that is in it already."""
+        """All lines to show below the message, except the one that is in it."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
         output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
@@ -174,8 +174,8 @@ def _op_error(
             hint = row.remedy
         return OpRefused(text, hint=hint, details=details)
     if function == "graphExecute":
-        text = f"{situation.subject} answered {number} when it was executed{reason if reasons else ''}"
-        return OpFailed(text, hint="see the kernel: its return value is passed on as it is", details=details)
+        text = f"{situation.subject} returned {number} when it was executed{reason if reasons else ''}"
+        return OpFailed(text, hint="see the kernel: this is its return value", details=details)
     if function == "graphFinalize":
         text = f"{situation.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
         return OpFailed(text, hint=row.remedy, details=details)
@@ -183,14 +183,14 @@ def _op_error(
 
 
 def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
-    """The op touched memory that is not its own: what it wrote comes before what it read."""
+    """The op accessed memory that is not its own; writes come first."""
     first, *others = sorted(strays, key=lambda each: each.how != "wrote")
     also = [each.sentence(situation.subject) for each in others]
     return OutOfBounds(first.sentence(situation.subject), hint=first.hint, details=[*also, *situation.details()])
 
 
 def reported_error(situation: Situation, failed: Failed) -> UdogenError:
-    """The worker reported an error: of a call of the QNN API, or one of udogen's own."""
+    """The worker reported an error: of the QNN API, or of udogen."""
     if failed.function:
         return api_error(situation, failed.function, failed.code)
     found = error_of(failed)
@@ -207,7 +207,7 @@ def error_of(failed: Failed) -> UdogenError:
 
 
 def garbled_error(situation: Situation, reason: str) -> RunFailed:
-    """What came from the child is no message of the worker: something else in that process wrote it."""
+    """The channel received bytes that the worker did not send."""
     return OpCrashed(
         f"{situation.subject} wrote to a file descriptor that is not its own in phase `{situation.phase}`: it is "
         "the socket through which the worker sends results",
@@ -217,7 +217,7 @@ def garbled_error(situation: Situation, reason: str) -> RunFailed:
 
 
 def crash_error(situation: Situation, returncode: int) -> RunFailed:
-    """The child ended without having been asked to."""
+    """The worker ended unexpectedly."""
     if any(line.startswith(LOST) for line in situation.output):
         return OpCrashed(
             f"{situation.subject} closed a file descriptor that is not its own in phase `{situation.phase}`: it was "
@@ -239,7 +239,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         how = f"was stopped by a sanitizer ({sanitized[-1].removeprefix('SUMMARY: ')})"
         hint = "the sanitizer's report is below"
     elif thrown:
-        how = f"threw a C++ exception that nobody caught ({thrown[-1]})"
+        how = f"threw an uncaught C++ exception ({thrown[-1]})"
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"
@@ -257,9 +257,9 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
 
 
 def timeout_error(situation: Situation, seconds: float) -> RunFailed:
-    """The child did not answer in time, and was killed."""
+    """The worker did not reply in time, and was killed."""
     return OpTimedOut(
-        f"{situation.subject} did not come back within {seconds:g} s in phase `{situation.phase}`; it was stopped",
+        f"{situation.subject} did not return within {seconds:g} s in phase `{situation.phase}`; it was stopped",
         hint="look for a loop that never ends, or give more time",
         details=situation.details(),
     )
@@ -274,7 +274,7 @@ def _signal(number: int) -> str:
 
 
 def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
-    """Refuse a call to a package or an op that the library does not have."""
+    """Raise where the library is another package, or lacks the op."""
     if call.package == BUILT_IN:
         return
     if package.name and call.package != package.name:
@@ -286,25 +286,23 @@ def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
 
 
 def check_op(op: str, package: OpPackageInfo) -> None:
-    """Refuse an op that a package does not have, where its ops are known."""
+    """Raise where a package lacks an op, if its ops are known."""
     if package.operations and op not in package.operations:
-        near = nearest(op, package.operations)
-        have = ", ".join(package.operations)
+        have = f"it has: {', '.join(package.operations)}"
         raise OpRefused(
-            f"op package `{package.name}` has no op `{op}`",
-            hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
+            f"op package `{package.name}` has no op `{op}`", hint=f"{suggestion(op, package.operations)} {have}".strip()
         )
 
 
 def check_release(library: str, headers: str, runtime: str) -> None:
-    """Refuse a package that was built with the C++ headers of another release than the runtime's."""
+    """Raise where a package was built with C++ headers of another release than the runtime's."""
     expected, found = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
     if headers and expected != found:
         raise RegistrationFailed(
             f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
             f"runtime is of SDK {_release(runtime)} ({runtime}): that interface changes with every release",
             hint=f"build it with the headers of {_release(runtime)} (QNN_SDK_ROOT), take a runtime of "
-            f"{_release(headers)}, generate it with --htp-api qhpi, or try it all the same with --force",
+            f"{_release(headers)}, generate it with --htp-api qhpi, or skip this check with --force",
         )
 
 
@@ -313,7 +311,7 @@ def _release(build_id: str) -> str:
 
 
 def check_ranks(call: OpCall, ranks: Sequence[int]) -> None:
-    """Refuse a tensor of a rank that the backend cannot have."""
+    """Raise for a rank that the backend does not support."""
     for tensor in (*call.inputs, *call.outputs):
         if len(tensor.shape) not in ranks and not tensor.omitted:
             raise OpRefused(

@@ -1,6 +1,6 @@
-"""Where the QNN runtime is, and whether a library can be loaded here at all.
+"""Finds the QNN runtime, and checks whether a library can be loaded on this machine.
 
-What few need is imported by who needs it: restoring a context begins here, and is to be quick.
+Restoring a context begins here and must be quick: `elf` and the emulator are imported where they are needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SDK_FOLDERS = {
 
 @dataclass(frozen=True)
 class RuntimeLibrary:
-    """The library of a backend, and where it comes from."""
+    """The library of a backend, and its origin."""
 
     backend: str
     behaviour: HostRuntime
@@ -43,7 +43,7 @@ class RuntimeLibrary:
 
     @property
     def serial(self) -> bool:
-        """Whether two graphs must not be executed at once, even in two contexts."""
+        """Whether executions of two graphs must not overlap, even in two contexts."""
         return not self.emulator and platform.machine() in self.behaviour.one_at_a_time
 
     @property
@@ -60,9 +60,9 @@ def find_runtime(
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> RuntimeLibrary:
-    """The library of a backend: the one given, else the SDK's, else the wheel's; or the emulator's.
+    """The library of a backend: the given one, or that of the SDK, the wheel, or the emulator.
 
-    `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
+    `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime runs on this machine.
     """
     arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
     arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
@@ -72,9 +72,9 @@ def find_runtime(
         arguments.expect(environment, tools.Environment, "the environment", "a udogen.build.tools.Environment")
     row = backends.RUNTIMES.get(backend)
     if row is None:
-        raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
+        raise UsageError(f"no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
     if kind not in KINDS:
-        raise UsageError(f"there is no runtime of the kind `{kind}`", hint="one of: " + ", ".join(KINDS))
+        raise UsageError(f"unknown kind of runtime: `{kind}`", hint="one of: " + ", ".join(KINDS))
     runs_here = platform.machine() in row.machines
     if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
         if explicit is not None:
@@ -93,11 +93,12 @@ def find_runtime(
 
 
 def _given(backend: str, row: HostRuntime, path: Path) -> RuntimeLibrary:
-    """The library at a path, or in the folder there."""
+    """The library at a path, or in a folder."""
     path = path / row.library if path.is_dir() else path
     if not path.is_file():
-        raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-    emulator = path.name != row.library and _is_emulator(path)
+        raise ToolMissing(f"no QNN runtime at {path}", hint=f"give the path of {row.library}")
+    emulators = [each.emulator.library for each in backends.ALL.values() if each.emulator]
+    emulator = path.name != row.library and path.name in emulators
     return RuntimeLibrary(backend, row, path.resolve(), "given", emulator=emulator)
 
 
@@ -112,10 +113,6 @@ def _installed(backend: str, row: HostRuntime, environment: tools.Environment) -
         hint=row.hint,
         details=[f"looked in {folder}" for _, folder in places],
     )
-
-
-def _is_emulator(path: Path) -> bool:
-    return path.name in [each.emulator.library for each in backends.ALL.values() if each.emulator]
 
 
 def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
@@ -133,7 +130,7 @@ def _wheel_places() -> list[tuple[str, Path]]:
 
 
 def check_loadable(path: Path, what: str) -> None:
-    """Refuse a library that the dynamic loader would refuse, in words that help."""
+    """Raise with the reason where the dynamic loader would refuse a library."""
     check_file(path, what)
     if _is_for_this_machine(path):
         return
@@ -152,15 +149,15 @@ def check_loadable(path: Path, what: str) -> None:
 
 
 def check_file(path: Path, what: str) -> None:
-    """Refuse a library that does not exist."""
+    """Raise where a library does not exist."""
     if path.is_dir():
         raise RunFailed(f"the {what} {path} is a folder", hint="give the path of the library in it")
     if not path.is_file():
-        raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+        raise RunFailed(f"no {what} at {path}", hint="build it first, or give its path")
 
 
 def _is_for_this_machine(path: Path) -> bool:
-    """By its first bytes alone; to read all of a runtime's ELF takes longer than to load it."""
+    """By its first bytes: reading all of a runtime's ELF takes longer than loading it."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
@@ -184,7 +181,7 @@ def interface_providers(path: PathArgument) -> list[str]:
 
 
 def check_provider(path: Path, provider: str) -> None:
-    """Refuse a provider that the library does not export, naming those it has."""
+    """Raise where the library does not export the provider; the hint names its providers."""
     from udogen.build import elf
 
     if provider in elf.read(path).exports:
@@ -197,10 +194,10 @@ def check_provider(path: Path, provider: str) -> None:
 
 
 def sdk_build_id(path: Path) -> str:
-    """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
+    """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty for other libraries."""
     from udogen.build import elf
 
     try:
         return elf.text_of(elf.read(path), BUILD_ID)
-    except elf.NotElf:  # what it is instead, others say better
+    except elf.NotElf:  # `check_loadable` reports it
         return ""

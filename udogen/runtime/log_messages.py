@@ -1,4 +1,4 @@
-"""What runtimes log: lines that give the reason for an error (udogen/data/log_lines/runtime.toml), and the others."""
+"""Log lines of runtimes: reasons for errors (udogen/data/log_lines/runtime.toml), and noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TENSOR = re.compile(r"(Input|Output) tensor\[\d+\]:: element type: (\w+)(?:, la
 
 
 class Explanation(NamedTuple):
-    """The reason for an error, as a line of the log gives it."""
+    """The reason for an error, from a line of the log."""
 
     id: str
     sentence: str
@@ -21,7 +21,7 @@ class Explanation(NamedTuple):
 
 
 def explain(subject: str, text: str) -> Explanation | None:
-    """The reason that these lines give; None where they give none that is known."""
+    """The reason in these lines; None where none is known."""
     for row in log_lines("runtime"):
         if match := row.pattern.search(text):
             sentence = row.meaning.format(subject=subject, **match.groupdict(), **_derived(match, text))
@@ -30,7 +30,7 @@ def explain(subject: str, text: str) -> Explanation | None:
 
 
 def _derived(match: re.Match[str], text: str) -> dict[str, str]:
-    """What rows may name beside the groups of their patterns."""
+    """Names that rows may use besides the groups of their patterns."""
     tensors = _TENSOR.findall(text[match.end() :])
     return {
         "mebibytes": f"{int(match.groupdict().get('bytes') or 0) / 2**20:.4g}",
@@ -39,8 +39,7 @@ def _derived(match: re.Match[str], text: str) -> dict[str, str]:
     }
 
 
-# What is logged whatever happens: its progress, its traffic, that it has no configuration; and of kernels on the main
-# thread that their flag is invalid, though they run.
+# Lines of every run: progress, traffic, a missing configuration, an invalid flag of kernels that run all the same.
 _NOISE = re.compile(
     r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
     r"|.*:ERROR:invalid resource flag 0x1 |LIBNATIVE: No alternate configuration present"
@@ -48,7 +47,7 @@ _NOISE = re.compile(
 
 
 def without_noise(lines: Iterable[str]) -> list[str]:
-    """The lines that are about this run."""
+    """The lines without those of every run."""
     return [line for line in lines if not _NOISE.match(line)]
 
 
@@ -57,9 +56,9 @@ _ADDED = re.compile(r"QnnGraph addnode end")
 
 
 def left_out(lines: Iterable[str]) -> tuple[str, str] | None:
-    """The first op, and its package, that libQnnCpu (2.47) leaves out of a graph that it restores: it returns no error.
+    """The first op, and its package, that libQnnCpu (2.47) silently leaves out of a restored graph.
 
-    It logs each node that it reads, at level 5, and at level 4 that it has been added.
+    It logs each node that it reads at level 5, and each that it adds at level 4.
     """
     pending: tuple[str, str] | None = None
     for line in lines:

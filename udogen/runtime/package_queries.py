@@ -1,4 +1,4 @@
-"""What a worker of its own can be asked about a package without running its ops, and the answers."""
+"""Queries about a package that a worker serves without running ops, and their replies."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, TypeVar
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
 _MODULE = "udogen.runtime.worker.query_worker"
 
 
 @dataclass(frozen=True)
 class ReadRecords:
-    """Let a package of HTP register its kernels, with symbols that are answered by 0."""
+    """Let a package of HTP register its kernels, with stubs that return 0."""
 
     library: Path
-    answered: tuple[str, ...]
+    stubs: tuple[str, ...]  # names of functions that return 0
 
 
 @dataclass(frozen=True)
 class RecordsRead:
-    """What it registered."""
+    """The registered kernels."""
 
     returned: str  # by qhpi_init
     package: str  # the first that was named; empty where nothing was registered
@@ -34,21 +34,14 @@ class RecordsRead:
 
 @dataclass(frozen=True)
 class ReadRegistration:
-    """Ask a registration library of SNPE for everything that it has."""
+    """Read a registration library of SNPE."""
 
     library: Path
 
 
 @dataclass(frozen=True)
-class RegistrationRead:
-    """What it has, as udogen.qnn.udo reads it."""
-
-    content: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class LocateLibrary:
-    """Look for a library as the loader does."""
+    """Find a library as the loader does."""
 
     name: str
 
@@ -62,7 +55,7 @@ class LibraryLocated:
 
 @dataclass(frozen=True)
 class DescribedTensor:
-    """A tensor of an op that somebody else describes: the types that may be meant, the usual one first."""
+    """A tensor of a described op: its possible types, the usual one first."""
 
     name: str
     types: tuple[str, ...]
@@ -70,7 +63,7 @@ class DescribedTensor:
 
 @dataclass(frozen=True)
 class DescribedParam:
-    """A parameter of it; of a tensor the shape, of all others the value."""
+    """A parameter of a described op: a tensor has a shape, others have a value."""
 
     name: str
     types: tuple[str, ...]
@@ -80,7 +73,7 @@ class DescribedParam:
 
 @dataclass(frozen=True)
 class DescribedOp:
-    """An op as somebody else describes it."""
+    """An op as another file describes it."""
 
     type: str
     inputs: tuple[DescribedTensor, ...]
@@ -90,7 +83,7 @@ class DescribedOp:
 
 @dataclass(frozen=True)
 class JudgeOps:
-    """Ask a package whether it would accept these ops."""
+    """Check whether a package accepts these ops."""
 
     library: Path
     provider: str
@@ -100,7 +93,7 @@ class JudgeOps:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether it accepts one; `other`: it is another op for sure."""
+    """Whether it accepts one; `other`: it certainly is another op."""
 
     accepted: bool
     reason: str = ""
@@ -114,11 +107,11 @@ class OpsJudged:
     ops: tuple[Judgement, ...]
 
 
-def ask(command: object, answer: type[_Answer], situation: Situation, timeout: float) -> _Answer:
-    """The answer to one of these; raises `RunFailed` where there is none."""
+def ask(command: object, reply: type[_Reply], situation: Situation, timeout: float) -> _Reply:
+    """The reply to one of these; every failure is a `RunFailed`."""
     worker = WorkerSession(_MODULE)
     try:
-        return worker.start(command, answer, situation, timeout)
+        return worker.start(command, reply, situation, timeout)
     finally:
         worker.drop()
 

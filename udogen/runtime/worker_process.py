@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: a process that runs a user's code, started, asked, and ended with all it started."""
+"""A worker from its parent's side: a process that runs a user's code, and ends with everything that it started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from udogen.runtime import failures
 from udogen.runtime.channel import Channel, Done, Failed, Garbled, LogLine, Phase, Quit, Region
 from udogen.runtime.failures import Situation
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
 _KEPT_BYTES, _KEPT_LOG_LINES = 16_384, 500
 _LEAST_MEMORY = 160 << 20  # bytes of address space: with less, numpy ends the process without an exception
@@ -30,7 +30,7 @@ OP_WORKER = "udogen.runtime.worker.main"
 
 
 def check_memory() -> None:
-    """Refuse a limit of memory with which ops cannot be run; to be called before anything imports numpy."""
+    """Raise where `ulimit -v` is too low to run ops; call it before numpy is imported."""
     limit = memory_limit()
     if limit is not None and limit < _LEAST_MEMORY:
         raise RunFailed(
@@ -71,41 +71,41 @@ class WorkerProcess:
     def ask(
         self,
         command: object,
-        answer: type[_Answer],
+        reply: type[_Reply],
         *,
         deadline: float | None = None,
         on_report: Callable[[Phase | LogLine], None] = lambda _report: None,
-    ) -> _Answer | Failed:
-        """Give a command and wait for its answer.
+    ) -> _Reply | Failed:
+        """Send a command and wait for the reply.
 
-        EOFError when the worker is gone, TimeoutError after the deadline, Garbled where it, or an op in it, sends what
-        is no message of a worker.
+        EOFError when the worker is gone, TimeoutError after the deadline, Garbled where the worker, or an op in it,
+        sends other bytes.
         """
         try:
             self._channel.send(command)
         except (BrokenPipeError, ConnectionResetError) as problem:
             raise EOFError from problem
-        expected: tuple[type[Any], ...] = (answer, Phase, LogLine, Failed)
+        expected: tuple[type[Any], ...] = (reply, Phase, LogLine, Failed)
         while True:
             message = self._channel.receive(expected, deadline)
             if not isinstance(message, (Phase, LogLine)):
-                found: _Answer | Failed = message
+                found: _Reply | Failed = message
                 return found
             on_report(message)
 
     def quit(self, seconds: float) -> None:
-        """Let it free what it has, as long as that takes no more than `seconds`, and end it."""
+        """Let it free its resources, for at most `seconds`, and end it."""
         grace = 0.0
         try:
             self.ask(Quit(), Done, deadline=deadline_of(seconds))
             grace = 2.0
         except (EOFError, TimeoutError, Garbled):
-            pass  # what it does while it is freed concerns nobody: all results are here
+            pass  # all results were received already
         finally:
             self.end(grace)
 
     def end(self, grace: float = 0.0) -> int:
-        """End it, after `grace` seconds if it has not ended by itself; returns how it ended."""
+        """End it, at the latest after `grace` seconds; returns its exit status."""
         until = time.monotonic() + grace
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.002)
@@ -116,21 +116,21 @@ class WorkerProcess:
         return self._process.returncode
 
     def forget_output(self) -> None:
-        """What it printed so far belongs to an earlier command."""
+        """Drop what it printed for earlier commands."""
         for tail in self._output:
             tail.forget()
 
     def output(self) -> list[str]:
-        """The last lines of its stdout and stderr, with all that it had written by now."""
+        """The last lines of its stdout and stderr, including all that it has written by now."""
         for tail in self._output:
             tail.settle()
         return [line for tail in self._output for line in tail.lines()]
 
 
 class WorkerSession:
-    """A worker and what it reported of the last command; it can be started again after it ended.
+    """A worker and its reports on the last command; it can be started again after it ended.
 
-    Whatever goes wrong is an error about a `Situation`; `explain` makes it of what the worker itself reports.
+    Every failure is an error about a `Situation`; `explain` turns what the worker reports into one.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class WorkerSession:
         """Its process id, while there is one."""
         return self._worker.pid if self._worker else None
 
-    def start(self, command: object, answer: type[_Answer], situation: Situation, timeout: float | None) -> _Answer:
-        """Start the worker with its first command; it does not survive a failure of that."""
+    def start(self, command: object, reply: type[_Reply], situation: Situation, timeout: float | None) -> _Reply:
+        """Start the worker with its first command; it ends where that fails."""
         self._worker = WorkerProcess(self._module, self._env)
         try:
-            return self.ask(command, answer, situation, timeout, phase=failures.START)
+            return self.ask(command, reply, situation, timeout, phase=failures.START)
         except UdogenError:
             self.drop()
             raise
@@ -171,22 +171,22 @@ class WorkerSession:
     def ask(
         self,
         command: object,
-        answer: type[_Answer],
+        reply: type[_Reply],
         situation: Situation,
         timeout: float | None = None,
         *,
         phase: str = failures.IDLE,
-    ) -> _Answer:
-        """The running worker's answer; `phase` is the one before the first that it reports."""
+    ) -> _Reply:
+        """The running worker's reply; `phase` is the one before the first that it reports."""
         worker = self._worker
         assert worker is not None
         self.logs.clear()
         worker.forget_output()
         self.phase, self.regions = phase, ()
         try:
-            found = worker.ask(command, answer, deadline=deadline_of(timeout), on_report=self._report)
+            found = worker.ask(command, reply, deadline=deadline_of(timeout), on_report=self._report)
         except EOFError:
-            returncode = self.drop(_DYING)  # it is dying: let it, its exit status is what we need
+            returncode = self.drop(_DYING)  # its exit status is the reason
             raise failures.crash_error(self._completed(situation, worker), returncode) from None
         except TimeoutError:
             self.drop()
@@ -197,7 +197,7 @@ class WorkerSession:
         except OSError as fault:
             self.drop()
             raise of_limit(fault) or fault from fault
-        except BaseException:  # Ctrl-C: nothing may be left running
+        except BaseException:  # Ctrl-C: leave nothing running
             self.drop()
             raise
         if isinstance(found, Failed):
@@ -209,12 +209,12 @@ class WorkerSession:
         return self._worker.output() if self._worker else []
 
     def drop(self, grace: float = 0.0) -> int:
-        """End the worker, if there is one, without letting it free anything."""
+        """End the worker, if there is one, without freeing its resources."""
         worker, self._worker = self._worker, None
         return worker.end(grace) if worker else 0
 
     def close(self, seconds: float = 2.0) -> None:
-        """Let the worker free what it has, and end it."""
+        """Let the worker free its resources, and end it."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.quit(seconds)
@@ -236,7 +236,7 @@ class WorkerSession:
 
 
 class _Tail:
-    """Reads a stream to its end and keeps the last of it: a chatty op neither blocks nor fills memory."""
+    """Reads a stream to its end and keeps its last bytes: an op that prints a lot neither blocks nor fills memory."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -250,14 +250,14 @@ class _Tail:
             self._kept.clear()
 
     def settle(self) -> None:
-        """Wait until what is in the pipe is read; not for long, as an op may talk without end."""
+        """Wait until the pipe is read, but not for long: an op may print without end."""
         until = time.monotonic() + 0.2
         try:
             while select.select([self._stream], [], [], 0)[0] and self._thread.is_alive() and time.monotonic() < until:
                 time.sleep(0.001)
             time.sleep(0.001)  # read, but perhaps not kept yet
         except (OSError, ValueError):
-            pass  # closed: it was read to its end
+            pass  # closed: it was read to the end
 
     def lines(self) -> list[str]:
         with self._lock:
@@ -277,5 +277,5 @@ class _Tail:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """The moment at which a wait that starts now is over."""
+    """When a timeout that starts now ends."""
     return None if timeout is None else time.monotonic() + timeout

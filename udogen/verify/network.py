@@ -531,10 +531,7 @@ def _on_qnn(
             backend=options.backend,
             packages=tuple(each.resolve() for each in options.packages),
             model=path,
-            samples=tuple(
-                tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in sample.items())
-                for sample in samples
-            ),
+            samples=tuple(tuple(ArrayRow.of(name, array) for name, array in sample.items()) for sample in samples),
             outputs=wanted,
         )
         worker = WorkerSession("udogen.clients.ort.worker", explain=explain_failure)
@@ -549,8 +546,7 @@ def _on_qnn(
 def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
     found = {}
     for row in rows:
-        array = np.frombuffer(row.data.data, row.dtype).reshape(row.shape)
-        name = row.name.removesuffix("__stored")
+        array, name = row.array, row.name.removesuffix("__stored")
         found[name] = quants[name].real(array) if name in quants and name != row.name else array
     return found
 

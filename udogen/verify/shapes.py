@@ -13,10 +13,11 @@ from udogen.build.package import open_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
+from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built
-from udogen.runtime.converter_host import Answer, Question, ScalarParam, ask_all
+from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.inferred_shapes import given_of, infer_outputs
+from udogen.runtime.op.request import given_of, infer_outputs
 from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
@@ -69,21 +70,21 @@ def _op(package: OpPackage, call: OpCall) -> Op:
     return next(each for each in package.ops if each.name == call.op_type)
 
 
-def _question(call: OpCall, op: Op) -> Question:
+def _question(call: OpCall, op: Op) -> ConverterCall:
     # A converter knows the values of tensors that are static in the model, and of no others.
     static = {each.name for each in op.inputs if each.static}
     inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
-    params: dict[str, ScalarParam | Given] = {}
+    params: dict[str, Scalar | Given] = {}
     for each in call.params:
         value = each.value
         params[each.name] = (
-            ScalarParam(each.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(each)
+            Scalar(each.name, each.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(each)
         )
-    return Question(call.op_type, inputs, params, len(call.outputs))
+    return ConverterCall(call.op_type, inputs, params, len(call.outputs))
 
 
 def _compared(
-    outcome: Outcome, call: OpCall, reply: Answer | None, package: OpPackage, rules: ShapeRules | None
+    outcome: Outcome, call: OpCall, reply: ConverterReply | None, package: OpPackage, rules: ShapeRules | None
 ) -> Outcome:
     """The outcome of a case, with a finding for each difference."""
     inferred: dict[str, Inferred] = {}

@@ -33,6 +33,18 @@ class ArrayRow:
     shape: tuple[int, ...]
     data: Any
 
+    @classmethod
+    def of(cls, name: str, array: Any) -> ArrayRow:
+        """A row that can be sent."""
+        return cls(name, str(array.dtype), array.shape, array)
+
+    @property
+    def array(self) -> Any:
+        """The array of a row that was received."""
+        import numpy as np
+
+        return np.frombuffer(self.data.data, self.dtype).reshape(self.shape)
+
 
 @dataclass(frozen=True)
 class RunModel:

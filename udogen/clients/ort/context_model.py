@@ -15,7 +15,7 @@ from udogen.clients.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
 from udogen.errors import UsageError, writing
 from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
 
@@ -89,9 +89,8 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
     known = [graph.name for graph in info.graphs]
     for name in names:
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near}? " if near else ""
-            raise UsageError(f"{binary} has no graph {name}", hint=f"{hint}it has: {', '.join(known) or 'none'}")
+            have = f"it has: {', '.join(known) or 'none'}"
+            raise UsageError(f"{binary} has no graph {name}", hint=f"{suggestion(name, known)} {have}".strip())
     found = [graph for graph in info.graphs if not names or graph.name in names]
     if not found:
         raise ContextRefused(f"{binary} has no graph", hint="make it again")

@@ -103,8 +103,8 @@ def _node(proto: Any) -> ContextNode:
 def describe(file: Path) -> BinaryInfo:
     """The contents of a binary for ONNX Runtime.
 
-    A child reads it: libQnnSystem.so has an unwinder of its own, and if it is loaded before onnxruntime every C++
-    exception of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
+    A worker reads it: libQnnSystem.so has its own unwinder, and if it is loaded before onnxruntime every C++ exception
+    of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
     """
     head = binary_info.head_of(file)
     if head.emulator:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from udogen.clients.ort.case_model import Chain
 from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.opdef.model import Op
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 _MODULE = "udogen.clients.ort.worker"
-_START_SECONDS = 60.0  # a timeout is meant for calls; importing and opening may take longer than one
+_START_SECONDS = 60.0  # a timeout is for calls; importing and opening may take longer
 _MOST_NODES, _MOST_NUMBERS = 32, 1 << 20  # of a model with several calls
 _SHOWN_LINES = 20
 _NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and ONNX Runtime around them
 
 
-class OrtSession:
+class OrtSession(Closing):
     """Runs ops of one package in ONNX Runtime, in a child; a crash ends one call, not the session."""
 
     def __init__(self, built: Built, *, backend: str, timeout: float | None = None) -> None:
@@ -50,9 +50,8 @@ class OrtSession:
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the worker."""
         self._worker.close()
 
     @property
@@ -61,9 +60,9 @@ class OrtSession:
         return self._runtime
 
     def prepare(self, chains: Sequence[Chain]) -> None:
-        """Run these beforehand, as many as possible in one session; each `run` of one returns what came out.
+        """Run these beforehand, as many as possible in one session; `run` then returns their results.
 
-        What fails is left to its own `run`.
+        Failing calls run again in `run`.
         """
         fitting = []
         for chain in chains:
@@ -79,7 +78,7 @@ class OrtSession:
                 self._together(part)
 
     def _together(self, chains: Sequence[Chain]) -> None:
-        """All in one session; where that fails, in two halves, and so on."""
+        """All in one session; after a failure in two halves, and so on."""
         if len(chains) < 2:
             return
         try:
@@ -93,11 +92,11 @@ class OrtSession:
             self._together(chains[middle:])
 
     def run(self, call: OpCall) -> OpResult:
-        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        """Run one op and return its outputs; every failure is a `RunFailed`."""
         return self.run_chain([call])
 
     def run_chain(self, calls: Chain) -> OpResult:
-        """The same for ops of which each takes the first output of the one before; what the last one wrote."""
+        """Run ops of which each takes the first output of the previous one; returns the outputs of the last one."""
         known = self._known.pop(digest(calls), None)
         if known is not None:
             return known
@@ -119,7 +118,7 @@ class OrtSession:
         return {call.op_type: op for call in calls if (op := self._models[call.op_type]) is not None}
 
     def _executed(self, chains: Sequence[Chain]) -> list[OpResult]:
-        """What came out of each chain; all are of one op, for ONNX Runtime takes one of a package."""
+        """The results of each chain; all of one op, because ONNX Runtime takes one per package."""
         every = [call for chain in chains for call in chain]
         ops = {call.op_type for call in every}
         if len(ops) > 1:
@@ -135,30 +134,30 @@ class OrtSession:
             op=every[0].op_type,
             loops=loops,
             model=model.data,
-            inputs=tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in model.feeds),
+            inputs=tuple(ArrayRow.of(name, array) for name, array in model.feeds),
             outputs=tuple(name for names in model.outputs for name in names),
         )
         if not self._worker.running:
             self._start()
         situation = Situation(str(self._built.library), every[0])
-        answer = self._worker.ask(command, ModelRan, situation, self._timeout)
-        found = [np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in answer.outputs]
-        return list(self._results(chains, found, answer, loops=loops, nodes=len(every)))
+        reply = self._worker.ask(command, ModelRan, situation, self._timeout)
+        found = [row.array for row in reply.outputs]
+        return list(self._results(chains, found, reply, loops=loops, nodes=len(every)))
 
     def _results(
-        self, chains: Sequence[Chain], found: Sequence[Array], answer: ModelRan, *, loops: int, nodes: int
+        self, chains: Sequence[Chain], found: Sequence[Array], reply: ModelRan, *, loops: int, nodes: int
     ) -> Iterator[OpResult]:
         at = 0
-        # What one node counted: of several, the least that may be so.
+        # Counts per node, rounded down.
         rises = [
             Rise(0, (ready - before) // nodes, (after - before) // nodes)
-            for before, ready, after in zip(*answer.counts, strict=True)
+            for before, ready, after in zip(*reply.counts, strict=True)
         ]
         for chain in chains:
             outputs = chain[-1].outputs
             proof = None
-            if answer.counted:
-                proof = Proof(self._built.package, chain[-1].op_type, answer.counted, loops, *rises)
+            if reply.counted:
+                proof = Proof(self._built.package, chain[-1].op_type, reply.counted, loops, *rises)
             arrays = {arg.name: array for arg, array in zip(outputs, found[at:], strict=False)}
             at += len(outputs)
             yield OpResult(arrays, _NO_TIMES, self._runtime, proof=proof)
@@ -174,7 +173,7 @@ _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, To
 
 
 def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
-    """The error that the worker reported; what the op itself printed is its reason."""
+    """The error that the worker reported, with the op's own message as the reason."""
     call, printed = situation.call, log_messages.without_noise(situation.output)[-_SHOWN_LINES:]
     kind = _KINDS.get(failed.kind, RunFailed)
     text, details = failed.message, [*failed.details, *printed]
@@ -197,7 +196,7 @@ def _kind(calls: Chain) -> tuple[Any, ...]:
 
 
 def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
-    """Groups that are not too large for one model."""
+    """Groups that fit into one model."""
     part: list[Chain] = []
     numbers = 0
     for chain in chains:
@@ -212,7 +211,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
 
 
 def digest(calls: Chain) -> bytes:
-    """Equal for equal calls; what fills the memory of outputs is the same here."""
+    """A digest that is equal for equal calls, whatever their poison."""
     found = hashlib.sha256()
     for call in calls:
         found.update(repr((call.op_type, call.loops)).encode())

@@ -1,7 +1,7 @@
 """Why ONNX Runtime failed, or left a node to another execution provider.
 
-Reasons come from its log, from the rules by which its QNN provider takes nodes, from registering the packages in a
-child, and from the contexts of a model.  They are searched only after a failure.
+Reasons come from its log, from the rules of its QNN provider, from registering the packages in a worker, and from the
+contexts of a model.  They are collected only after a failure.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LogReasons:
 
 
 def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
-    """The reasons in a log and an error message; `ops` limits what packages say to these ops."""
+    """The reasons in a log and an error message; `ops` limits messages of packages to these ops."""
     lines = log_messages.without_noise(output.splitlines())
     printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in lines]
     refusals = [

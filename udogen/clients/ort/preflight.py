@@ -12,7 +12,7 @@ from udogen.opdef.model import Op, Tensor
 from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import Attribute, Model, Node, walk
 from udogen.opdef.onnx.reading import read_proto
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 
 _INT32 = range(-(1 << 31), 1 << 31)
 # Kinds of attributes that arrive as parameters, and their types there.
@@ -44,10 +44,9 @@ def check_model(model: Model, packages: Sequence[Package]) -> None:
 def _check_domains(model: Model, name: str, nodes: Sequence[Node], package: Package) -> None:
     if not nodes:
         used = sorted({node.op.type for node, _ in walk(model.graph)})
-        near = nearest(name, used)
         raise UsageError(
             f"{model.file} has no node of op {name} of package {package.name}",
-            hint=f"did you mean {near}?" if near else f"it has: {', '.join(used[:12])}",
+            hint=suggestion(name, used, f"it has: {', '.join(used[:12])}"),
         )
     domains = sorted({node.op.domain or "ai.onnx" for node in nodes})
     if len(domains) > 1:
@@ -95,9 +94,8 @@ def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
     names = [param.name for param in op.params]
     param = next((each for each in op.params if each.name == attribute.name), None)
     if param is None:
-        near = nearest(attribute.name, names)
         have = f"it has: {', '.join(names)}" if names else "it has none"
-        return "is no parameter of the op", f"did you mean {near}?" if near else have
+        return "is no parameter of the op", suggestion(attribute.name, names, have)
     arrives, types = _KINDS[attribute.kind], {each.name for each in param.datatypes}
     if arrives not in types and "BACKEND_SPECIFIC" not in types:
         return f"arrives as {arrives}, and the parameter is {' or '.join(sorted(types))}", (

@@ -28,8 +28,6 @@ from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 
-_OPSET, _FUNCTION, _GRAPH, _IR_VERSION = 8, 25, 7, 1  # fields of ModelProto (onnx.proto3)
-_VALUE_INFO = 13  # of GraphProto
 _FUNCTIONS_SINCE = 8  # the IR version
 _NEWEST_OPSET = 21  # where a model names none
 _UNKNOWN_DTYPE = "FLOAT"
@@ -92,13 +90,16 @@ def schemas_of(
     uses = _uses(loaded.model, undefined)
     notes = [f"{op} is defined by the model itself: this is kept" for op in loaded.ops if loaded.model.function(op)]
     opset = loaded.model.opsets.get("", _NEWEST_OPSET)
-    added = b"".join(_field(_FUNCTION, _function(op, uses[op], opset, notes)) for op in ops)
-    added += _missing_types(raw, [use for op in undefined for use in uses[op]]) + _missing_imports(raw, ops)
+    added = reading.onnx_module().ModelProto()  # protobuf merges it with the model to which it is appended
+    added.functions.extend(_function(op, uses[op], opset, notes) for op in ops)
+    if rows := _missing_types(raw, [use for op in undefined for use in uses[op]]):
+        added.graph.value_info.extend(rows)
+    _add_imports(added, raw, ops)
     return Schemas(
         loaded.model,
         tuple(undefined),
         tuple(ops),
-        added,
+        added.SerializeToString(deterministic=True),
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
         # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
@@ -195,7 +196,7 @@ def library_of(ops: Sequence[Op], domain: str) -> bytes:
 # --- functions --------------------------------------------------------------------------------------
 
 
-def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) -> bytes:
+def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) -> Any:
     helper = reading.onnx_module("helper")
     inputs = [f"in{index}" for index in range(max(len(use.node.inputs) for use in uses))]
     outputs = [f"out{index}" for index in range(max(len(use.node.outputs) for use in uses))]
@@ -203,32 +204,26 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
         raise UsageError(f"op {op} has no inputs, from which its types follow", hint="give it a constant input")
     nodes = []
     for index, name in enumerate(outputs):
-        pairs = [_pair(use, index) for use in uses if index < len(use.outputs)]
-        if all(_alike(*pair) for pair in pairs):
-            nodes += _like(helper, inputs[0], name, op.type)
-            if any(out is UNKNOWN for _, out in pairs):
-                notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
-        else:
-            nodes += _declared(helper, inputs[0], name, op, {_dtype_of(*pair) for pair in pairs})
+        having = [use for use in uses if index < len(use.outputs)]
+        pairs = [(use.inputs[0] if use.inputs else UNKNOWN, use.outputs[index]) for use in having]
+        if any(out is UNKNOWN for _, out in pairs) and _alike(pairs):
+            notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
+        nodes += _output(helper, inputs[0], name, op, pairs)
     attributes = sorted({each.name for use in uses for each in use.node.attributes})
-    made = helper.make_function(
-        op.domain, op.type, inputs, outputs, nodes, [helper.make_opsetid("", opset)], attributes
-    )
-    data: bytes = made.SerializeToString(deterministic=True)
-    return data
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_function(op.domain, op.type, inputs, outputs, nodes, opsets, attributes)
 
 
-def _pair(use: _Use, index: int) -> tuple[ValueType, ValueType]:
-    return (use.inputs[0] if use.inputs else UNKNOWN), use.outputs[index]
+def _alike(pairs: Sequence[tuple[ValueType, ValueType]]) -> bool:
+    """Whether all that is known of an output is true of the first input."""
+    return all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs)
 
 
-def _alike(given: ValueType, out: ValueType) -> bool:
-    """Whether all that is known of the output is true of the first input."""
-    return out.dtype in ("", given.dtype) and out.shape in (None, given.shape)
-
-
-def _dtype_of(given: ValueType, out: ValueType) -> str:
-    return out.dtype or given.dtype or _UNKNOWN_DTYPE
+def _output(helper: Any, given: str, name: str, op: OpName, pairs: Sequence[tuple[ValueType, ValueType]]) -> list[Any]:
+    """The nodes for one output, from the types of (first input, output) of each use."""
+    if _alike(pairs):
+        return _like(helper, given, name, op.type)
+    return _declared(helper, given, name, op, {out.dtype or first.dtype or _UNKNOWN_DTYPE for first, out in pairs})
 
 
 def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
@@ -265,8 +260,8 @@ def _declared(helper: Any, given: str, out: str, op: OpName, dtypes: set[str]) -
     ]
 
 
-def _missing_types(raw: Any, uses: Sequence[_Use]) -> bytes:
-    """Inferred types of outputs that the file does not declare, as additional value_info of its graph."""
+def _missing_types(raw: Any, uses: Sequence[_Use]) -> list[Any]:
+    """Inferred types of outputs that the file does not declare, as value_info of its graph."""
     helper, onnx = reading.onnx_module("helper"), reading.onnx_module()
     declared = {row.name for row in (*raw.graph.value_info, *raw.graph.output) if row.type.HasField("tensor_type")}
     top = {name for node in raw.graph.node for name in node.output}
@@ -276,8 +271,7 @@ def _missing_types(raw: Any, uses: Sequence[_Use]) -> bytes:
             if name and name in top and name not in declared and found.complete:
                 number = onnx.TensorProto.DataType.Value(found.dtype)
                 rows.append(helper.make_tensor_value_info(name, number, list(found.shape or ())))
-    graph = b"".join(_field(_VALUE_INFO, row.SerializeToString(deterministic=True)) for row in rows)
-    return _field(_GRAPH, graph) if graph else b""  # protobuf merges a message that comes twice
+    return rows
 
 
 def _external(graph: Any) -> Iterator[str]:
@@ -289,31 +283,14 @@ def _external(graph: Any) -> Iterator[str]:
             yield from _external(body)
 
 
-# --- protobuf ---------------------------------------------------------------------------------------
-
-
-def _missing_imports(raw: Any, ops: Sequence[OpName]) -> bytes:
-    """The domains of these ops, and an IR version that has functions."""
+def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
+    """Add the domains of these ops, and an IR version that has functions."""
     helper = reading.onnx_module("helper")
     imported = {row.domain for row in raw.opset_import}
-    domains = [domain for domain in dict.fromkeys(op.domain for op in ops) if domain not in imported]
-    rows = [helper.make_opsetid(domain, 1).SerializeToString(deterministic=True) for domain in domains]
-    added = b"".join(_field(_OPSET, row) for row in rows)
+    domains = dict.fromkeys(op.domain for op in ops if op.domain not in imported)
+    added.opset_import.extend(helper.make_opsetid(domain, 1) for domain in domains)
     if ops and raw.ir_version < _FUNCTIONS_SINCE:
-        added += _number(_IR_VERSION << 3) + _number(_FUNCTIONS_SINCE)
-    return added
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return _number(number << 3 | 2) + _number(len(data)) + data
-
-
-def _number(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+        added.ir_version = _FUNCTIONS_SINCE
 
 
 # --- shapes --------------------------------------------------------------------------------------------

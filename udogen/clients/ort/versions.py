@@ -59,7 +59,8 @@ def check_pair(ort: str, qnn: str, backend: str) -> None:
     row = next((each for each in compatible_releases() if each.first <= _numbers(qnn) < each.before), None)
     if row is not None and _numbers(ort) < row.oldest:
         raise ToolMissing(
-            f"onnxruntime {ort} is too old for onnxruntime-qnn {qnn}, which needs {_text(row.oldest)}", hint=_INSTALL
+            f"onnxruntime {ort} is too old for onnxruntime-qnn {qnn}, which needs {'.'.join(map(str, row.oldest))}",
+            hint=_INSTALL,
         )
     if row is not None and row.refused and _numbers(ort) >= row.refused:
         raise ToolMissing(
@@ -101,7 +102,3 @@ def _numbers(text: str) -> Version:
     """(1, 27, 0) for 1.27.0 and for 1.27.0.dev2026."""
     plain = text.split("+", maxsplit=1)[0].split(".dev", maxsplit=1)[0].split("rc", maxsplit=1)[0]
     return architectures.version(plain)
-
-
-def _text(version: Version) -> str:
-    return ".".join(map(str, version))

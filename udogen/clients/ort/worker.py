@@ -1,4 +1,4 @@
-"""The worker in which ONNX Runtime runs models of cases: what an op does to its process ends here."""
+"""The worker in which ONNX Runtime runs models, so that a crash of an op ends only the worker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import hashlib
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class OrtWorker:
         self._key = b""
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {OpenOrt: self.open, RunModel: self.run, RunNetwork: self.run_network, Quit: self.quit}
 
     def open(self, command: OpenOrt) -> OrtOpened:
@@ -48,9 +49,7 @@ class OrtWorker:
         return OrtOpened(name, builds[-1] if builds else "", versions.text(), str(library))
 
     def run(self, command: RunModel) -> ModelRan:
-        """Execute a model so many times; the counts are those of the package, before and after."""
-        import numpy as np
-
+        """Execute a model `loops` times; the counts are those of the package, before and after."""
         key = hashlib.sha256(command.model).digest()
         library, provider = command.library, command.provider
         before = _counts(library, provider, command.op) if key == self._key else None
@@ -62,48 +61,44 @@ class OrtWorker:
             path.write_bytes(command.model)
             self._session = self._opened(path, command)
             self._key = key
-        feeds = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in command.inputs}
         ready = _counts(library, provider, command.op)
-        self._phase("execute")
+        hint = "see the kernel: this is its return value"
         try:
             for _ in range(command.loops):
-                found = self._session.run(list(command.outputs), feeds)
-        except Exception as fault:  # of pybind11, by kind
+                found = self._execute(self._session, command, command.inputs, f"op `{command.op}`", hint)
+        except failures.OpFailed:
             self._drop()
-            raise failures.OpFailed(
-                f"op `{command.op}` failed when ONNX Runtime executed it: {' '.join(str(fault).split())[:300]}",
-                hint="see the kernel: its return value is passed on as it is",
-            ) from fault
-        rows = zip(command.outputs, map(np.ascontiguousarray, found), strict=True)
-        return ModelRan(
-            tuple(ArrayRow(name, str(each.dtype), each.shape, each) for name, each in rows),
-            counters.counted if (counters := _counters(library, provider)) else "",
-            (before, ready, _counts(library, provider, command.op)),
-        )
+            raise
+        counters = _counters(library, provider)
+        counts = (before, ready, _counts(library, provider, command.op))
+        return ModelRan(found, counters.counted if counters else "", counts)
 
     def run_network(self, command: RunNetwork) -> NetworkRan:
         """Execute a whole model; its custom nodes are on QNN, in their packages, or it is an error."""
-        import numpy as np
-
         self._drop()
         self._phase("make the session")
         made = open_session.session(command.model, command.packages, backend=command.backend)
         samples, seconds = [], []
+        hint = "`udogen run op` with the shapes and parameters of a node shows more"
         for rows in command.samples:
-            feeds = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in rows}
-            self._phase("execute")
             began = time.perf_counter()
-            try:
-                found = made.run(list(command.outputs), feeds)
-            except Exception as fault:  # of pybind11, by kind
-                raise failures.OpFailed(
-                    f"ONNX Runtime could not execute {command.model.name}: {' '.join(str(fault).split())[:300]}",
-                    hint="`udogen run op` with the shapes and parameters of a node shows more",
-                ) from fault
+            samples.append(self._execute(made, command, rows, command.model.name, hint))
             seconds.append(time.perf_counter() - began)
-            outputs = zip(command.outputs, map(np.ascontiguousarray, found), strict=True)
-            samples.append(tuple(ArrayRow(name, str(each.dtype), each.shape, each) for name, each in outputs))
         return NetworkRan(tuple(samples), tuple(seconds), open_session.nodes_elsewhere(made))
+
+    def _execute(
+        self, session: Any, command: RunModel | RunNetwork, inputs: Sequence[ArrayRow], what: str, hint: str
+    ) -> tuple[ArrayRow, ...]:
+        import numpy as np
+
+        feeds = {row.name: row.array for row in inputs}
+        self._phase("execute")
+        try:
+            found = session.run(list(command.outputs), feeds)
+        except Exception as fault:  # pybind11 raises many kinds
+            reason = " ".join(str(fault).split())[:300]
+            raise failures.OpFailed(f"{what} failed when ONNX Runtime executed it: {reason}", hint=hint) from fault
+        return tuple(ArrayRow.of(*row) for row in zip(command.outputs, map(np.ascontiguousarray, found), strict=True))
 
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:

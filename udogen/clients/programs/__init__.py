@@ -1,9 +1,9 @@
-"""The clients: one module and one row each."""
+"""The clients: a row each."""
 
 from __future__ import annotations
 
 from udogen.clients.client import Client
-from udogen.clients.programs import cpp, executorch, genie, java, litert, net_run, ort, snpe, tflite
+from udogen.clients.programs import cpp, executorch, java, litert, net_run, ort, snpe, tflite
 
 ALL: dict[str, Client] = {
     row.name: row
@@ -16,7 +16,7 @@ ALL: dict[str, Client] = {
         tflite.CLIENT,
         snpe.NET_RUN,
         snpe.QUANTIZE,
-        genie.CLIENT,
+        net_run.GENIE,
         cpp.CLIENT,
         java.CLIENT,
     )

@@ -10,7 +10,8 @@ from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.programs import snpe
-from udogen.clients.quoting import block, cpp
+from udogen.clients.quoting import block
+from udogen.opdef.names import cpp_string
 
 
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -18,8 +19,8 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
         yield from _snpe_snippets(packages)
         return
     rows = "\n".join(
-        f"                {{{cpp(library.path)}, {cpp(package.provider)}, "
-        f"{cpp(library.target) if library.target else 'nullptr'}}},"
+        f"                {{{cpp_string(library.path)}, {cpp_string(package.provider)}, "
+        f"{cpp_string(library.target) if library.target else 'nullptr'}}},"
         for package in packages
         for library in package.libraries
     )
@@ -61,7 +62,7 @@ def _opening(packages: Sequence[Package]) -> str:
 
 
 def _snpe_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
-    rows = "\n".join(f"                  {cpp(snpe.registration_path(package))}," for package in packages)
+    rows = "\n".join(f"                  {cpp_string(snpe.registration_path(package))}," for package in packages)
     yield Snippet(
         "cpp",
         "cpp",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.quoting import block, python
@@ -21,18 +21,6 @@ class Info(NamedTuple):
     path: str
     target: str
     platform: str
-
-
-def _strings(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if "STRING" in {each.name for each in param.datatypes}:
-            yield f"parameter {param.name} of op {op.name} is a STRING"
-
-
-def _lists(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if not param.is_scalar:
-            yield f"parameter {param.name} of op {op.name} is a tensor"
 
 
 def infos(packages: Sequence[Package]) -> Iterator[Info]:
@@ -144,10 +132,15 @@ CLIENT = Client(
         ),
         rules.host_library("models are lowered on a PC: without a library for it the op is not delegated"),
         rules.ops_once("the first one wins"),
-        ClientRule("attributes", _strings, "a string argument cannot be lowered", "make it a number, or an input"),
-        ClientRule(
+        rules.each_param(
+            "attributes",
+            lambda param: "is a STRING" if "STRING" in {each.name for each in param.datatypes} else "",
+            "a string argument cannot be lowered",
+            "make it a number, or an input",
+        ),
+        rules.each_param(
             "lists",
-            _lists,
+            lambda param: "" if param.is_scalar else "is a tensor",
             "it writes a list as 64-bit numbers and declares them as 32-bit: the op reads every other one as 0",
             "make it an input, or scalars",
         ),

@@ -29,11 +29,9 @@ def _unless_snpe(rule: ClientRule) -> ClientRule:
     return rule._replace(faults=faults)
 
 
-def _library_names(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for library in package.libraries:
-            if not (library.name.startswith("lib") and library.name.endswith(".so")):
-                yield f"the file {library.name} has no name of the form lib….so"
+def _library_names(package: Package) -> str:
+    odd = [each.name for each in package.libraries if not (each.name.startswith("lib") and each.name.endswith(".so"))]
+    return "; ".join(f"the file {name} has no name of the form lib….so" for name in odd)
 
 
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -101,7 +99,7 @@ CLIENT = Client(
     (
         rules.android_only("an Android app loads only libraries for Android", "--android with --target v75"),
         *(_unless_snpe(rule) for rule in tflite.RULES),
-        ClientRule(
+        rules.each_package(
             "library-names",
             _library_names,
             "the installer unpacks only lib*.so from an APK",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Library, Package
-from udogen.clients.quoting import block, cpp, shell
+from udogen.clients.quoting import block
+from udogen.opdef.model import Tensor
+from udogen.opdef.names import cpp_string
 
 
 def _paths(package: Package) -> Sequence[Library]:
@@ -16,15 +19,13 @@ def _paths(package: Package) -> Sequence[Library]:
     return [*package.libraries, *([Library(host, str(host), host.name)] if host else [])]
 
 
-def _parameters(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        types = {each.name for each in param.datatypes}
-        if not types & _OPTION_TYPES:
-            yield f"parameter {param.name} of op {op.name} is {' or '.join(sorted(types))}"
-
-
 # Types that values of a model's custom options arrive as.
 _OPTION_TYPES = {"BOOL_8", "INT_32", "UINT_32", "FLOAT_32", "BACKEND_SPECIFIC"}
+
+
+def _parameter_fault(param: Tensor) -> str:
+    types = {each.name for each in param.datatypes}
+    return "" if types & _OPTION_TYPES else f"is {' or '.join(sorted(types))}"
 
 
 def _fields(package: Package, compile_path: str, dispatch_path: str) -> dict[str, str]:
@@ -40,7 +41,7 @@ def _fields(package: Package, compile_path: str, dispatch_path: str) -> dict[str
 
 def _flag(fields: dict[str, str]) -> str:
     value = "".join(f"{name}:{text};" for name, text in fields.items())
-    return f"--qualcomm_custom_op_package={shell(value)}"
+    return f"--qualcomm_custom_op_package={shlex.quote(value)}"
 
 
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -51,7 +52,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     if package.hexagon:
         # To compile on the device itself, the plug-in registers the ARM library for CPU.
         yield Snippet("flag-on-device", "sh", _flag(_fields(package, package.library.path, dispatch)))
-    lines = "\n".join(f"            package.{name} = {cpp(text)};" for name, text in compiled.items())
+    lines = "\n".join(f"            package.{name} = {cpp_string(text)};" for name, text in compiled.items())
     yield Snippet(
         "cpp",
         "cpp",
@@ -81,9 +82,9 @@ CLIENT = Client(
             libraries=_paths,
         ),
         rules.host_library("the compiler plug-in finds no package, and leaves the custom op to the CPU"),
-        ClientRule(
+        rules.each_param(
             "parameters",
-            _parameters,
+            _parameter_fault,
             "custom options arrive as BOOL_8, INT_32, UINT_32 and FLOAT_32, as scalars or lists; other values stop the "
             "compiler (kLiteRtStatusErrorUnsupported), and an op that lacks one is refused (3110)",
             "make it one of these, an input, or optional",

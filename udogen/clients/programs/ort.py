@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from udogen import backends
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.quoting import block, cpp, python, shell
+from udogen.clients.quoting import block, python
 from udogen.configs.load import load
 from udogen.opdef.model import Tensor
+from udogen.opdef.names import cpp_string
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
 # Forbids a silent fallback, or shows it: where it is forbidden, QNN's CPU backend does not start (measured).
@@ -22,17 +24,9 @@ _WHY = {
 }
 
 
-def _one_op(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if len(package.ops) > 1:
-            ops = ", ".join(package.ops)
-            yield f"package {package.name} has {len(package.ops)} ops ({ops}); it takes one op per package"
-
-
-def _attributes(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if why := attribute_fault(param):
-            yield f"parameter {param.name} of op {op.name} {why}"
+def _one_op(package: Package) -> str:
+    ops, count = ", ".join(package.ops), len(package.ops)
+    return f"package {package.name} has {count} ops ({ops}); it takes one op per package" if count > 1 else ""
 
 
 def attribute_fault(param: Tensor) -> str:
@@ -74,7 +68,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     backend = backends.RUNTIMES[first.backend].library
     value = entries(packages)
     yield Snippet("option", "text", f"op_packages={value}")
-    yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
+    yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shlex.quote(custom_op_domains(packages))}")
     strict = backends.RUNTIMES[first.backend].strict_in_ort
     show = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
     # On this machine in the wheel; on a device by name, found through LD_LIBRARY_PATH.
@@ -109,10 +103,10 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
             // `device` is the one of env.GetEpDevices() whose EpName() is "QNN".
             Ort::SessionOptions options;
             // {_WHY[strict]}
-            options.AddConfigEntry({cpp(_ENTRY[strict])}, "1");
+            options.AddConfigEntry({cpp_string(_ENTRY[strict])}, "1");
             options.AppendExecutionProvider_V2(env, {{device}}, {{
-                {{"backend_path", {cpp(backend)}}},
-                {{"op_packages", {cpp(value)}}},
+                {{"backend_path", {cpp_string(backend)}}},
+                {{"op_packages", {cpp_string(value)}}},
             }});
         """),
     )
@@ -147,16 +141,16 @@ CLIENT = Client(
         rules.standard_provider(
             "it takes the symbol without InterfaceProvider as the package's name, and no node finds the package (4005)"
         ),
-        ClientRule(
+        rules.each_package(
             "one-op",
             _one_op,
             "each entry registers the package again; the second fails with 4007, and the whole provider is lost",
             "choose the op of your model with --op, or generate a package for each op",
         ),
         rules.ops_once("the last entry of an op wins"),
-        ClientRule(
+        rules.each_param(
             "attributes",
-            _attributes,
+            attribute_fault,
             "a STRING attribute ends the process; other types are refused by the op (3110), and the node falls back",
             "make it an input, or a FLOAT_32 or INT_32",
         ),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from udogen.backends import cpu
 from udogen.build.package import PackageLibrary, open_packages
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients import rules
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import copy_snippet, environment_snippet
 from udogen.clients.package import ANDROID, Package
-from udogen.clients.quoting import block, cpp, shell
+from udogen.clients.quoting import block
 from udogen.errors import UsageError
+from udogen.opdef.names import cpp_string
 
 _MISSING = (
     "SNPE reads the contents of a package from its registration library (libUdo<Package>Reg.so), and takes no other "
@@ -19,44 +22,33 @@ _MISSING = (
 )
 
 
-def _no_registration(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if package.registration is None:
-            yield f"package {package.name} has no registration library: it has the layout qnn"
+def _no_registration(package: Package) -> str:
+    return "" if package.registration else f"package {package.name} has no registration library: it has the layout qnn"
 
 
-def _not_built(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if package.registration is not None and not package.registration.is_file():
-            yield f"{package.registration} does not exist"
+def _not_built(package: Package) -> str:
+    missing = package.registration is not None and not package.registration.is_file()
+    return f"{package.registration} does not exist" if missing else ""
 
 
-def _commas(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        if package.registration is not None and "," in registration_path(package):
-            yield f"the path {registration_path(package)} contains `,`"
+def _commas(package: Package) -> str:
+    path = registration_path(package) if package.registration else ""
+    return f"the path {path} contains `,`" if "," in path else ""
 
 
-def _no_cpu(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        parts = _parts(package)
-        if parts and not any(each.backend == cpu.BACKEND.id for each in parts):
-            yield f"package {package.name} has no CPU implementation"
-
-
-def _on_a_device(packages: Sequence[Package]) -> Iterator[str]:
-    if packages[0].platform.is_device:
-        yield "it runs on a PC with x86-64"
+def _no_cpu(package: Package) -> str:
+    backends = {each.backend for each in _parts(package)}
+    return f"package {package.name} has no CPU implementation" if backends and cpu.BACKEND.id not in backends else ""
 
 
 DSP_FOLDER = "dsp"
-REGISTRATION = ClientRule(
+REGISTRATION = rules.each_package(
     "registration", _no_registration, _MISSING, "generate with --layout snpe, and give that folder"
 )
-BUILT = ClientRule(
+BUILT = rules.each_package(
     "built", _not_built, "the package cannot be registered (1106)", "build it: udogen build reg_x86 cpu_x86 -C DIR"
 )
-COMMAS = ClientRule(
+COMMAS = rules.each_package(
     "separators", _commas, "a comma separates registration libraries", "move the package into a folder without it"
 )
 
@@ -120,7 +112,7 @@ def device_setup(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 
 def _option(packages: Sequence[Package]) -> str:
-    return f"--udo_package_path {shell(','.join(registration_path(package) for package in packages))}"
+    return f"--udo_package_path {shlex.quote(','.join(registration_path(package) for package in packages))}"
 
 
 def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -132,7 +124,7 @@ def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 def _in_c(packages: Sequence[Package]) -> Snippet:
     """The same in a program of one's own, by the C API."""
-    rows = "\n".join(f"                  {cpp(registration_path(package))}," for package in packages)
+    rows = "\n".join(f"                  {cpp_string(registration_path(package))}," for package in packages)
     return Snippet(
         "c",
         "c",
@@ -182,13 +174,17 @@ QUANTIZE = Client(
     "snpe-dlc-quantize",
     "SNPE 2.25, docs: preparing_model_with_udo.html, tools_model_preparation.html",
     (
-        ClientRule(
-            "pc", _on_a_device, "it does not exist for devices", "leave --target and --android out", "--device local"
+        rules.each_package(
+            "pc",
+            lambda package: "it runs on a PC with x86-64" if package.platform.is_device else "",
+            "it does not exist for devices",
+            "leave --target and --android out",
+            "--device local",
         ),
         REGISTRATION,
         BUILT,
         COMMAS,
-        ClientRule(
+        rules.each_package(
             "cpu",
             _no_cpu,
             "it runs the network on the CPU to measure its ranges: every UDO needs a CPU implementation",

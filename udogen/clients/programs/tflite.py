@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.client import Client, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.quoting import block, cpp
+from udogen.clients.quoting import block
+from udogen.opdef.names import cpp_string
 
 INITIAL_DATA = "CustomInitialData"
 
 
-def _parameters(packages: Sequence[Package]) -> Iterator[str]:
-    for op, param in rules.params_of(packages):
-        if param.name != INITIAL_DATA:
-            yield f"op {op.name} has the mandatory parameter {param.name}"
-
-
-PARAMETERS = ClientRule(
+PARAMETERS = rules.each_param(
     "parameters",
-    _parameters,
+    lambda param: "" if param.name == INITIAL_DATA else "is mandatory",
     f"the delegate passes one parameter, {INITIAL_DATA}; without the other parameters the op refuses the node (3110)",
     f"read it from {INITIAL_DATA} (UINT_8, 1D), make it optional, or an input",
 )
@@ -44,15 +39,15 @@ def target(text: str) -> str:
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     maps, infos = [], []
     for number, package in enumerate(packages):
-        pairs = "\n".join(f"                {{{cpp(op)}, {cpp(op)}}}," for op in package.ops)
+        pairs = "\n".join(f"                {{{cpp_string(op)}, {cpp_string(op)}}}," for op in package.ops)
         maps.append(
             f"            // The model's custom op, and the op of the package.\n"
             f"            static TfLiteQnnDelegateOpPackageOpMap ops{number}[] = {{\n{pairs}\n            }};"
         )
         infos += [
-            f"                {{{cpp(package.name)}, {cpp(library.path)},\n"
-            f"                 {cpp(package.provider)},"
-            f" {cpp(target(library.target))}, {len(package.ops)}, ops{number}}},"
+            f"                {{{cpp_string(package.name)}, {cpp_string(library.path)},\n"
+            f"                 {cpp_string(package.provider)},"
+            f" {cpp_string(target(library.target))}, {len(package.ops)}, ops{number}}},"
             for library in package.libraries
         ]
     yield Snippet(

@@ -21,7 +21,7 @@ from udogen.build.tools import Environment
 from udogen.clients import programs
 from udogen.clients.package import ANDROID, LINUX, PC, Package
 from udogen.clients.programs import snpe
-from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile
+from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import ToolMissing, UsageError
 from udogen.qnn.system import GraphInfo
@@ -186,8 +186,7 @@ def _own_client(run: ClientRun) -> Command:
     for package in run.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
-    machine = "x86_64" if run.system == PC else "aarch64"
-    files = [ScriptFile(f"bin/{machine}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True)]
+    files = [ScriptFile(f"bin/{machine_of(run.system)}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True)]
     if run.graph is not None:
         files.append(ScriptFile("graph.txt", "graph.txt", graph_text(run.graph)))
     return Command(tuple(words), tuple(files), tuple(_qnn_libraries(run)))

@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
@@ -33,6 +32,7 @@ from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays_of
@@ -58,7 +58,7 @@ class Device:
 
     @classmethod
     def parse(cls, text: str) -> Device:
-        """Refuse what is no device; nothing of it is ever a word of a shell, or an option."""
+        """Parse a device strictly: its parts never become a shell word or an option."""
         kind, _, rest = text.partition(":")
         if kind == "adb" and rest and rest.isprintable() and not rest.startswith("-"):
             return cls(text, kind, (f"--serial={rest}",))
@@ -71,7 +71,7 @@ class Device:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What a device is."""
+    """The properties of a device."""
 
     machine: str
     android: bool
@@ -83,7 +83,7 @@ class DeviceFacts:
         return PC if self.machine == "x86_64" else ANDROID if self.android else LINUX
 
     def fits(self, target: Target, backend: str) -> bool:
-        """Whether this make target is for it."""
+        """Whether this make target is for the device."""
         if target.backend != backend or self.system == PC:
             return target.native and target.backend == backend
         if target.arch:
@@ -93,7 +93,7 @@ class DeviceFacts:
 
 @cache
 def probe(name: str) -> DeviceFacts:
-    """What the device is; raises `ToolMissing` where it cannot be reached, or no library is ever for it."""
+    """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
         found = _probe(device, make_probe_plan(device.kind), Path(folder))
@@ -105,12 +105,12 @@ def probe(name: str) -> DeviceFacts:
 
 
 def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
-    """Send nothing; raise where the device cannot run the plan."""
+    """Raise if the device cannot run the plan; nothing is sent."""
     write.write(folder, write.render_probe(plan))
     argv = _command(folder, device, "--probe")
-    done = process.run(argv, timeout=_PROBE_SECONDS, grace=_TO_CLEAN_UP)
+    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful(_TO_CLEAN_UP))
     if done.timed_out:
-        raise ToolMissing(f"{device.name} did not answer within {_PROBE_SECONDS:g} s", hint="is it still connected?")
+        raise ToolMissing(f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="is it still connected?")
     if done.returncode:
         fault = _fault(device, done)
         raise ToolMissing(fault.message, hint=fault.hint, details=fault.details)
@@ -123,7 +123,7 @@ def _command(folder: Path, device: Device, *arguments: str) -> list[str]:
 
 
 def _fault(device: Device, done: process.Completed) -> UdogenError:
-    """What run.py printed as its error."""
+    """The error that run.py printed."""
     lines = done.stderr.splitlines()
     texts = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     hints = [line.removeprefix("  = ") for line in lines if line.startswith("  = ")]
@@ -133,10 +133,10 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
     return kind(texts[-1], hint="; ".join(hints))
 
 
-class DeviceSession:
-    """Runs ops of one package on a device; a crash ends one call, a device that is lost all that follow.
+class DeviceSession(Closing):
+    """Runs ops of one package on a device; a crash ends one call, a lost device all following ones.
 
-    With `keep` what was sent stays on the device.
+    With `keep` the sent files stay on the device.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ class DeviceSession:
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if built.folder is None:
-            raise UsageError("only a package that udogen generated fits to a device", hint="give its folder")
+            raise UsageError("only packages that udogen generated run on a device", hint="give its folder")
         self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
         self._device, self._facts = Device.parse(place.device), probe(place.device)
-        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # of equal calls each its own
+        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # results of each equal call
         self._lost: UdogenError | None = None
         self._runs = 0
         library = backends.RUNTIMES[place.config].library
@@ -185,17 +185,16 @@ class DeviceSession:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the session here, and remove the sent files."""
         self._stack.close()
 
     def prepare(self, chains: Sequence[Chain]) -> None:
-        """Run these together; each `run` of one returns what came out, or raises."""
+        """Run these together; `run` then returns their results, or raises."""
         self._execute([call for (call,) in chains])
 
     def run(self, call: OpCall) -> OpResult:
-        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        """Run one op and return its outputs; every failure is a `RunFailed`."""
         key = digest([call])
         if not self._known.get(key):
             self._execute([call])
@@ -244,7 +243,7 @@ class DeviceSession:
         try:
             self._send(len(sent), out)
         except RunFailed as error:
-            self._lost = error  # what is missing ends the session instead
+            self._lost = error  # missing tools end the session instead
         for case, call in zip(cases, sent, strict=True):
             folder = out / f"{plan.label}0" / case.name
             self._keep_result(call, self._lost or self._result(call, folder))
@@ -262,19 +261,21 @@ class DeviceSession:
 
         most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
         argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
-        ended = process.run(argv, on_line=on_line, timeout=most, grace=_TO_CLEAN_UP, keep=_SHOWN_LINES)
+        ended = process.run(
+            argv, on_line=on_line, timeout=most, starting=process.graceful(_TO_CLEAN_UP), keep=_SHOWN_LINES
+        )
         if ended.timed_out:
             raise RunFailed(f"{self._device.name} did not finish within {most:g} s", hint="is it still connected?")
         if ended.returncode:
             raise _fault(self._device, ended)
 
     def _clean(self) -> None:
-        """Remove what was sent; an interrupt does not end this."""
+        """Remove the sent files; an interrupt does not stop this."""
         if self._runs and not self._keep and self._lost is None:
             cleaning = process.start(_command(self._folder / "script", self._device, "--clean"))
             cleaning.communicate(timeout=_PROBE_SECONDS)
 
-    # --- what came back --------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     def _result(self, call: OpCall, folder: Path) -> OpResult | UdogenError:
         try:
@@ -293,13 +294,13 @@ class DeviceSession:
         return OpResult(outputs, Times(0.0, 0.0, sum(seconds), seconds), self.runtime)
 
     def _failure(self, call: OpCall, code: int, log: str) -> UdogenError:
-        """Why the client did not come to its end."""
+        """Why the client failed."""
         where, op = self._device.name, f"op `{call.op_type}`"
         lines = [line for line in log.splitlines() if not re.match(r"udogen-client: (runtime|build) ", line)]
         details = lines[-_SHOWN_LINES:]
         if code == 128 + signal.SIGALRM:
             return failures.OpTimedOut(
-                f"{op} did not come back within {self._script.seconds} s on {where}", details=details
+                f"{op} did not return within {self._script.seconds} s on {where}", details=details
             )
         if code > 128:
             names = {each.value: each.name for each in signal.Signals}

@@ -32,7 +32,7 @@ from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
-from udogen.clients.scripts.plan import RUN, Command, OutputCheck, ScriptFile, ScriptPlan
+from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain
 from udogen.qnn import socs
@@ -46,7 +46,7 @@ _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": 
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
-_CASE_LOOPS = 2  # outputs are those of the second execution, so that what an op keeps from the first shows
+_CASE_LOOPS = 2  # outputs of the second execution show state that an op keeps from the first
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,7 @@ def _plan(
         client=options.client,
         device=options.device,
         system=options.system,
-        machine=_machine(options.system),
         backend=run.backend,
-        label=run.backend.upper(),
         archs=run.archs,
         remote=options.remote or _REMOTE[options.system],
         forbidden=_forbidden(client, packages),
@@ -135,10 +133,6 @@ def _plan(
         checks=tuple(_output_checks(run, script_client, options)),
         notes=tuple(each for each in client.notes(packages) if each != SCHEMA_NEEDED),  # the model has schemas
     )
-
-
-def _machine(system: str) -> str:
-    return "x86_64" if system == PC else "aarch64"
 
 
 def _own_client(options: ScriptOptions) -> bytes:
@@ -181,7 +175,7 @@ class CaseFiles:
 
 @dataclass(frozen=True)
 class CaseScript:
-    """What scripts of cases of one package have in common."""
+    """The common part of scripts for cases of one package."""
 
     name: str  # of its folder on the device
     device: str  # ssh or adb
@@ -192,7 +186,7 @@ class CaseScript:
 
 
 def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
-    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by who asked."""
+    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by the caller."""
     arch, packages = script.built
     run = ClientRun(
         client="cpp",
@@ -219,9 +213,7 @@ def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> Scrip
         make_probe_plan(script.device),
         name=script.name,
         system=script.system,
-        machine=_machine(script.system),
         backend=run.backend,
-        label=run.backend.upper(),
         archs=run.archs,
         forbidden=_forbidden(programs.ALL["cpp"], packages),
         command=command,
@@ -231,34 +223,19 @@ def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> Scrip
 
 
 def make_probe_plan(device: str) -> ScriptPlan:
-    """A plan that fits every device: what `run.py --probe` needs."""
+    """A plan for any device, for `run.py --probe`."""
     return ScriptPlan(
         name="probe",
         title="cases of `udogen test`",
         client="cpp",
         device=device,
-        system="",
-        machine="",
-        backend="",
-        label="",
-        archs=(),
         remote=_REMOTE[ANDROID if device == "adb" else LINUX],
-        forbidden="",
-        command=Command(()),
-        files=(),
-        devices=1,
-        devices_refused="",
-        signed=False,
-        logcat=False,
-        prove=(),
-        root="QNN_SDK_ROOT",
         socs=tuple(sorted(hexagon_versions().items())),
-        checks=(),
     )
 
 
 def _archive(cases: Sequence[CaseFiles]) -> bytes:
-    """One file, for many are sent slowly."""
+    """One file: many are slow to send."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for case in cases:
@@ -367,7 +344,7 @@ def _library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFil
     for arch, packages in built:
         for package in packages:
             for file, name, hexagon in _files_of(package, run):
-                below = arch if hexagon else _machine(run.system)
+                below = arch if hexagon else machine_of(run.system)
                 if (below, name) not in seen:
                     seen.add((below, name))
                     source = f"libs/{below}/{file_name(file.name)}"

@@ -1,4 +1,4 @@
-"""What a user asks of a script, and what of it a client cannot do."""
+"""The options of a script, and those that a client does not support."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from udogen import backends
 from udogen.clients import programs
@@ -64,64 +63,54 @@ def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
     return commands.ALL[options.client], client
 
 
-class _Case(NamedTuple):
-    options: ScriptOptions
-    client: ScriptClient
-    hexagon: bool  # HTP on a device
-
-
 def check_counts(packages: Sequence[Package]) -> None:
-    """Raise where a library that `--prove` asks for its counts was built without the part that writes them."""
+    """Raise if a library was built without counters, which `--prove` needs."""
     for package in packages:
         for library in package.libraries:
             if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
                 where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
                 raise UsageError(
-                    f"--prove: {library.file} writes no counts, for it was built without them",
+                    f"--prove: {library.file} writes no counts: it was built without --prove",
                     hint=f"build the library with `udogen build --prove{where}`",
                 )
 
 
 def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:
     """Raise with every option that the client, or a script for it, cannot have."""
-    case = _Case(options, client, backends.ALL[packages[0].backend].two_halves and options.system != PC)
-    faults = [fault for check in (_device_faults, _client_faults, _count_faults) for fault in check(case)]
-    if faults:
+    hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
+    rows = (*_of_devices(options, client, hexagon=hexagon), *_of_clients(options, client))
+    if faults := [text for wrong, text in rows if wrong]:
         raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
 
 
-def _device_faults(case: _Case) -> Iterator[str]:
-    options, client, hexagon = case
-    if options.devices > 1 and not hexagon:
-        yield "--devices is for several HTP devices: HTP on a device behind adb or ssh"
-    elif options.devices > 1 and client.no_devices:
-        yield f"{options.client} takes no --devices: {client.no_devices}"
-    if options.signed and not (client.signs and hexagon):
-        can = ", ".join(name for name, row in commands.ALL.items() if row.signs)
-        yield f"--signed-pd is for HTP on a device, with {can}"
-    if options.logcat and options.device == "local":
-        yield "--logcat is for devices"
-    if options.linux and options.device != "adb":
-        yield "--linux is for devices behind adb; those behind ssh have Linux"
+def _of_devices(options: ScriptOptions, client: ScriptClient, *, hexagon: bool) -> Iterator[tuple[object, str]]:
+    """(whether it is wrong, what) of the options for devices."""
+    several = options.devices > 1
+    yield several and not hexagon, "--devices is for several HTP devices: HTP on a device behind adb or ssh"
+    refused = several and hexagon and client.no_devices
+    yield refused, f"{options.client} takes no --devices: {client.no_devices}"
+    signing = ", ".join(name for name, row in commands.ALL.items() if row.signs)
+    yield options.signed and not (client.signs and hexagon), f"--signed-pd is for HTP on a device, with {signing}"
+    yield options.logcat and options.device == "local", "--logcat is for devices"
+    wrong = options.linux and options.device != "adb"
+    yield wrong, "--linux is for devices behind adb; those behind ssh have Linux"
+    no_log = options.linux or options.device == "ssh"
+    yield (
+        options.prove and hexagon and no_log,
+        ("--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts"),
+    )
 
 
-def _client_faults(case: _Case) -> Iterator[str]:
-    options, client, _ = case
-    if options.references and client.output is None:
-        yield f"{options.client} writes no outputs to compare: leave --reference out"
-    if options.inputs and not client.executes:
-        yield f"{options.client} executes nothing: leave --input out"
-    if options.rules is not None and options.client != "ort":
-        yield "--rules are for ort: shapes are added only to its models"
-    if options.graph and options.context is None:
-        yield "--graph chooses among the graphs of --context"
-    if options.client == "ort" and options.system == ANDROID:
-        yield "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"
-
-
-def _count_faults(case: _Case) -> Iterator[str]:
-    options, client, hexagon = case
-    if options.prove and not client.executes:
-        yield f"{options.client} executes nothing: leave --prove out"
-    if options.prove and hexagon and (options.linux or options.device == "ssh"):
-        yield "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts"
+def _of_clients(options: ScriptOptions, client: ScriptClient) -> Iterator[tuple[object, str]]:
+    """(whether it is wrong, what) of the options that some clients have."""
+    name, is_ort = options.client, options.client == "ort"
+    no_outputs = options.references and client.output is None
+    yield no_outputs, f"{name} writes no outputs to compare: leave --reference out"
+    for option, given in (("--input", options.inputs), ("--prove", options.prove)):
+        yield given and not client.executes, f"{name} executes nothing: leave {option} out"
+    yield options.rules and not is_ort, "--rules are for ort: shapes are added only to its models"
+    yield options.graph and options.context is None, "--graph chooses among the graphs of --context"
+    yield (
+        is_ort and options.system == ANDROID,
+        ("ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"),
+    )

@@ -1,13 +1,12 @@
-"""What a script does, as plain data: what goes to the device, what runs there, and what is compared."""
+"""The plan of a script as data: files for the device, the command there, outputs to compare."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from udogen.clients.quoting import shell
 
 FORMAT = 1
 
@@ -23,7 +22,7 @@ _PLACEHOLDER = re.compile("/?\ue000([a-z]+)\ue001")
 def as_shell(word: str) -> str:
     """A word as device.sh writes it: `"$run"/libs/x.so`."""
     parts = _PLACEHOLDER.split(word)
-    texts = [shell(part) if part else "" for part in parts[::2]]
+    texts = [shlex.quote(part) if part else "" for part in parts[::2]]
     variables = [f'"${name}"' for name in parts[1::2]]
     found = "".join(text + variable for text, variable in zip(texts, [*variables, ""], strict=True))
     return found or "''"
@@ -32,6 +31,11 @@ def as_shell(word: str) -> str:
 def readable(word: str) -> str:
     """A word for a reader: <run>/libs/x.so."""
     return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
+
+
+def machine_of(system: str) -> str:
+    """The processor of a system, as `uname -m` prints it; empty where any fits."""
+    return {"": "", "pc": "x86_64"}.get(system, "aarch64")
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class ScriptFile:
 
 @dataclass(frozen=True)
 class VendorFile:
-    """A file of the vendor's, which is never copied into a script: found when it runs, here or on the device."""
+    """A file of the vendor, never copied into a script: found at run time, on this machine or the device."""
 
     name: str
     folders: tuple[str, ...]  # below the root of the SDK, in order of preference
@@ -94,25 +98,28 @@ class ScriptPlan:
     title: str
     client: str
     device: str  # adb, ssh or local
-    system: str  # android, linux or pc
-    machine: str  # as `uname -m` prints it; empty: any
-    backend: str
-    label: str  # of a run, before its number: HTP0
-    archs: tuple[str, ...]  # Hexagon versions that the folder has libraries for
     remote: str  # where things go on the device; empty: below the script's folder
-    forbidden: str  # characters that the client's options cannot have in a path
-    command: Command
-    files: tuple[ScriptFile, ...]
-    devices: int
-    devices_refused: str  # why the client cannot select an HTP device; empty where it can
-    signed: bool
-    logcat: bool
-    prove: tuple[tuple[str, str], ...]  # package, op
-    root: str  # the environment variable of the vendor's SDK
-    socs: tuple[tuple[str, str], ...]  # name that a device reports, Hexagon version
-    checks: tuple[OutputCheck, ...]
+    system: str = ""  # android, linux or pc
+    backend: str = ""
+    archs: tuple[str, ...] = ()  # Hexagon versions that the folder has libraries for
+    forbidden: str = ""  # characters that the client's options cannot have in a path
+    command: Command = Command(())
+    files: tuple[ScriptFile, ...] = ()
+    devices: int = 1
+    devices_refused: str = ""  # why the client cannot select an HTP device; empty where it can
+    signed: bool = False
+    logcat: bool = False
+    prove: tuple[tuple[str, str], ...] = ()  # package, op
+    root: str = "QNN_SDK_ROOT"  # the environment variable of the vendor's SDK
+    socs: tuple[tuple[str, str], ...] = ()  # name that a device reports, Hexagon version
+    checks: tuple[OutputCheck, ...] = ()
     notes: tuple[str, ...] = ()
     cases: int = 0  # folders in cases.tar, in each of which the client is run
+
+    @property
+    def label(self) -> str:
+        """Of a run, before its number: HTP0."""
+        return self.backend.upper()
 
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""
@@ -125,6 +132,8 @@ class ScriptPlan:
         return {
             "udogen_script": FORMAT,
             **found,
+            "machine": machine_of(self.system),
+            "label": self.label,
             "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
             "vendors": [asdict(each) for each in self.command.vendors],

@@ -131,7 +131,7 @@ def _fits(tensor: TensorData, info: TensorInfo, floats: bool) -> bool:
 
 
 def typed(infos: Sequence[TensorInfo], given: Sequence[TensorData]) -> tuple[TensorData, ...]:
-    """Raw files with their types: the tensor's own, or float32 where the size is not that of its own."""
+    """Raw files with their types: the tensor's type if the size fits, otherwise float32."""
     own = {each.name: (storage(each.dtype)[-1], each.nbytes) for each in infos}
     return tuple(
         replace(each, dtype=each.dtype or (own[each.name][0] if len(each.content) == own[each.name][1] else "float32"))
@@ -140,7 +140,7 @@ def typed(infos: Sequence[TensorInfo], given: Sequence[TensorData]) -> tuple[Ten
 
 
 def storage(dtype: str) -> tuple[str, ...]:
-    """Numpy's names of what a tensor of this type is stored as."""
+    """The numpy types that store a tensor of this type."""
     word = datatypes.BY_NAME[dtype].numpy or {"FLOAT_16": "float16"}.get(dtype, "")
     return ("bool", "uint8") if word == "bool" else (word,)
 

@@ -6,15 +6,15 @@ import filecmp
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
 from udogen.clients.device import dsp_path
-from udogen.clients.quoting import shell
 from udogen.clients.scripts.plan import FORMAT, RUN, ScriptPlan, as_shell, readable
 from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
@@ -29,7 +29,7 @@ def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str,
     """Every file of the folder, by its path in it."""
     data = _template_data(plan)
     scripts = {
-        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": data})))
+        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data=data)))
         for name in ("device.sh", "README.txt")
     }
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
@@ -57,53 +57,30 @@ def _tidy(text: bytes) -> bytes:
     return re.sub(rb"\n{3,}", b"\n\n", text).strip(b"\n") + b"\n"
 
 
-@dataclass(frozen=True)
-class _TemplateData:
-    """What templates need: quoted texts, and flags."""
-
-    title: str
-    not_local: bool
-    label: str
-    archs: str
-    hexagon: bool
-    dsp: bool
-    dsp_path: str
-    words: str
-    command: str
-    pd_session: str
-    extensions: bool
-    root: str
-    proves: bool
-    proves_on_dsp: bool
-    program: str
-    cases: bool
-    has_references: bool
-    notes: tuple[str, ...]
-
-
-def _template_data(plan: ScriptPlan) -> _TemplateData:
+def _template_data(plan: ScriptPlan) -> dict[str, object]:
+    """The variables of the templates: quoted texts, and flags."""
     dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
-    return _TemplateData(
-        title=" ".join(plan.title.split()),
-        not_local=plan.device != "local",
-        label=plan.label,
-        archs=" ".join(plan.archs),
-        hexagon=bool(plan.archs),
-        dsp=dsp,
-        dsp_path=as_shell(dsp_path(folders, plan.system)) if dsp else "''",
-        words=" ".join(as_shell(word) for word in plan.command.words),
-        command=" ".join(shell(readable(word)) for word in plan.command.words),
-        pd_session="signed" if plan.signed else "unsigned",
-        extensions=plan.command.extensions,
-        root=plan.root,
-        proves=bool(plan.prove),
-        proves_on_dsp=bool(plan.prove) and dsp,
-        program=shell(plan.command.words[0].rpartition("/")[2]),
-        cases=bool(plan.cases),
-        has_references=bool(plan.checks),
-        notes=tuple(" ".join(note.split()) for note in plan.notes),
-    )
+    return {
+        "title": " ".join(plan.title.split()),
+        "not_local": plan.device != "local",
+        "label": plan.label,
+        "archs": " ".join(plan.archs),
+        "hexagon": bool(plan.archs),
+        "dsp": dsp,
+        "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
+        "words": " ".join(as_shell(word) for word in plan.command.words),
+        "command": " ".join(shlex.quote(readable(word)) for word in plan.command.words),
+        "pd_session": "signed" if plan.signed else "unsigned",
+        "extensions": plan.command.extensions,
+        "root": plan.root,
+        "proves": bool(plan.prove),
+        "proves_on_dsp": bool(plan.prove) and dsp,
+        "program": shlex.quote(plan.command.words[0].rpartition("/")[2]),
+        "cases": bool(plan.cases),
+        "has_references": bool(plan.checks),
+        "notes": tuple(" ".join(note.split()) for note in plan.notes),
+    }
 
 
 def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:

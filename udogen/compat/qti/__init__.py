@@ -8,12 +8,12 @@ ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a packag
 and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used wherever
 it is on `sys.path`, also later; `install(replace=True)` replaces it.
 
-How: finders at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are namespace
-packages, made only where they do not exist, so other parts of the SDK that come onto `sys.path` later are found in them
-(ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
+Finders are added at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are
+namespace packages, made only where they do not exist, so parts of the SDK that are added to `sys.path` later are found
+too (ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
 
-The generator has what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py) and no more: anything
-else is an error with a sentence.
+The generator has only what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py); everything else is
+an error that explains this.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Log = Callable[[str], object]
 
 
 class ConfigRefused(ConfigError):
-    """A config that cannot be used; as text it has every problem, because it ends in another program's traceback."""
+    """A config that cannot be used; its text has every problem, because it is shown in another program's traceback."""
 
     def __str__(self) -> str:
         return "\n".join([self.message, *map(_shown, self.problems)])
@@ -96,14 +96,12 @@ class QnnOpPackageGenerator:
         for problem in problems.warnings:
             _logger().warning("%s", _shown(problem))
         self._paths = paths
-        self.package_infos = [_info(each) for each in packages]
+        self.package_infos = [
+            PackageInfo(each.name, tuple(OperatorInfo(op.name, op) for op in each.ops), each) for each in packages
+        ]
 
     def __getattr__(self, name: str) -> NoReturn:
         _unknown("generator", name)
-
-
-def _info(package: OpPackage) -> PackageInfo:
-    return PackageInfo(package.name, tuple(OperatorInfo(op.name, op) for op in package.ops), package)
 
 
 def _logger() -> logging.Logger:

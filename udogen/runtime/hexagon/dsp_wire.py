@@ -1,6 +1,6 @@
-"""A call as the request of the program that plays DSP V65/V66; udogen/emulator/hexagon/dsp.h describes the file.
+"""The request of the program that emulates DSP V65/V66; udogen/emulator/hexagon/dsp.h describes the file.
 
-Tensors go as, by the documentation, the DSP hands them to an op: bytes with the range that they represent, or floats.
+Tensors are passed as documented: bytes with the range that they represent, or floats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
-from udogen.runtime.hexagon.wire import fill, scalar_bytes, text
+from udogen.runtime.hexagon.wire import pad, scalar_bytes, text
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MAGIC = 0x324F4455
 _MOST_AXES = 8
 _LEFT_OUT = 0
-VTCM = 256 << 10  # bytes that the harness has; what an op gets on a device depends on the device
+VTCM = 256 << 10  # bytes in the harness; devices differ
 
 # UDO's data types, by those of udogen: code, bytes, and how a scalar is stored.
 _TYPES = {
@@ -77,7 +77,7 @@ def encode(call: OpCall, guard: int) -> bytes:
 
 
 def outputs_of(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -> dict[str, Array]:
-    """The outputs, in the shapes that the op gave them; the DSP's ones in front are taken away again."""
+    """The outputs, in the shapes that the op set, without the leading ones that the DSP adds."""
     outputs = []
     for arg, shape in zip(call.outputs, shapes, strict=True):
         surplus = len(shape) - len(arg.shape)
@@ -89,7 +89,7 @@ def _type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
     found = _TYPES.get(dtype)
     if found is None:
         raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is {dtype}, which DSP V65/V66 does not hand to an op",
+            f"`{name}` of op `{call.op_type}` is {dtype}, which DSP V65/V66 does not pass to ops",
             hint="one of " + ", ".join(_TYPES),
         )
     return found
@@ -100,12 +100,12 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
         return struct.pack("<IIffI8II", _LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
     code, element, _ = _type(call, arg.name, arg.dtype)
     scale, offset = arg.quant or (1.0, 0)
-    # Whatever has one byte comes with a range.
+    # Types of one byte have a range.
     lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
     dims = [*arg.shape, *[0] * (_MOST_AXES - len(arg.shape))]
     size = prod(arg.shape) * element
     head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(arg.shape), *dims, size)
-    return head + (b"" if arg.array is None else fill(arg.array.tobytes()))
+    return head + (b"" if arg.array is None else pad(arg.array.tobytes()))
 
 
 def _param(call: OpCall, param: ParamArg) -> bytes:

@@ -1,7 +1,6 @@
-"""Kernels of an HTP or DSP package on the Hexagon instruction set: compiled for it, and run by qemu-hexagon.
+"""Runs kernels of an HTP or DSP package under qemu-hexagon, compiled for Hexagon.
 
-No hardware, and no Qualcomm runtime: a harness of udogen's gives the kernels what HTP gives,
-or Hexagon NN on V65 and V66.
+A harness of udogen replaces the runtime: HTP, or Hexagon NN on V65 and V66.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ import signal
 import statistics
 import struct
 import tempfile
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,26 +19,27 @@ from typing import Any, NamedTuple
 from udogen import backends, process
 from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
-from udogen.build.package import PackageLibrary
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.channel import LogLine
-from udogen.runtime.hexagon import dsp_wire, packets, wire
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times
+from udogen.runtime.hexagon import dsp_wire, wire
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
 _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
 _CHOOSE = "choose a kernel"
 _VALIDATE = "validate the op"
-# How QEMU 7.2 ends at an instruction that it cannot decode; where it can, but not execute it, it raises SIGILL.
+# QEMU 7.2 prints this for instructions that it cannot decode; others that it cannot execute raise SIGILL.
 _UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
 
 
 @dataclass
-class _Answer:
-    """What the program reported, up to its end."""
+class _Report:
+    """The program's reports, up to its end."""
 
     phase: str = failures.START
     failed: str = ""
@@ -54,13 +56,13 @@ class _Answer:
 
 
 class _Protocol(NamedTuple):
-    """How a harness is asked, and what it writes."""
+    """The request and the replies of a harness."""
 
-    encode: Callable[[OpCall, wire.Wanted, int], bytes]
-    outputs: Callable[[OpCall, _Answer], Mapping[str, Any]]
+    encode: Callable[[OpCall, wire.KernelChoice, int], bytes]
+    outputs: Callable[[OpCall, _Report], Mapping[str, Any]]
     status: Mapping[int, str]
-    interface: str  # whose codes these are
-    kernel: Callable[[int, str], str]  # what ran, in words
+    interface: str  # of these codes
+    kernel: Callable[[int, str], str]  # describes what ran
 
 
 def _units(resources: int, function: str) -> str:
@@ -75,14 +77,14 @@ def _workers(threads: int, function: str) -> str:
 _PROTOCOLS = {
     "qhpi": _Protocol(
         encode=wire.encode,
-        outputs=lambda call, answer: wire.outputs_of(call, answer.outputs),
+        outputs=lambda call, report: wire.outputs_of(call, report.outputs),
         status=_STATUS,
         interface="QHPI",
         kernel=_units,
     ),
     "udo": _Protocol(
-        encode=lambda call, _wanted, guard: dsp_wire.encode(call, guard),
-        outputs=lambda call, answer: dsp_wire.outputs_of(call, answer.outputs, answer.shapes),
+        encode=lambda call, _kernel, guard: dsp_wire.encode(call, guard),
+        outputs=lambda call, report: dsp_wire.outputs_of(call, report.outputs, report.shapes),
         status=dsp_wire.STATUS,
         interface="UDO",
         kernel=_workers,
@@ -90,21 +92,21 @@ _PROTOCOLS = {
 }
 
 
-class HexagonSession:
-    """Runs ops of one package, each call in a process of its own; like `OpSession`, but compiled here."""
+class HexagonSession(Closing):
+    """Runs ops of one package, each call in its own process; like `OpSession`, but compiles the package."""
 
     def __init__(
         self,
         folder: PackageLibrary,
         *,
         arch: str = "",
-        wanted: wire.Wanted = wire.Wanted(),  # noqa: B008  (immutable)
+        kernel: wire.KernelChoice = wire.KernelChoice(),  # noqa: B008  (immutable)
         count: bool = False,
         timeout: float | None = None,
         jobs: int = 0,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._folder, self._wanted, self._timeout = folder, wanted, timeout
+        self._folder, self._kernel, self._timeout = folder, kernel, timeout
         self._jobs, self._on_step = jobs, on_step
         self._harness = qemu_hexagon.harness_of(folder.backend)
         self._protocol = _PROTOCOLS[self._harness.protocol]
@@ -115,41 +117,44 @@ class HexagonSession:
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 
-    def __enter__(self) -> HexagonSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    def close(self) -> None:
+        """Free nothing: each call has its own process."""
 
     def _program(self, op: str = "") -> Path:
-        """The program that has this op in it, built once."""
+        """The program with this op, built once."""
         key = op if self._by_op else ""
         if key not in self._programs:
             self._programs[key] = qemu_hexagon.build_program(
-                self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
+                self._library(key), self._arch, op=key, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
 
+    def _library(self, op: str) -> PackageLibrary:
+        """The part of the package for this op, if each op has a folder."""
+        parts = open_packages(self._folder.path) if op else []
+        found = (each for each in parts if (each.op, each.backend) == (op, self._folder.backend))
+        return next(found, self._folder)
+
     @property
     def counts(self) -> bool:
-        """Whether packets are counted, which is of one execution alone."""
+        """Whether packets are counted, for one execution."""
         return self._plugin is not None
 
     @property
     def package(self) -> OpPackageInfo:
-        """What the package has."""
+        """Its name and ops."""
         return OpPackageInfo(self._folder.name, self._folder.ops)
 
     @property
     def runtime(self) -> RuntimeInfo:
-        """The emulator of the instruction set; it has no build id, for nothing of Qualcomm's is in it."""
+        """The emulator of the instruction set; it has no build id, as no Qualcomm code is in it."""
         name = f"Hexagon {self._arch} under qemu-hexagon {self._qemu.version}"
         return RuntimeInfo(name, "", "", self._qemu.version, self._qemu.path)
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
-        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`.
+        """Run one op and return its outputs; every failure is a `RunFailed`.
 
-        Of a `Watch` it is the guard that works here.
+        Of a `Watch`, only the guard is supported.
         """
         failures.check_names(call, self.package, str(self._folder.path))
         failures.check_ranks(call, self._harness.ranks)
@@ -157,81 +162,81 @@ class HexagonSession:
             raise RunFailed("there are no context binaries on qemu-hexagon", hint="--backend htp has them")
         if self._plugin is not None and call.loops > 1:
             raise RunFailed("packets are counted of one execution", hint="leave out --loops")
-        request = self._protocol.encode(call, self._wanted, wire.GUARDS[watch.guard])
+        request = self._protocol.encode(call, self._kernel, wire.GUARDS[watch.guard])
         with tempfile.TemporaryDirectory(prefix="udogen-hexagon-") as scratch:
             return self._run(call, request, Path(scratch))
 
     def _run(self, call: OpCall, request: bytes, scratch: Path) -> OpResult:
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
-        symbols = packets.Symbols(program) if self._plugin is not None else None
+        symbols = _Symbols(program) if self._plugin is not None else None
         argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
-        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
-        answer = _read(scratch / "answer", self._protocol)
-        printed = [*answer.details, *(done.stdout + done.stderr).splitlines()]
+        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, starting=process.supervised)
+        report = _read(scratch / "answer", self._protocol)
+        printed = [*report.details, *(done.stdout + done.stderr).splitlines()]
         situation = failures.Situation(
-            str(self._folder.path), call, phase=answer.phase, logs=answer.logs, output=printed
+            str(self._folder.path), call, phase=report.phase, logs=report.logs, output=printed
         )
         if done.timed_out:
             raise failures.timeout_error(situation, self._timeout or 0.0)
-        strays = [wire.stray_of(call, each) for each in answer.strays]
+        strays = [wire.stray_of(call, each) for each in report.strays]
         if strays:
             raise failures.stray_error(situation, strays)
-        if not answer.done or done.returncode != 0:
-            raise self._explain(situation, answer, done.returncode)
+        if not report.done or done.returncode != 0:
+            raise self._explain(situation, report, done.returncode)
         return OpResult(
-            outputs=dict(self._protocol.outputs(call, answer)),
-            times=Times(0.0, 0.0, statistics.median(answer.seconds), tuple(answer.seconds)),
+            outputs=dict(self._protocol.outputs(call, report)),
+            times=Times(0.0, 0.0, statistics.median(report.seconds), tuple(report.seconds)),
             runtime=self.runtime,
-            logs=tuple(answer.logs),
-            kernel=answer.kernel,
-            packets=packets.read(scratch / "packets", symbols) if symbols else None,
+            logs=tuple(report.logs),
+            kernel=report.kernel,
+            packets=_read_packets(scratch / "packets", symbols) if symbols else None,
         )
 
-    def _counting(self, symbols: packets.Symbols | None) -> list[str]:
+    def _counting(self, symbols: _Symbols | None) -> list[str]:
         if symbols is None:
             return []
         begin, end = symbols.marks()
-        plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
+        plugin = str(self._plugin).replace(",", ",,")  # QEMU's escape for a comma
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
-    def _explain(self, situation: failures.Situation, answer: _Answer, returncode: int) -> RunFailed:
+    def _explain(self, situation: failures.Situation, report: _Report, returncode: int) -> RunFailed:
         """Why there is no result."""
         op = situation.subject
-        if answer.failed and answer.phase == _CHOOSE:
+        if report.failed and report.phase == _CHOOSE:
             return failures.OpRefused(
-                f"{op} {answer.failed}",
+                f"{op} {report.failed}",
                 hint="HTP takes the first record whose types, flat layout and numbers of tensors and parameters fit",
                 details=situation.details(),
             )
-        if answer.failed:
-            return failures.OpFailed(f"{op}: {answer.failed}", details=situation.details())
-        if answer.status:
+        if report.failed:
+            return failures.OpFailed(f"{op}: {report.failed}", details=situation.details())
+        if report.status:
             reasons = situation.complaints()
-            name = self._protocol.status.get(answer.status, f"no code of {self._protocol.interface}")
-            number = f"{answer.status} ({name})"
+            name = self._protocol.status.get(report.status, f"no code of {self._protocol.interface}")
+            number = f"{report.status} ({name})"
             because = f": {reasons[0]}" if reasons else ""
-            kind = failures.OpRefused if answer.phase == _VALIDATE else failures.OpFailed
+            kind = failures.OpRefused if report.phase == _VALIDATE else failures.OpFailed
             return kind(
-                f"{op} answered {number} in phase `{answer.phase}`{because}",
-                hint="see the kernel: its return value is passed on as it is",
+                f"{op} returned {number} in phase `{report.phase}`{because}",
+                hint="see the kernel: this is its return value",
                 details=situation.details(without=reasons[0] if reasons else ""),
             )
-        if answer.thrown is not None:
-            thrown = demangled("_ZTS" + answer.thrown).removeprefix("typeinfo name for ")
+        if report.thrown is not None:
+            thrown = demangled("_ZTS" + report.thrown).removeprefix("typeinfo name for ")
             return failures.OpCrashed(
-                f"{op} threw a C++ exception ({thrown}) in phase `{answer.phase}`",
-                hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
+                f"{op} threw a C++ exception ({thrown}) in phase `{report.phase}`",
+                hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon stack",
                 details=situation.details(),
             )
         if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in situation.output):
             return failures.OpFailed(
                 f"{op} came to an instruction that qemu-hexagon {self._qemu.version} cannot execute, "
-                "most likely HVX floating point (qfloat or IEEE), which no QEMU at hand emulates",
+                "most likely HVX floating point (qfloat or IEEE)",
                 hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
                 details=situation.details(),
             )
-        if answer.phase == failures.START:
+        if report.phase == failures.START:
             return RunFailed(
                 f"{self._qemu.path} could not start the program",
                 details=situation.details(),
@@ -241,36 +246,36 @@ class HexagonSession:
         return failures.OpCrashed(died.message, hint=self._harness.elsewhere, details=died.details)
 
 
-def _read(file: Path, protocol: _Protocol) -> _Answer:
-    answer = _Answer()
+def _read(file: Path, protocol: _Protocol) -> _Report:
+    report = _Report()
     for kind, content in wire.records(file.read_bytes() if file.is_file() else b""):
         match kind:
             case wire.PHASE:
-                answer.phase = _words(content)
+                report.phase = _words(content)
             case wire.LOG:
                 text = _words(content[4:])
-                answer.logs.append(LogLine(min(_number(content), INFO), text, "package"))
+                report.logs.append(LogLine(min(_number(content), INFO), text, "package"))
             case wire.FAILED:
-                answer.failed = _words(content)
+                report.failed = _words(content)
             case wire.DETAIL:
-                answer.details.append(_words(content))
+                report.details.append(_words(content))
             case wire.KERNEL:
-                answer.kernel = protocol.kernel(_number(content), _words(content[4:]))
+                report.kernel = protocol.kernel(_number(content), _words(content[4:]))
             case wire.STATUS:
-                answer.status = _number(content)
+                report.status = _number(content)
             case wire.TIME:
-                answer.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
+                report.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
             case wire.STRAY:
-                answer.strays.append(content)
+                report.strays.append(content)
             case wire.OUTPUT:
-                answer.outputs.append(content)
+                report.outputs.append(content)
             case wire.SHAPE:
-                answer.shapes.append(struct.unpack(f"<{len(content) // 4}I", content))
+                report.shapes.append(struct.unpack(f"<{len(content) // 4}I", content))
             case wire.DONE:
-                answer.done = True
+                report.done = True
             case wire.THROWN:
-                answer.thrown = _words(content)
-    return answer
+                report.thrown = _words(content)
+    return report
 
 
 def _number(content: bytes) -> int:
@@ -279,3 +284,46 @@ def _number(content: bytes) -> int:
 
 def _words(content: bytes) -> str:
     return content.decode("utf-8", "replace")
+
+
+# --- packets counted by QEMU's plug-in ------------------------------------------------------------------------------
+
+_BEGIN, _END = "udogen_count_begin", "udogen_count_end"
+_HARNESS = {_BEGIN, _END, "udogen_call_kernel"}  # around the kernel, not part of it
+
+
+class _Symbols:
+    """The functions of a program."""
+
+    def __init__(self, program: Path) -> None:
+        from elftools.elf.elffile import ELFFile
+
+        with program.open("rb") as stream:
+            table: Any = ELFFile(stream).get_section_by_name(".symtab")
+            found = [(s["st_value"], s.name) for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"]
+        found.sort()
+        self._starts = [start for start, _ in found]
+        self._names = [name for _, name in found]
+
+    def marks(self) -> tuple[int, int]:
+        """The addresses where counting begins and ends."""
+        return self._starts[self._names.index(_BEGIN)], self._starts[self._names.index(_END)]
+
+    def name(self, address: int) -> str:
+        """The function that an address is in."""
+        index = bisect_right(self._starts, address) - 1
+        return self._names[index] if index >= 0 else "?"
+
+
+def _read_packets(file: Path, symbols: _Symbols) -> Packets:
+    """Read the file of QEMU's plug-in: a line for each block of code, and `end`."""
+    lines = file.read_text().splitlines() if file.is_file() else []
+    if not lines or lines.pop() != "end":
+        raise RunFailed("QEMU's plug-in counted nothing", hint="does qemu-hexagon know -plugin? Debian's 7.2 does")
+    counted: Counter[str] = Counter()
+    for line in lines:
+        address, packets = line.split()
+        counted[symbols.name(int(address, 16))] += int(packets)
+    functions = [(demangled(name), packets) for name, packets in counted.items() if name not in _HARNESS]
+    functions.sort(key=lambda pair: (-pair[1], pair[0]))
+    return Packets(sum(packets for _, packets in functions), tuple(functions))

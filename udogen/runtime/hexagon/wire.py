@@ -1,8 +1,8 @@
-"""The files between us and a program under qemu-hexagon: a call as its request, its answer as a result.
+"""The files of a program under qemu-hexagon: its request for a call, and its reply.
 
-Tensors go as libQnnHtp 2.47 and 2.51 deliver them to kernels (tried, type by type): signed types of 8 and 16 bits
-with their sign bit turned and the zero offset moved, a truth value among the parameters as a Float32 that holds an
-integer.  udogen/emulator/hexagon/harness.h describes the files; what the DSP backend has of its own is in `dsp_wire`.
+Tensors are passed as libQnnHtp 2.47 and 2.51 deliver them to kernels (measured for each type): signed types of 8 and 16
+bits with flipped sign bit and moved zero offset, boolean parameters as a Float32 that holds an integer.
+udogen/emulator/hexagon/harness.h describes the files; `dsp_wire` has those of the DSP backend.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_AXES = 8
 
 
 class Element(NamedTuple):
-    """How HTP keeps a data type: its element type, and what is added to signed values."""
+    """How HTP stores a data type: its element type, and what is added to signed values."""
 
     code: int
     bias: int = 0
@@ -44,7 +44,7 @@ ELEMENTS = {
     "INT_16": Element(2, bias=1 << 15, size=2),
 }
 
-# A scalar parameter as the C API has it, and as HTP then keeps it.
+# Scalar parameters: their format in the C API, and the data type that HTP stores.
 _SCALARS = {
     "FLOAT_32": ("<f", "FLOAT_32"),
     "INT_32": ("<i", "INT_32"),
@@ -73,51 +73,51 @@ _KINDS: tuple[tuple[str, Callable[[OpCall], Any]], ...] = (
 _MEMORY = ("VTCM", "precomputed data", "sync block")
 
 
-class Wanted(NamedTuple):
-    """Which kernel record, and on how many threads."""
+class KernelChoice(NamedTuple):
+    """Which kernel record to run, and on how many threads."""
 
-    kernel: str = ""  # a name, or one of RESOURCES; empty: the first that fits
+    name: str = ""  # of a kernel, or one of RESOURCES; empty: the first that fits
     slices: int = 1
 
 
-def encode(call: OpCall, wanted: Wanted, guard: int) -> bytes:
+def encode(call: OpCall, kernel: KernelChoice, guard: int) -> bytes:
     """The request for a call."""
     call = checked_call(call)
     inputs = [_tensor(call, arg) for arg in call.inputs]
     inputs += [_left_out()] * call.left_out
     inputs += [_param(call, param) for param in call.params]
     outputs = [_tensor(call, arg) for arg in call.outputs]
-    unit = RESOURCES.get(wanted.kernel, 0)
+    unit = RESOURCES.get(kernel.name, 0)
     return b"".join(
         (
-            struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, wanted.slices),
+            struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, kernel.slices),
             struct.pack("<3I", unit, len(inputs), len(outputs)),
             text(f"{call.package}::{call.op_type}"),
-            text("" if unit else wanted.kernel),
+            text("" if unit else kernel.name),
             *inputs,
             *outputs,
         )
     )
 
 
-def records(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each record; the last one of a program that died may be cut off, and is left out."""
+def records(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each record; a record that is cut off by a crash is left out."""
     at = 0
-    while at + 8 <= len(answer):
-        kind, length = struct.unpack_from("<2I", answer, at)
-        if at + 8 + length > len(answer):
+    while at + 8 <= len(data):
+        kind, length = struct.unpack_from("<2I", data, at)
+        if at + 8 + length > len(data):
             return
-        yield kind, answer[at + 8 : at + 8 + length]
+        yield kind, data[at + 8 : at + 8 + length]
         at += 8 + length
 
 
 def stray_of(call: OpCall, content: bytes) -> Stray:
-    """What the program saw a kernel do to memory that is not its own."""
+    """An access of a kernel to memory that is not its own, as the program reports it."""
     kind, number, where, how, offset, count, size = struct.unpack("<7I", content)
     role, named = _KINDS[kind]
     if role == "memory":
         name = _MEMORY[number]
-    elif role == "input" and number >= len(call.inputs):  # HTP hands params on as further inputs
+    elif role == "input" and number >= len(call.inputs):  # HTP passes params as further inputs
         behind = number - len(call.inputs) - call.left_out
         role, name = ("parameter", call.params[behind].name) if behind >= 0 else (role, "(left out)")
     else:
@@ -126,7 +126,7 @@ def stray_of(call: OpCall, content: bytes) -> Stray:
 
 
 def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
-    """The outputs, as the types of the call have them."""
+    """The outputs, in the types of the call."""
     turned = [bytearray(_turn(ELEMENTS[arg.dtype], data)) for arg, data in zip(call.outputs, raw, strict=True)]
     return arrays_of(call, turned)
 
@@ -135,7 +135,7 @@ def _element(call: OpCall, name: str, dtype: str) -> Element:
     found = ELEMENTS.get(dtype)
     if found is None:
         raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is {dtype}, which HTP does not hand to an op",
+            f"`{name}` of op `{call.op_type}` is {dtype}, which HTP does not pass to ops",
             hint="one of " + ", ".join(ELEMENTS),
         )
     return found
@@ -150,7 +150,7 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
     scale, offset = arg.quant or (1.0, 0)
     data = b"" if arg.array is None else _turn(element, arg.array.tobytes())
     size = prod(arg.shape) * element.size
-    return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + fill(data)
+    return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + pad(data)
 
 
 def _left_out() -> bytes:
@@ -176,7 +176,7 @@ def _param(call: OpCall, param: ParamArg) -> bytes:
     form, dtype = _SCALARS.get(param.dtype, ("", ""))
     data = scalar_bytes(param, form)
     element = _element(call, param.name, dtype)
-    return _head(element, element.bias, 1.0, True, (), len(data)) + fill(_turn(element, data))
+    return _head(element, element.bias, 1.0, True, (), len(data)) + pad(_turn(element, data))
 
 
 def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
@@ -185,7 +185,7 @@ def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, 
 
 
 def _turn(element: Element, data: bytes) -> bytes:
-    """Signed values to unsigned ones, or back."""
+    """Convert signed values to unsigned ones, or back."""
     if not element.bias:
         return data
     import numpy as np
@@ -195,11 +195,11 @@ def _turn(element: Element, data: bytes) -> bytes:
 
 
 def text(content: str) -> bytes:
-    """A text as both ends write it."""
+    """An encoded text."""
     data = content.encode()
-    return struct.pack("<I", len(data)) + fill(data)
+    return struct.pack("<I", len(data)) + pad(data)
 
 
-def fill(data: bytes) -> bytes:
-    """Filled up to a multiple of 4."""
+def pad(data: bytes) -> bytes:
+    """Padded to a multiple of 4."""
     return data + bytes(-len(data) % 4)

@@ -1,1 +1,1 @@
-"""One op in a session of its own: what is asked, what is watched, what comes back."""
+"""Single ops in sessions: calls, watches, results."""

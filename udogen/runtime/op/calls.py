@@ -1,4 +1,4 @@
-"""What goes into a session and comes out: one op with its tensors and params, and what it answered."""
+"""The input of a session, one op with its tensors and params, and its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
-    Array = Any  # in a worker, which does without numpy, an array is the `Block` of shared memory that it lies in
+    Array = Any  # in a worker, which has no numpy, an array is its `Block` of shared memory
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TensorArg:
     """A tensor of a call: an input with its array, or an output without.
 
     `dtype` is a QNN data type's name (FLOAT_32); `array` has the numpy type that stores it, so a fixed-point
-    tensor comes as its stored integers.  `quant` is (scale, offset): real = (stored + offset) * scale.
+    tensor is given as its stored integers.  `quant` is (scale, offset): real = (stored + offset) * scale.
     """
 
     name: str
@@ -36,12 +36,12 @@ class TensorArg:
     array: Array | None = None
     quant: tuple[float, int] | None = None
     static: bool = False  # data is part of the graph (weights)
-    omitted: bool = False  # an optional input that is not there, before one that is
+    omitted: bool = False  # an optional input that is left out, before one that is given
 
 
 @dataclass(frozen=True)
 class ParamArg:
-    """A param of a call: a number, a truth value, a string, or an array (a tensor param)."""
+    """A param of a call: a number, a bool, a string, or an array (a tensor param)."""
 
     name: str
     value: int | float | bool | str | Array
@@ -55,12 +55,12 @@ class ParamArg:
         return isinstance(self.value, (bool, int, float, str))
 
 
-POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
+POISON = 0x5A  # four of them are a float of about 1e16, never right by chance
 
 
 @dataclass(frozen=True)
 class OpCall:
-    """One op, run `loops` times in a graph of its own."""
+    """One op, run `loops` times in its own graph."""
 
     op_type: str
     package: str
@@ -86,7 +86,7 @@ class Times:
 
 @dataclass(frozen=True)
 class RuntimeInfo:
-    """Which runtime it was."""
+    """The runtime."""
 
     name: str
     build_id: str
@@ -106,7 +106,7 @@ class OpPackageInfo:
 
 @dataclass(frozen=True)
 class Packets:
-    """How many packets of instructions one execution took, callees included; no measure of time."""
+    """The instruction packets of one execution, callees included; no measure of time."""
 
     total: int
     functions: tuple[tuple[str, int], ...]  # in each function itself, most first
@@ -114,21 +114,21 @@ class Packets:
 
 @dataclass(frozen=True)
 class OpResult:
-    """What came out of a call."""
+    """The result of a call."""
 
     outputs: dict[str, Array]
     times: Times
     runtime: RuntimeInfo
-    context: bytes | None = None  # where the call asked for it
+    context: bytes | None = None  # if `save_context`
     logs: tuple[LogLine, ...] = field(default=())
-    kernel: str = ""  # which of the package's kernels it was, where that is known
+    kernel: str = ""  # which kernel of the package ran, if known
     packets: Packets | None = None  # where they were counted
     heap: HeapUse | None = None  # where it was watched
-    proof: Proof | None = None  # what the package counted; None where it does not count
+    proof: Proof | None = None  # None if the package has no counters
 
 
 def checked_call(call: OpCall) -> OpCall:
-    """The call, if all of it fits together: its arrays match its tensors, its numbers are Python's."""
+    """The call, checked: its arrays match its tensors, its numbers are Python's."""
     op = call.op_type
     loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
     if loops < 1:
@@ -149,7 +149,7 @@ def checked_call(call: OpCall) -> OpCall:
 
 
 def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
-    """The outputs of a call by name, from the buffers that hold them."""
+    """The outputs of a call by name, from their buffers."""
     import numpy as np
 
     return {
@@ -159,13 +159,13 @@ def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
 
 
 def tensor_of(param: ParamArg) -> TensorArg:
-    """An array among the parameters of a checked call as the tensor that the graph holds."""
+    """A tensor param of a checked call as a static tensor of the graph."""
     array: Any = param.value
     return TensorArg(param.name, param.dtype, param.shape or (), array, param.quant, static=True)
 
 
 def byte_sizes(call: OpCall) -> dict[str, int]:
-    """How many bytes each input has."""
+    """The bytes of each input."""
     return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
 
 
@@ -197,7 +197,7 @@ def _checked_param(call: OpCall, param: ParamArg) -> ParamArg:
 
 
 def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
-    """Refuse an array that does not match its tensor: the runtime would read past the end of a smaller one."""
+    """Raise if an array does not match its tensor: the runtime would read past the end of a smaller one."""
     import numpy as np
 
     expected = _numpy_type(call, name, dtype)
@@ -205,7 +205,7 @@ def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: A
         raise RunFailed(f"`{name}` of op `{call.op_type}` is {kind_of(array)}", hint="pass a numpy array")
     if isinstance(array, np.ma.MaskedArray):
         raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is a masked array, and runtimes have no masks",
+            f"`{name}` of op `{call.op_type}` is a masked array, which runtimes do not support",
             hint="replace the masked elements: array.filled(value)",
         )
     if array.dtype != expected or tuple(array.shape) != tuple(shape):

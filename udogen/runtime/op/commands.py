@@ -1,4 +1,4 @@
-"""Commands for the worker in which ops run, and its answers (see `udogen.runtime.channel`)."""
+"""Commands for the worker in which ops run, and its replies (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ class OpenPackage:
     provider: str
     target: str | None
     soc: int
-    delivers: tuple[str, ...] | None  # data types that the runtime hands to custom ops; None: all
-    poison: int  # the byte that memory of the heap holds when it is allocated
-    built_for: str  # the SDK that the package is tied to; empty where it is not checked
-    log_level: int
-    runtime_log_level: int
+    delivers: tuple[str, ...] | None  # data types that the runtime passes to custom ops; None: all
+    poison: int  # the byte that fills new memory of the heap
+    built_for: str  # the SDK that the package is tied to; empty: not checked
 
 
 @dataclass(frozen=True)
 class PackageOpened:
-    """What the package and the runtime are."""
+    """The package and the runtime."""
 
     package: OpPackageInfo
     runtime: RuntimeInfo
@@ -38,7 +36,7 @@ class PackageOpened:
 
 @dataclass(frozen=True)
 class RunOp:
-    """Run one op in a graph of its own, made now or restored from a context binary."""
+    """Run one op in its own graph, made now or restored from a context binary."""
 
     call: OpCall
     watch: Watch
@@ -46,7 +44,7 @@ class RunOp:
 
 @dataclass(frozen=True)
 class OpRan:
-    """What came of it; times in seconds."""
+    """The result; times in seconds."""
 
     outputs: tuple[Any, ...]
     create: float
@@ -54,7 +52,7 @@ class OpRan:
     samples: tuple[float, ...]  # of the executions
     execute: float  # their median
     heap: HeapUse | None
-    counted: str  # what the package counts; empty where it does not
+    counted: str  # what the package counts; empty if it has no counters
     counts: tuple[tuple[int, int], ...]  # of the op and of all ops: before, when the graph was ready, after
     context: bytes | None
 
@@ -68,7 +66,7 @@ class PrepareOp:
 
 @dataclass(frozen=True)
 class OpPrepared:
-    """Its context binary, and what that has."""
+    """Its context binary, and the description of its graph."""
 
     context: bytes
     graph: GraphInfo
@@ -85,15 +83,15 @@ class RepeatOp:
 
 @dataclass(frozen=True)
 class HeapShot:
-    """What is in use after some turns."""
+    """What is in use after some executions."""
 
     heap: HeapUse
-    files: int  # that are open
+    files: int  # open files
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Shots after some turns to warm up, after half of the others, and at the end."""
+    """Shots after warming up, after half of the executions, and at the end."""
 
     times: int
     shots: tuple[HeapShot, ...]
@@ -101,7 +99,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class OpRepeated:
-    """What the op left behind."""
+    """What is left after many executions, and after many graphs."""
 
     executions: Growth
     cycles: Growth

@@ -1,4 +1,4 @@
-"""A kernel that touched what is not its own: reports of the worker (udogen/emulator/watch/faults.c) as sentences."""
+"""Accesses of a kernel to memory that is not its own, from reports of the worker (udogen/emulator/watch/faults.c)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from udogen.runtime.channel import Region
 
 _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
-_NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it
+_NEAR = 1 << 20  # bytes; further away from a tensor, an access has nothing to do with it
 
 
 PAST, BEFORE, INTO = PLACES = ("past the end of", "before the beginning of", "into")
@@ -18,16 +18,16 @@ OUTPUTS_ALONE = "write to outputs alone; another op may read the same input"
 
 
 class Frame(NamedTuple):
-    """A place in a library: the offset at which it is in the file's own addresses."""
+    """A place in a library, as an offset in the file's addresses."""
 
     library: str
     offset: int
-    symbol: str = ""  # of the dynamic symbols; empty where it has none
+    symbol: str = ""  # a dynamic symbol; empty if there is none
 
 
 @dataclass(frozen=True)
 class Stray:
-    """Memory that an op touched though it is not its own: beside a tensor, or in one that it may only read."""
+    """An access of an op to memory that is not its own: beside a tensor, or a write to a read-only one."""
 
     how: str  # wrote, read, reached
     where: str  # one of PLACES
@@ -35,7 +35,7 @@ class Stray:
     name: str
     size: int  # bytes
     offset: int  # of the first such byte: from the beginning of the data, or how far before it
-    count: int = 0  # bytes, where they can be counted
+    count: int = 0  # bytes, if they can be counted
 
     def sentence(self, subject: str) -> str:
         """What happened."""
@@ -55,16 +55,16 @@ class Stray:
 
 
 class Copy(NamedTuple):
-    """A copy of a tensor that the runtime made, between walls."""
+    """A runtime's copy of a tensor, between guard pages."""
 
     address: int
     size: int
-    number: int  # of the tensor, as far as its content shows; otherwise -1
+    number: int  # of the tensor, recognized by its content; otherwise -1
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One access that the machine refused."""
+    """One access that raised a signal."""
 
     how: str  # read, write, unknown
     address: int
@@ -72,7 +72,7 @@ class Fault:
     copies: tuple[Copy, ...] = ()
 
     def sentence(self, subject: str, regions: Sequence[Region]) -> str:
-        """What happened, with the tensor beside which it was; empty where it was beside none."""
+        """A sentence that names the nearest tensor; empty if none is near."""
         regions = [*(region for region in regions if region.address), *self._copied(regions)]
         verb = {"read": "read", "write": "wrote"}.get(self.how, "reached")
         near = min(regions, key=self._distance, default=None)
@@ -83,7 +83,7 @@ class Fault:
         return Stray(verb, where, near.role, near.name, size, abs(self.address - begin)).sentence(subject)
 
     def _copied(self, regions: Sequence[Region]) -> Iterator[Region]:
-        """The copies as regions of the tensors that they are of, or of those of the same size."""
+        """The copies as regions, named by the tensors of the same content or size."""
         fenced = [region for region in regions if region.number >= 0]
         for copy in self.copies:
             same = [region for region in fenced if region.size == copy.size]
@@ -99,7 +99,7 @@ class Fault:
 
 
 def fault_of(lines: Sequence[str]) -> Fault | None:
-    """The fault that a worker reported on its stderr, if any."""
+    """The fault that a worker reported on its stderr, or None."""
     reports = [line for line in lines if line.startswith(_FAULT)]
     if not reports:
         return None
@@ -113,7 +113,7 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
             tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),
             tuple(Copy(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
         )
-    except ValueError:  # cut, or written by the op itself
+    except ValueError:  # cut off, or written by the op itself
         return None
 
 

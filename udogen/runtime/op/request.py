@@ -1,4 +1,4 @@
-"""What a user asks of a run (names, arrays, texts) -> an OpCall, checked against the op's config."""
+"""Turns a user's names, arrays and texts into an OpCall, checked against the op's config."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
+from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
-from udogen.runtime.op.inferred_shapes import with_rules
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What a user asks of one run."""
+    """The options of one run."""
 
     inputs: Mapping[str, Array]
     params: Mapping[str, object] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class CallOptions:
     outputs: tuple[str, ...] = ()
     loops: int = 1
     rules: Path | None = None  # a file with rules for the shapes of outputs
-    by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
+    by_name: bool = False  # send parameters by name even to backends that use positions
 
 
 def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -> OpCall:
     """The call; every name, type and shape is checked against the op's config, if there is one."""
     if op is None:
         return _blind_call(built, op_type, options)
-    _no_strangers(op, options)
+    _check_all_names(op, options)
     if built.folder is not None and built.folder.api == "core":
         op = htp_core.needs_all(op)
     inputs = _inputs(op, options)
@@ -53,7 +53,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
         )
     params = params_of(op, built, options)
     if options.rules is not None:
-        outputs = with_rules(
+        outputs = _with_rules(
             outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, known=options.shapes
         )
     left_out = 0 if op.inputs and op.inputs[-1].repeated else max(0, len(op.inputs) - len(inputs))
@@ -61,7 +61,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
 
 
 def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
-    """The parameters of a node, with types from the config; with those before the last one where places count."""
+    """The parameters of a node, with types from the config; complete up to the last one if positions count."""
     given = options.params
     if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
@@ -69,7 +69,7 @@ def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...
 
 
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
-    """The parameters as a backend takes that knows them by their place: all up to the last one that is given."""
+    """The parameters for a backend that uses positions: all up to the last given one."""
     names = [param.name for param in op.params]
     for param in op.params:
         if param.mandatory and param.default is None and param.name not in given:
@@ -81,7 +81,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
         if value is None:
             raise RunFailed(
                 f"op `{op.name}` needs the parameter `{param.name}` too, because `{names[last]}` comes after it",
-                hint="this backend knows parameters by their place only; only the last ones may be left out",
+                hint="this backend knows parameters by position only; only the last ones may be left out",
             )
         found[param.name] = value
     return found
@@ -90,7 +90,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
 def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
 
-    One with a default may be left out; where the backend needs it even so, the default is given.
+    An input with a default may be left out; if the backend needs it, the default is passed.
     """
     found: list[TensorArg] = []
     for tensor in op.inputs:
@@ -116,7 +116,7 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
 
 
 def _default_input(tensor: Tensor) -> TensorArg:
-    """The default of an input, as a tensor that the graph holds."""
+    """The default of an input, as a static tensor."""
     import numpy as np
 
     assert tensor.default is not None
@@ -130,7 +130,7 @@ def _default_input(tensor: Tensor) -> TensorArg:
 
 
 def _only_default(op: Op, tensor: Tensor, value: object) -> None:
-    """Refuse a value where the backend supports the default alone."""
+    """Raise for another value if the backend supports only the default."""
     import numpy as np
 
     if not tensor.only_default or (tensor.default is None and not tensor.default_text):
@@ -149,7 +149,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
-    """Optional inputs at the end are left out, unless their number shows how often a repeated one occurs."""
+    """Without omitted inputs at the end, unless a repeated input needs their number."""
     if len(found) > len(op.inputs):
         return found
     while found and found[-1].omitted:
@@ -158,7 +158,7 @@ def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
 
 
 def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
-    """A scalar of the config as one element, where a backend has no tensors of rank 0."""
+    """A scalar of the config as one element, if the backend has no tensors of rank 0."""
     tensor = next(each for each in op.tensors if each.name == arg.name or _is_part(arg.name, each))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
@@ -166,7 +166,7 @@ def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
 
 
 def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
-    """The names of a tensor that a person gave: its own, and its parts in their order where it is repeated."""
+    """The given names of a tensor: its own, and the parts of a repeated one in order."""
     names = [name for name in given if name == tensor.name]
     if tensor.repeated:
         names += sorted((n for n in given if _is_part(n, tensor)), key=lambda n: int(n.rpartition(".")[2]))
@@ -205,7 +205,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
 
 
 def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tuple[TensorArg, ...]:
-    """The outputs up to the last one that is mandatory or named: those before it cannot be left out."""
+    """The outputs up to the last one that is mandatory or named."""
     named = dict.fromkeys((*options.outputs, *options.shapes))
     names = {tensor.name: _names_of(tensor, named) for tensor in op.outputs}
     wanted = [index for index, tensor in enumerate(op.outputs) if tensor.mandatory or names[tensor.name]]
@@ -217,7 +217,7 @@ def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tup
 
 
 def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
-    """Shape and type as given; otherwise those of the first input, as far as the config allows."""
+    """Shape and type as given, or those of the first input if the config allows."""
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = options.quants.get(name, options.quants.get(tensor.name))
     wanted = options.dtypes.get(name, options.dtypes.get(tensor.name, ""))
@@ -243,11 +243,10 @@ def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
         if parsed is None and tensor.enum:
-            near = nearest(value, tensor.enum)
             have = f"one of {', '.join(tensor.enum)}, or its number"
             raise UsageError(
-                f"parameter `{name}`: `{value}` is none of its names",
-                hint=f"did you mean {near}? it is {have}" if near else have,
+                f"parameter `{name}`: `{value}` is not one of its names",
+                hint=f"{suggestion(value, tensor.enum)} {have}".strip(),
             )
         if parsed is None:
             raise UsageError(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
@@ -275,7 +274,7 @@ def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
 
 
 def _plain(value: object) -> Value | None:
-    """A value of Python as the model writes it: lists are tuples."""
+    """A Python value as the model has it: lists become tuples."""
     if isinstance(value, list | tuple):
         parts = [_plain(part) for part in value]
         return None if any(part is None for part in parts) else tuple(part for part in parts if part is not None)
@@ -296,26 +295,25 @@ def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | flo
     return array.reshape(1) if array.ndim == 0 and 0 not in tensor.rank.ranks else array
 
 
-def _no_strangers(op: Op, options: CallOptions) -> None:
-    """Refuse every name that the op does not have."""
+def _check_all_names(op: Op, options: CallOptions) -> None:
+    """Raise for every name that the op lacks."""
     named = (*options.outputs, *options.shapes)
-    _no_stranger("input", options.inputs, op, op.inputs)
-    _no_stranger("output", named, op, op.outputs)
-    _no_stranger("parameter", options.params, op, op.params)
-    _no_stranger("tensor", (*options.quants, *options.dtypes), op, op.tensors)
+    _check_names("input", options.inputs, op, op.inputs)
+    _check_names("output", named, op, op.outputs)
+    _check_names("parameter", options.params, op, op.params)
+    _check_names("tensor", (*options.quants, *options.dtypes), op, op.tensors)
 
 
-def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
+def _check_names(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
     known = [tensor.name for tensor in tensors]
     for name in names:
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
-            close = nearest(name, known)
-            hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
-            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=hint)
+            have = "it has: " + (", ".join(known) or "none")
+            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=suggestion(name, known, have))
 
 
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
-    """Without a config, names mean nothing: inputs go in the order given, types follow the arrays."""
+    """Without a config, inputs are passed in the given order, with the types of the arrays."""
     if not options.inputs:
         raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
@@ -356,7 +354,77 @@ def _guess(name: str, array: Array, options: CallOptions) -> DataType:
 def _known(name: str, allowed: Sequence[DataType] = ()) -> DataType:
     row = datatypes.meant(name, allowed)
     if row is None or row.kind == "special":
-        near = nearest(name.upper(), [each.name for each in datatypes.ALL])
-        hint = f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …"
+        types = [each.name for each in datatypes.ALL]
+        hint = suggestion(name.upper(), types, "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …")
         raise UsageError(f"`{name}` is not a data type", hint=hint)
     return row
+
+
+# --- shapes of outputs from shape rules -------------------------------------------------------------------------------
+
+_MOST_DATA = 4096  # numbers; larger tensors are data, not shapes
+
+
+def _with_rules(
+    outputs: Sequence[TensorArg],
+    *,
+    rules: Path,
+    built: Built,
+    op: Op,
+    inputs: Sequence[TensorArg],
+    params: Sequence[ParamArg],
+    known: Mapping[str, tuple[int, ...]],
+) -> tuple[TensorArg, ...]:
+    """The outputs with the shapes of the rules; those in `known` stay."""
+    if built.folder is None:
+        raise UsageError(
+            f"--rules {rules}: {built.library} is only a library; rules need the config of its op",
+            hint="give the folder of the package, or --shape NAME=2x3x4",
+        )
+    assert built.config is not None  # the op is from it
+    found = load_shape_rules(rules, built.config.ops)
+    if not found.has_shapes(op.name):
+        raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
+    inferred = infer_outputs(found, op, inputs, params, outputs)
+    made = []
+    for number, arg in enumerate(outputs):
+        shape = list(inferred.values())[number].shape if number < len(inferred) else None
+        made.append(arg if arg.name in known or shape is None else replace(arg, shape=shape))
+    return tuple(made)
+
+
+def infer_outputs(
+    rules: ShapeRules, op: Op, inputs: Sequence[TensorArg], params: Sequence[ParamArg], outputs: Sequence[TensorArg]
+) -> dict[str, Inferred]:
+    """What rules return for the outputs of a call."""
+    given: dict[str, Given | list[Given]] = {}
+    for tensor in op.inputs:
+        own = [given_of(arg) for arg in inputs if _belongs(tensor.name, arg.name) and not arg.omitted]
+        if own:
+            given[tensor.name] = own if tensor.repeated else own[0]
+    return rules.infer(
+        op.name,
+        given,
+        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else given_of(arg) for arg in params},
+        outputs={each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs},
+    )
+
+
+def given_of(arg: TensorArg | ParamArg, *, data: bool = True) -> Given:
+    """An argument for shape rules, with its numbers if there are few."""
+    if isinstance(arg, TensorArg):
+        return Given(arg.shape, arg.dtype, _numbers(arg.array, arg.quant) if data else None)
+    assert not isinstance(arg.value, (bool, int, float, str))
+    return Given(tuple(arg.value.shape), arg.dtype, _numbers(arg.value, arg.quant))
+
+
+def _belongs(tensor: str, name: str) -> bool:
+    head, _, number = name.rpartition(".")
+    return name == tensor or (head == tensor and number.isdecimal())
+
+
+def _numbers(array: Array | None, quant: object) -> list[float] | None:
+    if array is None or quant is not None or array.size > _MOST_DATA:
+        return None
+    numbers: list[float] = array.ravel().tolist()
+    return numbers

@@ -1,4 +1,4 @@
-"""A session: one op package, registered in a real runtime in a child process, ready for calls."""
+"""A session: one op package, registered in a runtime in a worker."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from udogen import backends
 from udogen.build.tools import preloading
-from udogen.qnn.interface import INFO, WARN
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.channel import Region
 from udogen.runtime.execution_counts import Proof, Rise
@@ -36,19 +35,19 @@ from udogen.runtime.worker_process import WorkerSession
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
-_START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one
+_START_SECONDS = 30.0  # a timeout is for calls; loading a runtime may take longer
 
 
-class OpSession:
+class OpSession(Closing):
     """Runs ops of one package; a crash ends one call, not the session.
 
-    The worker ends when this process does, however that ends; calls from several threads wait for each other.
-    A package that is tied to one release of the SDK is refused by the runtime of another, unless with `force`.
-    `preload` are libraries that the worker is started with, for what a `Watch` asks.
-    `poison` is the one that the first call will have: on some backends another one takes a new process.
-    `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
+    The worker ends with this process; calls from several threads wait for each other.
+    `force` registers a package that is tied to another SDK release than the runtime's.
+    `preload` are libraries that a `Watch` needs in the worker.
+    `poison` is that of the first call: on some backends another one takes a new process.
+    `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, which `on_step` reports.
     """
 
     def __init__(
@@ -62,8 +61,6 @@ class OpSession:
         timeout: float | None = None,
         target: str | None = None,
         soc: int = 0,
-        log_level: int = INFO,
-        runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
         force: bool = False,
         preload: Sequence[Path] = (),
@@ -85,8 +82,6 @@ class OpSession:
             delivers=tuple(sorted(backends.ALL[self._found.backend].delivers)) or None,
             poison=0,
             built_for="" if force else tied,
-            log_level=log_level,
-            runtime_log_level=runtime_log_level,
         )
         self._situation = Situation(str(library), target=target or "", forced=tied if force else "")
         self._worker = WorkerSession(env={**(env or {}), **preloading(preload)}, on_phase=on_phase)
@@ -97,11 +92,6 @@ class OpSession:
     def __enter__(self) -> OpSession:
         self._start(self._poison)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def package(self) -> OpPackageInfo:
@@ -115,7 +105,7 @@ class OpSession:
 
     @property
     def regions(self) -> Sequence[Region]:
-        """Where the data of tensors lay in the last execution, where a `Watch` asked for it."""
+        """The addresses of tensors in the last execution, for a `Watch`."""
         return self._worker.regions
 
     @property
@@ -124,7 +114,7 @@ class OpSession:
         return self._worker.pid
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
-        """Run one op and return what it wrote; what the op, its package or the runtime does wrong is a `RunFailed`."""
+        """Run one op and return its outputs; every failure of the op, its package or the runtime is a `RunFailed`."""
         call = checked_call(call)
         with self._one_at_a_time:
             ran = self._ask(RunOp(call, watch), OpRan, call)
@@ -151,7 +141,7 @@ class OpSession:
             return self._ask(PrepareOp(call), OpPrepared, call)
 
     def leaks(self, call: OpCall, *, executions: int, cycles: int) -> OpRepeated:
-        """What the op leaves behind: shots of the heap after its executions, and after its graphs were freed."""
+        """Shots of the heap after many executions of the op, and after its graphs were freed."""
         call = checked_call(call)
         with self._one_at_a_time:
             return self._ask(RepeatOp(call, executions, cycles), OpRepeated, call)
@@ -164,11 +154,11 @@ class OpSession:
         return [arrays_of(call, [block.data for block in outputs]) for outputs in ran.outputs]
 
     def close(self) -> None:
-        """Let the package and the runtime free what they have, and end the worker."""
+        """Free the resources of the package and the runtime, and end the worker."""
         self._worker.close()
 
-    def _ask(self, command: object, answer: type[_Answer], call: OpCall) -> _Answer:
-        """The worker's answer to a command about a call; it is started again where it has ended."""
+    def _ask(self, command: object, reply: type[_Reply], call: OpCall) -> _Reply:
+        """The worker's reply to a command about a call; a worker that has ended is started again."""
         if not self._worker.running:
             self._restart(call.poison)
         elif call.poison and call.poison != self._poison and self._found.behaviour.keeps_memory:
@@ -178,12 +168,12 @@ class OpSession:
         failures.check_ranks(call, self._found.behaviour.ranks)
         situation = replace(self._situation, call=call)
         try:
-            return self._worker.ask(command, answer, situation, self._timeout)
+            return self._worker.ask(command, reply, situation, self._timeout)
         except failures.OpCrashed:
             if self._worker.phase != failures.IDLE:
                 raise
-            self._restart(call.poison)  # it died between two calls: no fault of this one
-            return self._worker.ask(command, answer, situation, self._timeout)
+            self._restart(call.poison)  # it crashed between two calls: not the fault of this one
+            return self._worker.ask(command, reply, situation, self._timeout)
 
     def _restart(self, poison: int = 0) -> None:
         self._start(poison)

@@ -1,7 +1,6 @@
-"""What is watched while ops run: who allocates, and memory in which no step beside a tensor goes unnoticed.
+"""Watches ops while they run: allocations, and accesses beside tensors.
 
-A `Watch` names it; in the worker it is done by the library that was preloaded into it
-(udogen/emulator/watch).
+In the worker, the preloaded library udogen/emulator/watch does it.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _EXECUTE, _TRACK = 1, 2
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched in a call; the session must have preloaded what does it (build.watch, a sanitizer)."""
+    """What is watched in a call; the session must preload the library for it (build.watch, a sanitizer)."""
 
-    heap: bool = False  # who allocates while a graph is executed
-    guard: str = ""  # where the page lies that nobody may touch: at the `end` of each tensor, or at its `begin`
-    exact: bool = False  # each tensor is an allocation of its own, around which a sanitizer watches
+    heap: bool = False  # allocations while a graph is executed
+    guard: str = ""  # guard pages at the `end` of each tensor, or at its `begin`
+    exact: bool = False  # each tensor is a separate allocation, for a sanitizer
 
 
 NOTHING = Watch()
@@ -35,12 +34,12 @@ NOTHING = Watch()
 
 @dataclass(frozen=True)
 class Site:
-    """One place of the package that allocates: its stack, innermost first."""
+    """A place of the package that allocates: its stack, innermost first."""
 
     kind: str  # malloc, calloc, realloc, aligned_alloc, mmap
     count: int
     bytes: int
-    live_count: int  # what nobody has freed, where that was watched
+    live_count: int  # allocations that were not freed, if that was watched
     live_bytes: int
     first: int  # in which execution it was first seen, from 0
     last: int
@@ -49,11 +48,11 @@ class Site:
 
 @dataclass(frozen=True)
 class HeapUse:
-    """What the heap saw."""
+    """The allocations that were seen."""
 
     executions: int
-    seen: int  # allocations of whoever
-    lost: int  # allocations of the package that did not fit into its memory
+    seen: int  # all allocations
+    lost: int  # allocations of the package for which the table was full
     sites: tuple[Site, ...]
 
 
@@ -92,14 +91,14 @@ def _preloaded() -> ctypes.CDLL:
         version = 0
     if version != _VERSION:
         raise RunFailed(
-            "the library that watches what a kernel does is not loaded in the process in which ops run",
+            "the library that watches kernels is not loaded in the worker",
             hint="LD_PRELOAD must reach that process; is Python linked without a dynamic loader?",
         )
     return c
 
 
 class Fence:
-    """Walls around the copies of tensors that the runtime makes, for runtimes that do not hand on our buffers."""
+    """Guard pages around a runtime's copies of tensors, for runtimes that do not pass on the client's buffers."""
 
     def __init__(self, runtime: str, side: str) -> None:
         self._c = _preloaded()
@@ -110,7 +109,7 @@ class Fence:
         self._on = bool(self._c.udogen_fence_begin(runtime.encode(), side == "end"))
 
     def tensor(self, name: str, content: Any) -> None:
-        """A tensor of the graph that has content already."""
+        """Add a tensor of the graph that has content."""
         place = abi.ffi().from_buffer(content)
         self._kept.append(place)
         self._names.append(name)
@@ -118,37 +117,37 @@ class Fence:
         self._c.udogen_fence_tensor(ctypes.c_void_p(address), ctypes.c_size_t(len(place)))
 
     def regions(self) -> list[Region]:
-        """The tensors by their number, for where they are is known when something happens."""
+        """The tensors by their number; their addresses are known only when a fault is reported."""
         return [
             Region(name, "input", len(place), number=number)
             for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True))
         ]
 
     def check(self, op: str) -> None:
-        """Refuse a copy that is another than what was copied."""
+        """Raise if a copy was changed."""
         for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True)):
             at = self._c.udogen_fence_changed(number) if self._on else -1
             if (
                 at >= 0 and len(set(bytes(abi.ffi().buffer(place)))) > 1
-            ):  # of a constant any other memory could seem to be a copy
+            ):  # other memory may look like a copy of a constant
                 raise OutOfBounds(
                     f"op `{op}` wrote into its input `{name}`, which it must not: at byte {at} of {len(place)}",
                     hint=OUTPUTS_ALONE,
                 )
 
     def end(self) -> None:
-        """No more walls."""
+        """Remove the guard pages."""
         self._c.udogen_fence_end()
 
 
 class Heap:
-    """The worker's half: the library that is preloaded in this process."""
+    """Watches allocations with the preloaded library of this process."""
 
     def __init__(self, package: str) -> None:
         self._c = _preloaded()
         if not self._c.udogen_watch_package(package.encode()):
             raise RunFailed(f"{package} is not loaded", hint="please report this")
-        ffi = abi.ffi()  # which calls graphExecute too: both are then called from the same height of the stack
+        ffi = abi.ffi()  # it also calls graphExecute: both calls then start at the same stack depth
         address = ctypes.cast(self._c.udogen_watch_arm, ctypes.c_void_p).value
         self._arm = ffi.cast("int (*)(int)", address)
         self._turn = ctypes.c_uint64.in_dll(self._c, "udogen_watch_turn")
@@ -157,23 +156,23 @@ class Heap:
         self.turns = 0
 
     def arm(self, *, track: bool = False) -> None:
-        """Watch what is done from now on, by functions that are called from where this one is, or from deeper."""
+        """Start watching functions that are called at this stack depth or deeper."""
         self._c.udogen_watch_reset()
         self.turns = 0
         if not self._arm(_TRACK if track else _EXECUTE):
-            raise RunFailed("there is no memory to watch the heap with", hint="end other programs")
+            raise RunFailed("not enough memory to watch the heap", hint="end other programs")
 
     def disarm(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._c.udogen_watch_disarm()
 
     def turn(self) -> None:
-        """One more execution ends."""
+        """Count an execution that has ended."""
         self.turns += 1
         self._turn.value = self.turns
 
     def use(self) -> HeapUse:
-        """What was seen."""
+        """The allocations since `arm`."""
         counts = self._c.udogen_watch_counts().contents
         rows, kinds = self._c.udogen_watch_sites(), (ctypes.c_char_p * 5).in_dll(self._c, "udogen_watch_kinds")
         sites = tuple(self._site(rows[index], kinds) for index in range(counts.sites))
@@ -186,7 +185,7 @@ class Heap:
 
 
 def _frame(c: ctypes.CDLL, address: int) -> Frame:
-    """Where an address of return lies; the instruction before it is the call."""
+    """The place of a return address; the instruction before it is the call."""
     info, place = _DlInfo(), ctypes.POINTER(_LinkMap)()
     if not c.dladdr1(ctypes.c_void_p(address), ctypes.byref(info), ctypes.byref(place), 2) or not place:
         return Frame("", address)

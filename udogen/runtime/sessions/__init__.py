@@ -1,1 +1,1 @@
-"""Sessions: which context runs on which HTP device, within what one may map, and how weights lie there."""
+"""Sessions: contexts on HTP devices, within the limit of mapped memory."""

@@ -1,4 +1,4 @@
-"""Op-package libraries for a device: which are registered, how, and where its Hexagon searches for them."""
+"""Op-package libraries for a device: which are registered, and where Hexagon searches for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that run one after another, on whatever sessions: what one hands to the next lies where both have it."""
+"""Graphs that run one after another, in any sessions; activations are in memory that both sessions map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
@@ -107,7 +107,7 @@ class Pipeline(Closing):
         """Execute all graphs in order, then swap the states; returns outputs by name.  Executions take turns."""
         for each in (inputs, out):
             if each is not None and (each.__class__ is not dict or not all(isinstance(name, str) for name in each)):
-                arguments.mapping(each, "what a pipeline is given", hint='give arrays in a dict: {"tensor": …}')
+                arguments.mapping(each, "the arrays of a pipeline", hint='give arrays in a dict: {"tensor": …}')
         given = {**(inputs or {}), **named}
         wanted = dict(out or {})
         if wanted or given.keys() != self._inputs.keys():
@@ -197,7 +197,7 @@ class Pipeline(Closing):
         ]
         if faults:
             raise UsageError(
-                faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the arrays of a pipeline",
+                faults[0] if len(faults) == 1 else f"{len(faults)} problems with the arrays of a pipeline",
                 details=faults if len(faults) > 1 else (),
                 hint=f"inputs: {', '.join(self._inputs) or 'none'}; outputs: {', '.join(self._outputs) or 'none'}",
             )
@@ -235,5 +235,5 @@ def _difference(after: Copies, before: Copies) -> Copies:
 
 
 def _near(name: str, names: Collection[str]) -> str:
-    found = nearest(name, list(names))
-    return f": did you mean `{found}`?" if found else ""
+    found = suggestion(name, names)
+    return found and f": {found}"

@@ -11,11 +11,9 @@ from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
-from udogen.qnn.interface import QnnError
 from udogen.runtime.sessions.connections import Connection, find_connections, links_of
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import ContextHandle
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
@@ -193,11 +191,7 @@ def table_lines(plan: SessionPlan) -> list[str]:
 def _row(share: SessionShare) -> tuple[str, ...]:
     sizes = share.sizes
     numbers = (*sizes, sizes.total, share.session.limit, share.free)
-    return (share.session.name, *(_mib(each) for each in numbers), _names(share.layers))
-
-
-def _names(layers: Sequence[str]) -> str:
-    return ", ".join(layers) if len(layers) < 3 else f"{layers[0]} … {layers[-1]} ({len(layers)})"
+    return (share.session.name, *(_mib(each) for each in numbers), _listed(share.layers, 1))
 
 
 def _mib(size: int) -> str:
@@ -429,8 +423,10 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:3])} … {names[-1]} ({len(names)})"
+def _listed(names: Sequence[str], first: int = 3) -> str:
+    """All names, or the first ones and the last if there are many."""
+    shown = ", ".join(names[:first])
+    return ", ".join(names) if len(names) < 2 * first + 1 else f"{shown} … {names[-1]} ({len(names)})"
 
 
 def _shortages(layers: Sequence[Layer], sessions: Sequence[SessionSpec], exactly: int) -> list[str]:
@@ -535,17 +531,6 @@ class SizedShard:
     size: int  # of the file
     weights: int | None = None  # if the runtime reports them
     spill_fill: int | None = None
-
-
-def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
-    """Sizes of weights and spill-fill of a deferred HTP context; None if it does not report them."""
-    found: list[int | None] = []
-    for name in ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"):
-        try:
-            found.append(context.property(name))
-        except QnnError:
-            found.append(None)
-    return found[0], found[1]
 
 
 def glob_free(names: Sequence[str]) -> tuple[str, ...]:

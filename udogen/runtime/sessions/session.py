@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError
@@ -96,7 +95,8 @@ class Session(Closing):
         """What it maps: the planned sizes of its layers, and buffers beyond them."""
         with self._lock:
             counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
-            over = {kind: self._over(kind) for kind in KINDS}
+            charged = {kind: sum(size for of, size in self._charged.values() if of == kind) for kind in KINDS}
+            over = {kind: max(0, charged[kind] - self._kept(kind)) for kind in KINDS}
         return Sizes(
             weights=counted.weights + over[WEIGHTS_SIZE],
             cache=counted.cache + over[CACHE],
@@ -171,10 +171,6 @@ class Session(Closing):
 
         return release
 
-    def _over(self, kind: str) -> int:
-        """What exceeds the planned size of a kind."""
-        return max(0, sum(size for of, size in self._charged.values() if of == kind) - self._kept(kind))
-
     def _kept(self, kind: str) -> int:
         """The planned size of a kind."""
         layers = list(self._layers.values())
@@ -207,7 +203,7 @@ class Session(Closing):
                 stack.callback(context.close)
 
 
-class Sessions:
+class Sessions(Closing):
     """The open sessions of a plan, with their contexts: `Sessions(runtime, plan, {"forward_0": path})`."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
@@ -264,11 +260,3 @@ class Sessions:
 
     def __repr__(self) -> str:
         return f"<Sessions of {self.runtime.name}: {', '.join(self.sessions)}; {len(self.contexts)} contexts>"
-
-    def __enter__(self) -> Sessions:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)

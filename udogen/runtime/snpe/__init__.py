@@ -1,1 +1,1 @@
-"""What SNPE's registration libraries have, and what SNPE does with them."""
+"""Registration libraries of SNPE."""

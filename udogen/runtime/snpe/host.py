@@ -1,7 +1,7 @@
-"""What Snpe_Util_AddOpPackage does, as far as this machine can: the package of a registration library, core by core.
+"""Does what Snpe_Util_AddOpPackage does, for the cores that have a runtime on this machine.
 
-Each implementation library is looked for by the rules of the loader, compared with the registration, and registered in
-the real QNN runtime of its core.  A core that has no runtime on this machine is reported as not tried.
+Each implementation library is found by the rules of the loader, compared with the registration, and registered in the
+QNN runtime of its core.  A core without a runtime is reported as not tried.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import backends
+from udogen.backends.plan import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
@@ -22,17 +23,24 @@ from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
-from udogen.runtime.snpe.compare import (
-    OtherOps,
-    OtherPackage,
-    check_provider,
-    compare_names,
-    compare_records,
-    compare_validation,
-    provider_of,
+from udogen.runtime.package_queries import (
+    DescribedOp,
+    DescribedParam,
+    DescribedTensor,
+    JudgeOps,
+    LibraryLocated,
+    LocateLibrary,
+    OpsJudged,
+    ask,
+    read_records,
 )
-from udogen.runtime.snpe.registration import Registration, read_registration
+from udogen.runtime.snpe.registration import (
+    RegisteredOp,
+    RegisteredParam,
+    RegisteredTensor,
+    Registration,
+    read_registration,
+)
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
@@ -50,8 +58,19 @@ class WrongMachine(RunFailed):
     kind = "udo-wrong-machine"
 
 
-# By core; of several backends that are one core, the one that a runtime of this machine runs, or that has a reason
-# why not.
+class OtherPackage(RunFailed):
+    """An implementation library is of another package than its registration."""
+
+    kind = "udo-other-package"
+
+
+class OtherOps(RunFailed):
+    """The ops of an implementation library differ from its registration."""
+
+    kind = "udo-other-ops"
+
+
+# By core; for several backends of one core, the one with a runtime on this machine, or with a reason why there is none.
 _CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
 BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
 
@@ -63,16 +82,16 @@ def _backend(core: str) -> str:
 
 @dataclass(frozen=True)
 class CoreState:
-    """What became of one library of a core."""
+    """The state of one library of a core."""
 
     core: str
-    library: str  # its file name, as the registration has it
+    library: str  # its file name in the registration
     state: str  # registered, not tried, or missing
-    why: str = ""  # it was not tried
+    why: str = ""  # why it was not registered
     path: Path | None = None  # where the loader found it
     package: OpPackageInfo | None = None
     runtime: RuntimeInfo | None = None
-    compared: tuple[str, ...] = ()  # what the library has and agrees with the registration
+    compared: tuple[str, ...] = ()  # what was compared with the registration
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,7 @@ class UdoPackage:
     cores: tuple[CoreState, ...]
 
     def core(self, name: str) -> CoreState:
-        """What became of this core; of several libraries, the one that was registered."""
+        """The state of this core; of several libraries, the registered one."""
         found = [each for each in self.cores if each.core == name]
         if not found:
             have = ", ".join(dict.fromkeys(each.core for each in self.cores)) or "none"
@@ -91,7 +110,7 @@ class UdoPackage:
         return next((each for each in found if each.state == REGISTERED), found[0])
 
     def open(self, core: str, **options: Any) -> OpSession:
-        """A session in which the ops of one core run; options as `OpSession` has them."""
+        """A session that runs the ops of one core; options of `OpSession`."""
         found = self.core(core)
         if found.state != REGISTERED or found.path is None:
             raise RunFailed(
@@ -104,12 +123,12 @@ class UdoPackage:
 def add_op_package(
     path: PathArgument, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None
 ) -> UdoPackage:
-    """Register the package of a registration library: all of its cores, or those that are named.
+    """Register the package of a registration library: all of its cores, or the named ones.
 
-    A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough
+    Without `cores`, a core whose library is not found is `missing` if another one is found: `make cpu_x86` is enough
     for the quantizer of the documentation.
 
-    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what registering itself fails with.
+    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or the error of the registration.
     """
     arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
     if runtimes is not None:
@@ -139,7 +158,7 @@ def add_op_package(
 
 
 def implementation(registration: Registration, core: str) -> Path:
-    """Where the loader finds the library of a core for this machine; of several, the first that is found."""
+    """Where the loader finds the library of a core for this machine; the first of several."""
     found: list[Path] = []
     faults: list[RunFailed] = []
     for name in registration.libraries_of(core) or ("",):
@@ -154,7 +173,7 @@ def implementation(registration: Registration, core: str) -> Path:
 
 
 def _find(registration: Registration, core: str, name: str) -> Path:
-    """Where the loader finds a library: LD_LIBRARY_PATH, then the system's folders; built for this machine."""
+    """Where the loader finds a library for this machine: LD_LIBRARY_PATH, then the system's folders."""
     here = platform.machine()
     if not name or "/" in name:
         raise OtherPackage(
@@ -164,7 +183,7 @@ def _find(registration: Registration, core: str, name: str) -> Path:
     looked = [folder / name for folder in tools.library_path()]
     there = [(found, elf.read(found)) for found in looked if found.is_file()]
     fitting = [found for found, read in there if read.machine == here and read.bits == 64]
-    if fitting:  # as the loader does, which passes over those of other machines
+    if fitting:  # the loader skips libraries for other machines
         return fitting[0].resolve()
     if not there:
         situation = Situation(name, what="the library")
@@ -202,7 +221,7 @@ def _agrees_with_itself(registration: Registration) -> None:
     for op in registration.ops:
         if lost := [core for core in op.cores if core not in named]:
             raise OtherOps(
-                f"{registration.path} has op {op.type} for {', '.join(lost)}, and names no library for it",
+                f"{registration.path} has op {op.type} for {', '.join(lost)}, but names no library for it",
                 hint="generate the registration library again",
             )
 
@@ -210,7 +229,7 @@ def _agrees_with_itself(registration: Registration) -> None:
 def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
     row = _CORES[core]
     if not row.native:
-        try:  # it need not be here; where it is, it must be the right one
+        try:  # optional, but it must be the right one
             path = _find(registration, core, name)
         except LibraryMissing:
             return CoreState(core, name, NOT_TRIED, row.not_run)
@@ -235,3 +254,155 @@ def _add(registration: Registration, core: str, name: str, runtime: Path | None)
     if row.compared == "validation" and compare_validation(registration, path):
         compared = (*compared, "validation")
     return CoreState(core, name, REGISTERED, "", path, package, ran, compared)
+
+
+# --- a library and its registration ---------------------------------------------------------------------------------
+
+# SNPE's data types -> element types of QHPI.
+_ELEMENTS = {
+    "FLOAT_16": {"Float16"},
+    "FLOAT_32": {"Float32"},
+    "INT_8": {"QInt8"},
+    "INT_16": {"QInt16"},
+    "INT_32": {"Int32", "QInt32"},
+    "UINT_8": {"QUInt8"},
+    "UINT_16": {"QUInt16"},
+    "UINT_32": {"Int32"},
+    "FIXED_8": {"QUInt8", "QInt8"},
+    "FIXED_16": {"QUInt16", "QInt16"},
+    "FIXED_32": {"QInt32", "Int32"},
+}
+_ANY = "Any_Element_Type"
+
+# SNPE's data types -> possible types of QNN, the usual one first.
+_MEANS = {
+    "UINT_8": ("UINT_8", "UFIXED_POINT_8", "BOOL_8"),
+    "UINT_16": ("UINT_16", "UFIXED_POINT_16"),
+    "UINT_32": ("UINT_32", "UFIXED_POINT_32", "UINT_64"),
+    "INT_8": ("INT_8", "SFIXED_POINT_8", "BOOL_8"),
+    "INT_16": ("INT_16", "SFIXED_POINT_16"),
+    "INT_32": ("INT_32", "SFIXED_POINT_32", "INT_64"),
+    "FIXED_4": ("UFIXED_POINT_4", "SFIXED_POINT_4"),
+    "FIXED_8": ("UFIXED_POINT_8", "SFIXED_POINT_8", "UINT_8", "INT_8"),
+    "FIXED_16": ("UFIXED_POINT_16", "SFIXED_POINT_16", "UINT_16", "INT_16"),
+    "FIXED_32": ("UFIXED_POINT_32", "SFIXED_POINT_32", "UINT_32", "INT_32"),
+    "FLOAT_16": ("FLOAT_16", "BFLOAT_16"),
+    "FLOAT_32": ("FLOAT_32", "FLOAT_64"),
+}
+
+
+def provider_of(registration: Registration) -> str:
+    """The interface provider of a core's library."""
+    return f"{registration.package}{PROVIDER}"
+
+
+def check_provider(registration: Registration, core: str, path: Path) -> None:
+    """Raise if a library does not export the package's provider."""
+    exports = elf.read(path).exports
+    there = sorted(name for name in exports if name.endswith(PROVIDER))
+    if provider_of(registration) in there:
+        return
+    if there:
+        raise _other_package(registration, core, path, " and ".join(name.removesuffix(PROVIDER) for name in there))
+    raise OtherPackage(
+        f"{path} exports no {provider_of(registration)}: it is no op package",
+        hint=f"it must be the {core} library of package {registration.package}; build it again",
+    )
+
+
+def _other_package(registration: Registration, core: str, path: Path, name: str) -> OtherPackage:
+    return OtherPackage(
+        f"{path} is of package {name}, and {registration.path.name} registers package {registration.package}",
+        hint=f"put the {core} library of {registration.package} first in LD_LIBRARY_PATH",
+    )
+
+
+def compare_names(registration: Registration, core: str, path: Path, package: OpPackageInfo) -> tuple[str, ...]:
+    """Compare the names in a library with the registration; returns what was compared."""
+    if package.name and package.name != registration.package:
+        raise _other_package(registration, core, path, package.name)
+    registered = [op.type for op in registration.ops_of(core)]
+    if not package.operations:
+        return ("package",) if package.name else ()
+    alone = len(registration.libraries_of(core)) == 1  # several libraries share the ops of a core
+    absent = [name for name in registered if alone and name not in package.operations]
+    further = [name for name in package.operations if name not in registered]
+    if absent or further:
+        parts = [f"it lacks {', '.join(absent)}"] if absent else []
+        parts += [f"it has {', '.join(further)}, which {registration.path.name} does not know"] if further else []
+        raise OtherOps(
+            f"{path} has other ops than its registration: {'; '.join(parts)}",
+            hint="generate and build both from the same config",
+        )
+    return ("package", "ops")
+
+
+def compare_records(registration: Registration, path: Path, found: elf.Elf) -> bool:
+    """Compare the kernels of HTP with the registration; False if there are none."""
+    if "qhpi_init" not in found.exports:
+        return False
+    undefined = [symbol.name for symbol in found.imports if symbol.name.startswith("qhpi_")]
+    records = {row["name"]: row["kernels"] for row in read_records(path, undefined, timeout=_SECONDS).ops}
+    for op in registration.ops_of("DSP"):
+        kernels = records.get(f"{registration.package}::{op.type}", [])
+        faults = [_fault(op, kernel) for kernel in kernels]
+        if kernels and all(faults):
+            raise OtherOps(
+                f"op {op.type} of {path} is not as its registration describes it: {faults[0]}",
+                hint="generate and build both from the same config",
+            )
+    return bool(records)
+
+
+def compare_validation(registration: Registration, path: Path) -> bool:
+    """Whether the library's validation accepts every op as registered; False if that is unknown.
+
+    The interface of a CPU package has only names; only its validation knows the types.
+    """
+    ops = registration.ops_of("CPU")
+    if any(tensor.types.get("CPU") not in _MEANS for op in ops for tensor in (*op.inputs, *op.outputs)):
+        return False
+    command = JudgeOps(
+        path.resolve(), provider_of(registration), registration.package, tuple(_described(op) for op in ops)
+    )
+    judged = ask(command, OpsJudged, Situation(str(path)), _SECONDS).ops
+    for op, row in zip(ops, judged, strict=False):
+        if row.other:
+            reason = row.reason.removeprefix(f"op {op.type}: ")
+            raise OtherOps(
+                f"op {op.type} of {path} is not as its registration describes it; as registered, {reason}",
+                hint="generate and build both from the same config",
+            )
+    return bool(judged) and all(row.accepted for row in judged)
+
+
+def _described(op: RegisteredOp) -> DescribedOp:
+    def side(tensors: Sequence[RegisteredTensor]) -> tuple[DescribedTensor, ...]:
+        return tuple(DescribedTensor(each.name, _MEANS[each.types["CPU"]]) for each in tensors)
+
+    def param(each: RegisteredParam) -> DescribedParam:
+        types = ("STRING",) if each.kind == "string" else _MEANS.get(each.type, ("FLOAT_32",))
+        if each.kind == "tensor":
+            return DescribedParam(each.name, types, each.shape, None)
+        return DescribedParam(each.name, types, None, each.value)
+
+    return DescribedOp(op.type, side(op.inputs), side(op.outputs), tuple(param(each) for each in op.params))
+
+
+def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:
+    """How a kernel differs from the registration; parameters arrive as further inputs."""
+    inputs, outputs = kernel["inputs"], kernel["outputs"]
+    if len(outputs) != len(op.outputs):
+        return f"its kernel writes {len(outputs)} outputs, registered are {len(op.outputs)}"
+    if not len(op.inputs) <= len(inputs) <= len(op.inputs) + len(op.params):
+        most = f" and {len(op.params)} parameters" if op.params else ""
+        return f"its kernel takes {len(inputs)} inputs, registered are {len(op.inputs)}{most}"
+    for tensor, record in (*zip(op.inputs, inputs, strict=False), *zip(op.outputs, outputs, strict=True)):
+        if not _same_type(tensor, record["type"]):
+            return f"its kernel has {record['type']} for `{tensor.name}`, registered is {tensor.types.get('DSP')}"
+    return ""
+
+
+def _same_type(tensor: RegisteredTensor, element: str) -> bool:
+    word = tensor.types.get("DSP", "")
+    return element == _ANY or word not in _ELEMENTS or element in _ELEMENTS[word]

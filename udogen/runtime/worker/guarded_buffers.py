@@ -1,8 +1,7 @@
-"""In the child: where the data of tensors lies, so that a step beside a tensor is noticed.
+"""In the worker: memory for tensors in which accesses beside a tensor are detected.
 
-Three ways. `plain`: guards lie before and behind the data, and are looked at afterwards. `guarded`: the data ends
-exactly where a page begins that nobody may touch (`end`), or begins where such a page ends (`begin`); what is an input
-cannot be written. `exact`: an allocation of its own, for a sanitizer that watches around it.
+`plain`: guards before and behind the data, compared afterwards.  `guarded`: the data ends (`end`) or begins (`begin`)
+at a guard page, and inputs are read-only.  `exact`: a separate allocation, for a sanitizer.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
 from udogen.runtime.worker.op_graph import block_of, bound_inputs
 
-_MOST = 4096  # bytes of a guard that are looked at
+_MOST = 4096  # bytes of a guard that are compared
 _ALIGNMENT = 128
 _NONE, _READ = 0, 1
 _KINDS = {"input": 0, "output": 1, "parameter": 2}
-_SAFE = (*range(0x41, 0x7F), *range(0x81, 0xBF))  # what guards of all but outputs hold
-_LOW, _HIGH, _SPAN = 0x21, 0xC1, 30  # what guards of outputs hold first, and from the second execution on
+_SAFE = (*range(0x41, 0x7F), *range(0x81, 0xBF))  # bytes of guards, except those of outputs
+_LOW, _HIGH, _SPAN = 0x21, 0xC1, 30  # bytes of guards of outputs: at first, and from the second execution on
 
 
 @cache
@@ -57,7 +56,7 @@ def _pattern(role: str, number: int, later: bool) -> bytes:
 
 @dataclass
 class GuardedBuffer:
-    """The data of one tensor, and the guards around it."""
+    """The data of one tensor with its guards."""
 
     name: str
     role: str  # input, output or parameter
@@ -66,13 +65,13 @@ class GuardedBuffer:
     behind: memoryview = field(default_factory=lambda: memoryview(b""))
     owner: Any = None  # what frees the memory
     number: int = 0  # among those of its role
-    content: Any = None  # what must stay in it, where that is known
-    block: Block | None = None  # of shared memory, where it lies in that
-    changed: dict[str, set[int]] = field(default_factory=dict)  # where something was written: offsets
+    content: Any = None  # expected content, if known
+    block: Block | None = None  # of shared memory, if it is in one
+    changed: dict[str, set[int]] = field(default_factory=dict)  # place -> offsets that were written
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """Its address."""
         return int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(self.data)))
 
     def open(self, *, later: bool) -> None:
@@ -82,14 +81,14 @@ class GuardedBuffer:
         self._later = later
 
     def compare(self) -> None:
-        """See what was written since it was opened."""
+        """Record what was written since it was opened."""
         for where, (part, pattern) in zip((BEFORE, PAST), self._guards(later=self._later), strict=True):
             self._note(where, part, pattern)
         if self.content is not None:
             self._note(INTO, self.data, self.content)
 
     def strays(self) -> Iterator[Stray]:
-        """What was written beside it, or into it though it must not."""
+        """Writes beside it, or into a read-only one."""
         size = self.data.nbytes
         for where, found in self.changed.items():
             first = min(found)
@@ -107,19 +106,19 @@ class GuardedBuffer:
             self.changed.setdefault(where, set()).update(found)
 
     def region(self) -> Region:
-        """Where it lies, for the parent, which explains addresses."""
+        """Its region, with which the parent explains addresses."""
         return Region(self.name, self.role, self.data.nbytes, self.address)
 
 
 def same_bytes(one: Any, other: Any) -> bool:
-    """Whether two buffers of one size hold the same; memoryviews themselves are slow to compare."""
+    """Whether two buffers of one size have equal bytes; comparing memoryviews is slow."""
     ffi = abi.ffi()
     addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(each)))) for each in (one, other))
     return not ctypes.CDLL(None).memcmp(*addresses, ctypes.c_size_t(len(one)))
 
 
 def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
-    """Raise where there is one; the first is the sentence, the others are details."""
+    """Raise if there is one; the first is the message, the others are details."""
     found = list(dict.fromkeys(strays))
     if found:
         sentences = [each.sentence(f"op `{op}`") for each in found]
@@ -127,9 +126,9 @@ def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
 
 
 class GuardedBuffers:
-    """The data of all tensors of a graph, in one way: `guard` is end, begin, or empty.
+    """The data of all tensors of a graph; `guard` is end, begin, or empty.
 
-    Outputs hold the byte `poison` before they are written.
+    Outputs are filled with the byte `poison`.
     """
 
     def __init__(self, *, guard: str = "", exact: bool = False, poison: int = 0) -> None:
@@ -137,7 +136,7 @@ class GuardedBuffers:
         self.all: list[GuardedBuffer] = []
 
     def outputs(self, sizes: Sequence[tuple[str, int]]) -> list[GuardedBuffer]:
-        """GuardedBuffer for what an op writes: in shared memory, where nothing else is asked for."""
+        """Buffers for outputs: in shared memory, unless guarded or exact."""
         if self._guard or self._exact:
             poison = bytes([self._poison])
             return [self._add(name, "output", poison * size, read_only=False) for name, size in sizes]
@@ -157,27 +156,27 @@ class GuardedBuffers:
         return results
 
     def input(self, name: str, block: Block) -> GuardedBuffer:
-        """GuardedBuffer with what an op reads."""
-        if not self._guard and not self._exact:  # as it came: there is nobody to disturb it
+        """A buffer for an input."""
+        if not self._guard and not self._exact:  # used as received
             self.all.append(GuardedBuffer(name, "input", block.data))
             return self.all[-1]
         return self._add(name, "input", block.data, read_only=True)
 
     def repeat(self) -> None:
-        """The first execution is over, others come."""
+        """Check after the first execution, before others."""
         for buffer in self._watched():
             buffer.compare()
-            if buffer.role == "output":  # what the guards of others hold stays
+            if buffer.role == "output":  # other guards keep their bytes
                 buffer.open(later=True)
 
     def check(self, op: str) -> None:
-        """Refuse what was written beside any of them."""
+        """Raise for writes beside any of them."""
         for buffer in self._watched():
             buffer.compare()
         refuse_strays(op, (stray for buffer in self._watched() for stray in buffer.strays()))
 
     def regions(self) -> list[Region]:
-        """All of them, where a fault beside them is explained."""
+        """All of them, if faults beside them are explained."""
         return [buffer.region() for buffer in self.all] if self._guard or self._exact else []
 
     def _watched(self) -> list[GuardedBuffer]:
@@ -194,7 +193,7 @@ class GuardedBuffers:
 
 
 def shared(name: str, role: str, block: Block, number: int) -> GuardedBuffer:
-    """A block of shared memory, whose guards are filled."""
+    """A block of shared memory with filled guards."""
     buffer = GuardedBuffer(name, role, block.data, block.before, block.behind, number=number, block=block)
     buffer.open(later=False)
     return buffer
@@ -240,7 +239,7 @@ def _protect(address: int, size: int, how: int) -> None:
 
 
 class _Allocated:
-    """Memory of malloc, which Python's own allocator would not leave a sanitizer to see."""
+    """Memory of malloc: sanitizers do not see Python's own allocator."""
 
     def __init__(self, size: int) -> None:
         self._libc = ctypes.CDLL(None)

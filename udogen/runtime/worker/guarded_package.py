@@ -1,9 +1,8 @@
-"""In the child: memory that holds a certain byte before it is written, the poison, and guards around what an op gets.
+"""In the worker: poison in memory before it is written, and guards around tensors of an op.
 
-Memory from the heap is filled by the C library itself.  The CPU backend needs more: libQnnCpu clears outputs at every
-execution, after the client has had its last chance to fill them, and hands ops copies of inputs and parameters.  So a
-library of udogen is between the two, whose table is the package's, but for how ops are made, executed and freed.
-While an op executes, its tensors lie in memory of udogen.
+The C library itself fills memory of the heap.  The CPU backend needs more: libQnnCpu clears outputs at each execution,
+and passes copies of inputs and parameters to ops.  So a stub package is registered that replaces the functions which
+make, execute and free ops; while an op executes, its tensors are in memory of udogen.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ _M_PERTURB = -6  # of mallopt: fills what is allocated with the complement of a 
 
 
 def poison_heap(byte: int) -> None:
-    """From now on memory of the heap holds this byte when it is allocated; 0 lets it be as it is.
+    """Fill new memory of the heap with this byte; 0 disables it.
 
-    That reaches scratch memory, and the outputs of runtimes that copy them, such as libQnnHtp.
+    This includes scratch memory, and outputs of runtimes that copy them, such as libQnnHtp.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:  # another C library than glibc has none
+    if set_option is not None:  # only glibc has it
         set_option(_M_PERTURB, byte ^ 0xFF if byte else 0)
 
 
 @dataclass
 class _GuardedNode:
-    """What the package made of a node, and the memory in which the node's tensors lie while it executes."""
+    """The package's implementation of a node, and the memory of the node's tensors while it executes."""
 
     function: Any
     argument: Any
@@ -63,7 +62,7 @@ class _GuardedNode:
 
 
 class GuardedPackage:
-    """A package of the CPU interface, registered with a runtime of its own beside the one it is registered with."""
+    """A package of the CPU interface, registered a second time in its own runtime."""
 
     def __init__(self, package: LoadedPackage, runtime: Runtime, provider: str) -> None:
         self._byte = 0
@@ -74,7 +73,7 @@ class GuardedPackage:
         self._package = package
         self._made: dict[int, _GuardedNode] = {}
         ffi = abi.ffi()
-        # The package is initialized, and logs: neither may be done twice, or undone here.
+        # The package is initialized and logs already: this must not be repeated or undone.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
         functions = {**done, "logTerminate": lambda: 0, "createOpImpl": self._create, "freeOpImpl": self._free}
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
@@ -100,10 +99,10 @@ class GuardedPackage:
             os.close(file)
 
     def expect(self, call: OpCall) -> None:
-        """What the next graph has: its tensors, and the byte that fills its outputs.
+        """Set the tensors of the next graph, and the byte that fills its outputs.
 
-        libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
-        node of a restored context has, is not known: there outputs alone are looked at.
+        libQnnCpu leaves the counts of a node unset if they are 0.  The inputs and parameters of a node of a restored
+        context are unknown: only its outputs are checked.
         """
         self._byte, self._buffers, self._own = call.poison, [], set()
         self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
@@ -116,11 +115,11 @@ class GuardedPackage:
         self._params = len(call.params)
 
     def leave(self, buffers: Iterable[GuardedBuffer]) -> None:
-        """Outputs that have guards already; libQnnCpu hands them to ops as they are."""
+        """Exclude outputs that have guards already; libQnnCpu passes them to ops unchanged."""
         self._own = {buffer.address for buffer in buffers}
 
     def strays(self) -> list[Stray]:
-        """What ops have touched, since `expect`, that is not their own; lets go of the call's data."""
+        """Accesses of ops to foreign memory since `expect`; releases the call's data."""
         found = [stray for buffer in self._buffers for stray in buffer.strays()]
         self._buffers, self._blocks, self._own = [], [], set()
         return found
@@ -174,7 +173,7 @@ class GuardedPackage:
                 tensor = all_tensors[index]
                 if tensor == ffi.NULL or tensor.data == ffi.NULL:
                     continue
-                if int(ffi.cast("uintptr_t", tensor.data)) in self._own:  # it has guards, which others look at
+                if int(ffi.cast("uintptr_t", tensor.data)) in self._own:  # guarded and checked elsewhere
                     if self._byte:
                         ctypes.memset(int(ffi.cast("uintptr_t", tensor.data)), self._byte, _size_of(tensor))
                     continue
@@ -197,8 +196,8 @@ class GuardedPackage:
     def _buffer(self, tensor: Any, role: str, name: str, number: int) -> GuardedBuffer:
         content = abi.ffi().buffer(tensor.data, _size_of(tensor))
         block = self._blocks[number] if role == "input" and number < len(self._blocks) else None
-        # The op may have the client's own data where the runtime has a copy of it: a large one is not copied again.
-        # A runtime that copies nothing has the client's data itself, and nothing to compare it with afterwards.
+        # If the runtime copied the client's data, the op may get that data itself: a large input is not copied again.
+        # If the runtime did not copy it, a copy is needed for comparison.
         if block is not None and tensor.data == abi.ffi().from_buffer(block.data):
             block = None
         if block is not None and block.data.nbytes == len(content) and same_bytes(block.data, content):
@@ -216,11 +215,11 @@ class GuardedPackage:
             buffer.data[:] = content
         buffer.content = (
             memoryview(content) if buffer.role == "input" else None
-        )  # the runtime's copy, which the op does not know
+        )  # the runtime's copy, unknown to the op
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()
-        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of the replacement, somewhere on the runtime's stack
+        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of the replacement, on the runtime's stack
         made = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
         real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [made.function, made.argument])
         return int(self._package.v1_4("freeOpImpl")(ffi.cast("QnnOpPackage_OpImpl_t", real)))
@@ -228,7 +227,7 @@ class GuardedPackage:
 
 @contextmanager
 def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
-    """While the package is called, tensors lie in buffers; the runtime gets back its own memory."""
+    """Move tensors to buffers while the package is called; then restore the runtime's memory."""
     kept = [tensor.data for tensor, _ in tensors]
     for tensor, buffer in tensors:
         tensor.data = abi.ffi().cast("void *", buffer.address)
@@ -240,9 +239,6 @@ def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
 
 
 def _size_of(tensor: Any) -> int:
-    return int(prod(tensor.currentDimensions[axis] for axis in range(tensor.rank))) * _bytes_of(tensor.dataType)
-
-
-def _bytes_of(data_type: int) -> int:
-    """Bytes of an element; the API writes their bits as decimal digits into the last byte of a type (0x0232)."""
-    return int(f"{data_type & 0xFF:x}") // 8
+    # The API writes the bits of an element as decimal digits into the last byte of a type (0x0232).
+    bits = int(f"{tensor.dataType & 0xFF:x}")
+    return int(prod(tensor.currentDimensions[axis] for axis in range(tensor.rank))) * bits // 8

@@ -1,4 +1,4 @@
-"""In the process in which it runs: an op package beside the runtime, for what the runtime does not pass on."""
+"""An op package loaded beside the runtime, for functions that the runtime does not expose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.qnn.interface import LogSink, QnnError, log_callback
 
 
 class LoadedPackage:
-    """An op package whose functions are called directly; the runtime has the same library, which is loaded once."""
+    """An op package whose functions are called directly; the runtime uses the same loaded library."""
 
     def __init__(self, library: str, provider: str) -> None:
         ffi = abi.ffi()
@@ -29,7 +29,7 @@ class LoadedPackage:
                 what = "is built for the HTP backend, and this runtime is of another"
                 hint = "give --backend htp, or the library of this backend"
             elif "undefined symbol" in text:
-                what = "needs a symbol that nobody has"
+                what = "has an undefined symbol"
                 hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"
             else:
                 what, hint = "cannot be loaded", "the libraries it is linked with must be found too"
@@ -41,50 +41,50 @@ class LoadedPackage:
             raise QnnError(provider, code)
 
     def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
-        """Give the package a log callback; a package that refuses it is no failure."""
+        """Give the package a log callback; it may refuse it."""
         self._callbacks.append(log_callback(sink))  # an earlier one may be running
         function = self.v1_4("logInitialize")
         if function:
             function(self._callbacks[-1], level)
 
     def info(self) -> tuple[str, list[str]]:
-        """The package's name and its ops; empty where it does not report them."""
+        """The package's name and ops; empty if it does not report them."""
         ffi = abi.ffi()
-        answer = ffi.new("QnnOpPackage_Info_t const **")
+        result = ffi.new("QnnOpPackage_Info_t const **")
         function = self.v1_4("getInfo")
-        if not function or function(answer) or not answer[0]:
+        if not function or function(result) or not result[0]:
             return "", []
-        info = answer[0]
+        info = result[0]
         count = info.numOperations if info.operationNames else 0
         names = [info.operationNames[index] for index in range(count)]
         name = ffi.string(info.packageName).decode("utf-8", "replace") if info.packageName else ""
         return name, [ffi.string(each).decode("utf-8", "replace") for each in names if each]
 
     def copy_interface(self, into: Any) -> None:
-        """Its table of functions, as its provider gives it."""
+        """Copy the table of functions that its provider returns."""
         into[0] = self._interface[0]
 
     def exported(self, name: str, result: Any) -> Any:
-        """A function without parameters that the library exports; None where it has none of this name."""
+        """An exported function without parameters, or None."""
         function = getattr(self._library, name, None)
         if function is not None:
             function.restype = result
         return function
 
     def v1_4(self, name: str) -> Any:
-        """A function of its table; None where it has another table."""
-        # Version 2.0 has another table; the runtimes refuse it, and with a better message.
+        """A function of its table; None for another version of the table."""
+        # Version 2.0 has another table; runtimes refuse it with a better message.
         if self._interface.interfaceVersion.major != 1:
             return None
         return getattr(self._interface.v1_4, name)
 
 
-# By file: the package, where its log goes (to the last one), and the levels that it was given.
+# By file: the package, the sinks of its log (the last one gets it), and the levels set.
 _logged: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}
 
 
 def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[LoadedPackage, Callable[[], None]]:
-    """Send the log of a package to `sink`, where its runtime does not; also returns the function that ends that."""
+    """Send the log of a package to `sink`, if its runtime does not; also returns the function that stops it."""
     about = library.stat()
     key = (library, provider, about.st_dev, about.st_ino, about.st_mtime_ns)
     if key not in _logged:

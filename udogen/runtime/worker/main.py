@@ -1,16 +1,22 @@
-"""The child process in which op packages are loaded and their ops run.
+"""The worker in which op packages are loaded and their ops run.
 
-It announces each phase before it enters it, so that the parent knows where it was when it died.
+It announces each phase, so that the parent can name it after a crash.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from udogen.qnn.interface import WARN, QnnError
+from udogen.qnn import abi
+from udogen.qnn.interface import INFO, WARN, QnnError
 from udogen.qnn.system import binary_info
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
@@ -18,6 +24,8 @@ from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Context, Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
+    Growth,
+    HeapShot,
     OpenPackage,
     OpPrepared,
     OpRan,
@@ -30,24 +38,23 @@ from udogen.runtime.op.commands import (
     RunOpTwice,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
-from udogen.runtime.worker.guarded_buffers import GuardedBuffers, refuse_strays
+from udogen.runtime.worker.guarded_buffers import GuardedBuffer, GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
 from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, stored_graph, tensors_of
-from udogen.runtime.worker.repeated_runs import RepeatedRuns
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
 _MOST_SAMPLES = 10_000
 
 
 class OpRuntime(Runtime):
-    """A runtime in a worker: the parent reads what is printed, also after a crash, and makes the arrays."""
+    """A runtime in a worker: the parent reads its output, also after a crash, and makes the arrays."""
 
     uses_arrays = captures_prints = False
 
 
 class OpWorker:
-    """One runtime with one registered op package, and the calls made to it."""
+    """One runtime with one registered op package."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -55,7 +62,7 @@ class OpWorker:
         self._guarded: GuardedPackage | None = None
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {
             OpenPackage: self.open,
             RunOp: self.run,
@@ -81,10 +88,10 @@ class OpWorker:
         phase("load the op package")
         package = self._package = LoadedPackage(library, command.provider)
         if not behaviour.forwards_log:
-            package.log_to(self._parent.log("package"), command.log_level)
+            package.log_to(self._parent.log("package"), INFO)
         phase("register the op package")
         runtime.register_file(command.library, command.provider, command.target, loaded=package)
-        phase("ask the op package what it has")
+        phase("query the op package")
         self._counters = execution_counts.counters_of(library, command.provider)
         self._guards = behaviour.clears_outputs
         self._rules = Rules(command.delivers, behaviour.validates, phase)
@@ -95,7 +102,7 @@ class OpWorker:
 
     def _new_runtime(self) -> Runtime:
         command, log = self._command, self._parent.log("runtime")
-        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=command.runtime_log_level)
+        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=WARN)
 
     @property
     def _runtime(self) -> Runtime:
@@ -103,7 +110,7 @@ class OpWorker:
         return self._opened
 
     def run(self, command: RunOp) -> OpRan:
-        """Run one op in a graph of its own, made now or restored from a context binary."""
+        """Run one op in its own graph, made now or restored from a context binary."""
         call = command.call
         if not call.poison:
             return self._run(call, command.watch)
@@ -114,7 +121,7 @@ class OpWorker:
             poison_heap(0)
 
     def _graph(self, context: Context, call: OpCall) -> tuple[Graph, float]:
-        """The graph of a call, ready for execution, and when it was made: before it was finalized."""
+        """The graph of a call, ready for execution, and the time before it was finalized."""
         if call.context is not None:
             return stored_graph(context, call), time.perf_counter()
         built = new_graph(context, call, self._rules)
@@ -148,11 +155,11 @@ class OpWorker:
         if guarded:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
-        # Memory that is not shared ends with `buffers`, before the answer is sent.
+        # Memory that is not shared is freed with `buffers`, before the reply is sent.
         data = {
             each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(graph.outputs, results, strict=True)
         }
-        # A restored graph has outputs in its own order, and by the names of the call.
+        # A restored graph has its own order of outputs.
         found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
             outputs=tuple(found),
@@ -167,7 +174,7 @@ class OpWorker:
         )
 
     def _context(self, runtime: Runtime, call: OpCall) -> Context:
-        """An empty context, or the one that the call has a binary of."""
+        """An empty context, or the one restored from the call's binary."""
         if call.context is None:
             return runtime.new_context()
         self._parent.phase("restore the context")
@@ -204,13 +211,13 @@ class OpWorker:
         op = self._repeats(command.call, exact=True)
         return op.parallel(command.loop, command.executions, command.seconds)
 
-    def _repeats(self, call: OpCall, *, exact: bool = False) -> RepeatedRuns:
-        return RepeatedRuns(self._runtime, call, self._rules, exact=exact)
+    def _repeats(self, call: OpCall, *, exact: bool = False) -> _RepeatedRuns:
+        return _RepeatedRuns(self._runtime, call, self._rules, exact=exact)
 
     def _guarded_package(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
-        """The package in whose runtime tensors get guards and outputs a byte where the op is executed; None: neither.
+        """The package with guards around tensors and poison in outputs while an op executes, or None.
 
-        Not where somebody else watches, and not where many executions are for their times.
+        None if a `Watch` does it, and for repeated executions, which are timed.
         """
         watched = watch.heap or watch.guard or watch.exact
         if not self._guards or watched or not (call.poison or call.loops == 1):
@@ -219,7 +226,7 @@ class OpWorker:
             self._parent.phase("register the op package a second time")
             try:
                 self._guarded = GuardedPackage(self._package, self._new_runtime(), self._command.provider)
-            except QnnError as problem:  # a release that does not allow it: runs go on without
+            except QnnError as problem:  # a release that does not allow it: run without guards
                 text = f"tensors get no guards inside the runtime: {problem.function} returns {problem.code}"
                 self._parent.log("udogen")(WARN, text)
                 self._guards = False
@@ -238,7 +245,7 @@ class OpWorker:
 
 
 def _times(execute: Callable[[], None], loops: int, heap: Heap | None, buffers: GuardedBuffers) -> list[float]:
-    """Seconds of each execution; where the heap is watched, it is during these alone."""
+    """Seconds of each execution; the heap is watched only meanwhile."""
     if heap is None:
         first = _timed(execute)
         if loops > 1:
@@ -259,6 +266,115 @@ def _timed(function: Callable[[], None]) -> float:
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
+
+
+# --- many executions: leaks and races ----------------------------------------------------------------------------
+
+_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # memory that is allocated once and kept is no leak
+
+
+@dataclass(frozen=True)
+class _BoundGraph:
+    """A graph whose tensors have their own memory."""
+
+    graph: Graph
+    memory: GuardedBuffers
+    results: Sequence[GuardedBuffer]
+
+    def outputs(self) -> tuple[bytes, ...]:
+        """Copies of its outputs."""
+        return tuple(bytes(buffer.data) for buffer in self.results)
+
+
+class _RepeatedRuns:
+    """One op, made and executed repeatedly."""
+
+    def __init__(self, runtime: Runtime, call: OpCall, rules: Rules, *, exact: bool = False) -> None:
+        self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
+
+    def leaks(self, library: str, times: int, cycles: int) -> OpRepeated:
+        """The heap and the open files after many executions of one graph, and after many graphs: thrice each."""
+        heap = Heap(library)
+        heap.arm(track=True)
+        try:
+            with self._graph() as made:
+                self._rules.phase("execute")
+                executions = _thrice(heap, made.graph.execute, _WARM_EXECUTIONS, times)
+            self._rules.phase("make and free the graph again and again")
+            silent = self._rules._replace(phase=lambda _name: None)
+            op = _RepeatedRuns(self._runtime, self._call, silent)
+            return OpRepeated(executions, _thrice(heap, op.cycle, _WARM_CYCLES, cycles))
+        finally:
+            heap.disarm()
+
+    def cycle(self) -> None:
+        """Make the graph, execute it once, and free it."""
+        with self._graph() as made:
+            made.graph.execute()
+
+    def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
+        """Two graphs of the op, first one after the other, then at the same time: their outputs."""
+        with self._graph() as one, self._graph() as other:
+            self._rules.phase("execute")
+            outputs = []
+            for each in (one, other):
+                each.graph.execute()
+                outputs.append(each.outputs())
+            self._at_once(loop, executions, seconds, one.graph, other.graph)
+            outputs += [one.outputs(), other.outputs()]
+            self._rules.phase("free the graph")
+        return OpRanTwice(tuple(outputs))
+
+    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: Graph) -> None:
+        """Execute them in threads that start together; the loop is in C, without Python's lock."""
+        ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
+        address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
+        loop = ffi.cast(
+            "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
+            address,
+        )
+        started, codes = ffi.new("int *"), []
+
+        def work(graph: Graph) -> None:
+            execute, args = graph.prepared()
+            given = (
+                ffi.cast("void *", execute),
+                *args[:5],
+                executions,
+                seconds,
+                started,
+                len(graphs),
+            )
+            codes.append(loop(*given))
+
+        threads = [threading.Thread(target=work, args=(graph,)) for graph in graphs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        failed = [code for code in codes if code]
+        if failed:
+            raise QnnError("graphExecute", failed[0])
+
+    @contextmanager
+    def _graph(self) -> Iterator[_BoundGraph]:
+        """A finalized graph with its tensors bound."""
+        with self._runtime.new_context() as context:
+            built = new_graph(context, self._call, self._rules)
+            self._rules.phase("finalize")
+            graph = context.finalize_graph(built)
+            memory = GuardedBuffers(exact=self._exact)
+            yield _BoundGraph(graph, memory, memory.bind(graph, self._call))
+
+
+def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
+    """What is in use after warming up, after half of the executions, and at the end."""
+    shots = []
+    for turns in (warm, times // 2, times - times // 2):
+        for _ in range(turns):
+            work()
+        shots.append(HeapShot(heap.use(), len(os.listdir("/proc/self/fd"))))
+    return Growth(times, tuple(shots))
 
 
 def main() -> None:

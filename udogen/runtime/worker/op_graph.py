@@ -1,4 +1,4 @@
-"""In the worker: a graph of one op, as a call describes it, or as a context binary has it."""
+"""In the worker: a graph of one op, from a call or a context binary."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
 
 
 class Rules(NamedTuple):
-    """What a runtime does with nodes of custom ops."""
+    """How a runtime treats nodes of custom ops."""
 
-    delivers: Sequence[str] | None  # the data types that it hands to custom ops; None: all
-    validates: bool  # it asks the package whether it accepts a node
+    delivers: Sequence[str] | None  # the data types that it passes to custom ops; None: all
+    validates: bool  # whether it calls the package's validation
     phase: Callable[[str], None]
 
 
@@ -28,7 +28,8 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     rules.phase("create the graph")
     graph = context.new_graph("udogen")
     tensors = _Tensors()
-    inputs = [graph.add_tensor(tensors.make(arg, _role(arg))) for arg in call.inputs]
+    roles = [NULL if arg.omitted else STATIC if arg.static else APP_WRITE for arg in call.inputs]
+    inputs = [graph.add_tensor(tensors.make(arg, role)) for arg, role in zip(call.inputs, roles, strict=True)]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
     params = [_param(graph, tensors, each) for each in call.params]
     node = OpConfig(
@@ -39,15 +40,15 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
         context.runtime.validate(node)
     rules.phase("add the node")
     graph.add_node(node)
-    # Only after the package has validated the node: its own message is the better one.
+    # After the package has validated the node: its own message is better.
     _refuse_undelivered(graph.tensors, rules.delivers)
     return graph
 
 
 def bound_inputs(graph: Graph, call: OpCall) -> dict[str, TensorArg]:
-    """The arguments of a call by the names that the inputs of its graph have; constants are in the graph."""
+    """The arguments of a call by the names of the graph's inputs, without constants."""
     args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
-    if call.context is not None:  # it has an order of its own
+    if call.context is not None:  # in the order of the stored graph
         by_name = {arg.name: arg for arg in args}
         args = [by_name[each.name] for each in graph.inputs]
     return {each.name: arg for each, arg in zip(graph.inputs, args, strict=True)}
@@ -59,14 +60,10 @@ def tensors_of(call: OpCall) -> list[TensorArg]:
 
 
 def block_of(arg: TensorArg) -> Block:
-    """The shared memory in which the data of an argument lies."""
+    """The shared memory of an argument."""
     block: Any = arg.array
     assert isinstance(block, Block)
     return block
-
-
-def _role(arg: TensorArg) -> str:
-    return NULL if arg.omitted else STATIC if arg.static else APP_WRITE
 
 
 def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:

@@ -1,9 +1,9 @@
-"""The worker that runs queries about a package without running its ops.
+"""The worker that serves queries about a package without running its ops.
 
 * The kernels that a package of HTP registers: a stub library has the runtime's symbols, and calls back here.
-* What a registration library of SNPE has, and where the loader finds libraries.
-* Whether a package would accept an op as somebody else describes it, who may not know the ranks, or call a type
-  otherwise.  A generated package reports what it takes instead; then it is given that, as far as the description
+* The contents of a registration library of SNPE, and where the loader finds libraries.
+* Whether a package accepts an op as another file describes it, which may lack ranks, or have other names for types.
+   A generated package reports what it accepts instead; that is tried next, as far as the description
   allows.
 """
 
@@ -34,7 +34,6 @@ from udogen.runtime.package_queries import (
     ReadRecords,
     ReadRegistration,
     RecordsRead,
-    RegistrationRead,
 )
 from udogen.runtime.worker import stub_library
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -46,7 +45,7 @@ _REGISTER, _INIT = "qhpi_register_ops_v1", "qhpi_init"
 
 
 def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> RecordsRead:
-    """What `qhpi_init` of a package registers."""
+    """The kernels that `qhpi_init` of a package registers."""
     ffi = abi.ffi()
     packages, ops = list[str](), list[Any]()
     problems: list[Exception] = []
@@ -67,7 +66,7 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
         return 0
 
     callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
-    stand_in = _load_stub(stub_library.library(_REGISTER, [name for name in command.answered if name != _REGISTER]))
+    stand_in = _load_stub(stub_library.library(_REGISTER, [name for name in command.stubs if name != _REGISTER]))
     ctypes.c_void_p.in_dll(stand_in, stub_library.SLOT).value = int(ffi.cast("uintptr_t", callback))
     on_phase("load the op package")
     try:
@@ -102,8 +101,8 @@ def _load_stub(image: bytes) -> ctypes.CDLL:
 # --- registration libraries of SNPE -----------------------------------------------------------------------------------
 
 
-def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> RegistrationRead:
-    """Everything that a registration library has, read as SNPE reads it: init, version, info, terminate."""
+def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> udo.Registration:
+    """The contents of a registration library, read as SNPE reads it: init, version, info, terminate."""
     ffi = abi.ffi(abi.UDO)
     on_phase("load the registration library")
     try:
@@ -121,26 +120,24 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
     _call(library, udo.INFO, on_phase, info)
     on_phase("read the registration")
     try:
-        about = udo.version_of(version[0])
-        found = udo.registration_of(info[0][0], about["api"])
+        found = udo.registration_of(command.library, version[0], info[0][0])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
             f"the information of the registration library cannot be read: {problem}",
             hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
-    found["version"] = about
     _call(library, udo.TERMINATE, on_phase)
-    return RegistrationRead(found)
+    return found
 
 
-def _call(library: Any, name: str, on_phase: Callable[[str], None], answer: Any = None) -> None:
-    """Call one of its functions; an error code, or an answer that is none, ends the reading."""
+def _call(library: Any, name: str, on_phase: Callable[[str], None], result: Any = None) -> None:
+    """Call one of its functions; raises where it returns an error code, or no result."""
     on_phase(name)
-    code = getattr(library, name)(*(() if answer is None else (answer,)))
+    code = getattr(library, name)(*(() if result is None else (result,)))
     if code:
-        raise RunFailed(f"{name} of the registration library answered {udo.error(code)}", hint=_HINT)
-    if answer is not None and not answer[0]:
-        raise RunFailed(f"{name} of the registration library answered no error, and no information", hint=_HINT)
+        raise RunFailed(f"{name} of the registration library returned {udo.error(code)}", hint=_HINT)
+    if result is not None and not result[0]:
+        raise RunFailed(f"{name} of the registration library returned neither error nor result", hint=_HINT)
 
 
 _HINT = "see jni/src/reg: SNPE would refuse the package too"
@@ -151,9 +148,9 @@ def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> L
     on_phase("look for the library")
     ffi, name = abi.ffi(abi.UDO), command.name
     try:
-        kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazily: what only a runtime has is undefined here
+        kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazily: symbols of the runtime are undefined here
     except OSError as problem:
-        # A library that was found, and cannot be loaded for another reason, is named with its folder.
+        # A library that was found, but cannot be loaded, is named with its folder.
         text = str(problem).removeprefix(f"cannot load library '{name}': ")
         return LibraryLocated(text.partition(": ")[0] if text.startswith("/") else "")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
@@ -188,7 +185,7 @@ _Accepts = Callable[[OpConfig], tuple[bool, str, _Refusal]]
 
 
 def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
-    """For each op: whether validateOpConfig accepts it, or why not; `other` where it is another op for sure."""
+    """For each op: whether validateOpConfig accepts it, and why not."""
     on_phase("load the op package")
     lines: list[str] = []
     package = LoadedPackage(str(command.library), command.provider)
@@ -231,7 +228,7 @@ def _judge(op: DescribedOp, package: str, accepts: _Accepts) -> Judgement:
 
 
 def _mend(op: DescribedOp, refusal: _Refusal, types: dict[str, str], ranks: dict[str, int]) -> bool:
-    """Take what the package accepts, where the description may mean that."""
+    """Try what the package accepts, where the description may mean that."""
     name = (refusal.tensor or b"").decode("utf-8", "replace")
     if refusal.kind == _Refusal.RANK and name not in ranks:
         ranks[name] = refusal.accepted[0]
@@ -273,12 +270,12 @@ def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ran
 
 
 def main() -> None:
-    """Answer queries about packages."""
+    """Serve queries about packages."""
     serve(commands_of)
 
 
 def commands_of(parent: Parent) -> Commands:
-    """What it can be asked."""
+    """Command -> function."""
     return {
         ReadRecords: partial(read_records, on_phase=parent.phase),
         ReadRegistration: partial(read_registration, on_phase=parent.phase),

@@ -1,4 +1,4 @@
-"""In the worker: take commands from the parent one after the other, and answer each; end when the parent does."""
+"""In the worker: serve commands of the parent one after another; end when the parent ends."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _IOLBF = 1
 
 
 class Parent:
-    """The parent, as whoever does the work reports to it."""
+    """The parent, for reports of the code that serves commands."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._writing = threading.Lock()  # runtimes log from threads of their own
 
     def phase(self, name: str, regions: tuple[Region, ...] | None = None) -> None:
-        """Announce what is done next, so that the parent knows where it was when this process died."""
+        """Announce what is done next: the parent names the last phase when this process crashes."""
         self.send(Phase(name, regions))
 
     def log(self, source: str) -> Callable[[int, str], None]:
@@ -47,7 +47,7 @@ class Parent:
         return lambda level, text: self.send(LogLine(level, text, source))
 
     def send(self, message: object) -> None:
-        """A report, or the answer to a command."""
+        """Send a report, or the reply to a command."""
         with self._writing:
             try:
                 self._channel.send(message)
@@ -58,13 +58,13 @@ class Parent:
                 _leave(fault)
 
 
-Commands = Mapping[type, Callable[[Any], object]]  # what does each, and gives the answer
+Commands = Mapping[type, Callable[[Any], object]]  # command class -> the function that serves it
 
 
 def serve(commands_of: Callable[[Parent], Commands]) -> None:
-    """Serve commands until one of them is `Quit`, which is answered like the others; die when the parent dies."""
+    """Serve commands up to `Quit`; die when the parent dies."""
     libc = ctypes.CDLL(None)
-    # What the runtime prints must be in the pipe when it fails, or dies.
+    # The runtime's output must be in the pipe when it fails or crashes.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
     channel = Channel(out_of_the_way(int(sys.argv[1])))
     parent = Parent(channel)
@@ -77,12 +77,12 @@ def serve(commands_of: Callable[[Parent], Commands]) -> None:
 
 
 def _serve_one(parent: Parent, commands: Commands, command: object) -> bool:
-    """Answer a command; whether others may come.  What it refers to is free afterwards."""
-    parent.send(_answer(commands, command))
+    """Serve a command and release what it refers to; False after `Quit`."""
+    parent.send(_reply(commands, command))
     return not isinstance(command, Quit)
 
 
-def _answer(commands: Commands, command: object) -> object:
+def _reply(commands: Commands, command: object) -> object:
     try:
         if isinstance(command, UnknownMessage):
             raise UdogenError(f"the worker does not understand a command: {command}", hint="please report this")
@@ -94,13 +94,13 @@ def _answer(commands: Commands, command: object) -> object:
 
 
 def failed(error: UdogenError) -> Failed:
-    """The answer to a command that failed."""
+    """The reply to a command that failed."""
     function, code = (error.function, error.code) if isinstance(error, QnnError) else ("", 0)
     return Failed(error.kind, error.exit_code, error.message, error.hint, tuple(error.details), function, code)
 
 
 def _listen(channel: Channel, expected: list[type], taken: queue.SimpleQueue[object]) -> None:
-    """Take commands; when the parent is gone, take the whole process group along, whatever an op is doing."""
+    """Receive commands; when the parent is gone, end the whole process group, whatever an op is doing."""
     try:
         while True:
             try:
@@ -112,7 +112,7 @@ def _listen(channel: Channel, expected: list[type], taken: queue.SimpleQueue[obj
 
 
 def _leave(fault: Exception) -> NoReturn:
-    """End with everything that was started here: there is no parent any more, or no way to it."""
+    """End with everything that was started here: the parent is gone, or cannot be reached."""
     if not isinstance(fault, EOFError | BrokenPipeError):
         sys.stderr.write(f"{failures.LOST}{fault}\n")
         sys.stderr.flush()
@@ -123,6 +123,6 @@ def _leave(fault: Exception) -> NoReturn:
 def _internal(fault: Exception) -> UdogenError:
     return UdogenError(
         f"the worker failed: {type(fault).__name__}: {fault}",
-        hint="this is a fault of udogen; please report it",
+        hint="this is a bug in udogen; please report it",
         details=traceback.format_exc().splitlines(),
     )

@@ -1,7 +1,7 @@
-"""A tiny shared library in place of the HTP runtime while a package registers its kernels.
+"""A tiny shared library that replaces the HTP runtime while a package registers its kernels.
 
-It is written byte by byte, so that no compiler is needed: every function that the package misses returns 0, and
-one jumps to a function of the worker.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
+It is written byte by byte, so no compiler is needed: one function jumps to a function of the worker, all others return
+0.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
 written to in the other.
 """
 
@@ -10,21 +10,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-SLOT = "udogen_stub_slot"  # where the address goes to which the recorded function jumps
-MACHINE = "x86_64"  # the one that the code below is for
+SLOT = "udogen_stub_slot"  # holds the address to which the recorded function jumps
+MACHINE = "x86_64"  # of the code below
 
 _EM_X86_64 = 62
 _JUMP = b"\xff\x25"  # jmp *offset(%rip)
-_ANSWER_0 = b"\x31\xc0\xc3"  # xor %eax,%eax; ret
+_RETURN_0 = b"\x31\xc0\xc3"  # xor %eax,%eax; ret
 _PAGE = 0x1000
 _HEADER, _PROGRAM, _SYMBOL, _TAG = 64, 56, 24, 16
 _FUNCTION, _OBJECT = 0x12, 0x11  # global
 _HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME = 4, 5, 6, 10, 11, 14
 
 
-def library(recorded: str, answered: Sequence[str]) -> bytes:
-    """A shared library that exports `recorded`, which jumps to what SLOT holds, and `answered`, which return 0."""
-    names = [SLOT, recorded, *answered]
+def library(recorded: str, returning_0: Sequence[str]) -> bytes:
+    """A shared library that exports `recorded`, which jumps to the address in SLOT, and functions that return 0."""
+    names = [SLOT, recorded, *returning_0]
     strings = b"\0udogen-stub\0"
     starts = []
     for name in names:
@@ -35,7 +35,7 @@ def library(recorded: str, answered: Sequence[str]) -> bytes:
     hashes = symbols + count * _SYMBOL
     texts = hashes + 4 * (3 + count)
     code = _up(texts + len(strings), 16)
-    end = code + 16 + len(_ANSWER_0)
+    end = code + 16 + len(_RETURN_0)
     written = _up(end, _PAGE)
     tags = ((_HASH, hashes), (_STRTAB, texts), (_SYMTAB, symbols), (_STRSZ, len(strings)), (_SYMENT, _SYMBOL))
     dynamic = b"".join(struct.pack("<QQ", *tag) for tag in (*tags, (_SONAME, 1), (0, 0)))
@@ -58,7 +58,7 @@ def library(recorded: str, answered: Sequence[str]) -> bytes:
     # One bucket, and a chain through all symbols: the loader compares names, no hash is needed.
     image += struct.pack(f"<{3 + count}I", 1, count, 1, 0, *range(2, count), 0)
     image = (image + strings).ljust(code, b"\0")
-    image += (_JUMP + struct.pack("<i", slot - (code + 6))).ljust(16, b"\0") + _ANSWER_0
+    image += (_JUMP + struct.pack("<i", slot - (code + 6))).ljust(16, b"\0") + _RETURN_0
     return image.ljust(written, b"\0") + dynamic + bytes(8)
 
 
