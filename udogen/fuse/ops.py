@@ -110,23 +110,32 @@ _ROWS = (
         ("Softmax LogSoftmax Hardmax LpNormalization", {"attributes": "axis p"}),
         (
             "BatchNormalization",
-            {"attributes": "epsilon", "ignored": "momentum spatial training_mode", "since": 7, "limits": "as in inference"},
+            {
+                "attributes": "epsilon",
+                "ignored": "momentum spatial training_mode",
+                "since": 7,
+                "limits": "as in inference",
+            },
         ),
         ("InstanceNormalization", {"attributes": "epsilon", "since": 6}),
         ("GroupNormalization", {"attributes": "epsilon num_groups", "ignored": "stash_type"}),
         ("LayerNormalization", {"attributes": "axis epsilon", "ignored": "stash_type", "limits": "its first output"}),
         ("RMSNormalization", {"attributes": "axis epsilon", "ignored": "stash_type"}),
         ("MeanVarianceNormalization", {"attributes": "axes"}),
-        ("LRN", {"attributes": "size alpha beta bias"}),
     ),
     *_rows(
         "sums of products",
         "MatMul",
         ("Gemm", {"attributes": "alpha beta transA transB", "since": 7}),
         ("Conv", {"attributes": f"group {_WINDOW}"}),
-        ("ConvTranspose", {"attributes": "group output_padding strides pads dilations kernel_shape",
-                           "limits": "no `auto_pad`, no `output_shape`"}),
-    ),  # fmt: skip
+        (
+            "ConvTranspose",
+            {
+                "attributes": "output_padding strides pads dilations kernel_shape",
+                "limits": "no `group`, `auto_pad`, `output_shape`",
+            },
+        ),
+    ),
     *_rows(
         "pooling",
         "GlobalMaxPool GlobalAveragePool",
@@ -137,10 +146,13 @@ _ROWS = (
     ),
     *_rows(
         "quantization",
-        ("QuantizeLinear", {"attributes": "axis", "ignored": "saturate output_dtype precision", "limits": "8 and 16 bits"}),
+        (
+            "QuantizeLinear",
+            {"attributes": "axis", "ignored": "saturate output_dtype precision", "limits": "8 and 16 bits"},
+        ),
         ("DequantizeLinear", {"attributes": "axis", "ignored": "output_dtype"}),
     ),
-)  # fmt: skip
+)
 TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
 # Nodes of these depend on shapes and constants alone: they are calculated before, whatever they are.
 OF_SHAPES = ("Shape", "Size")

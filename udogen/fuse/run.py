@@ -18,7 +18,7 @@ from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
 from udogen.errors import UsageError
 from udogen.fuse import write
-from udogen.fuse.subgraph import Source
+from udogen.fuse.subgraph import Source, read_source
 from udogen.fuse.write import FusedOp
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.write import check, save
@@ -82,10 +82,10 @@ def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
     """Write the op and the model, and compare them on the backends."""
     if fault := fault_of_symbol(options.name):
         raise UsageError(f"--name {options.name} {fault}", hint="as in --name BiasGelu")
-    source = Source(options.model, options.dims)
+    source = read_source(options.model, options.dims)
     nodes = source.select(options.nodes)
     feeds = source.feeds(options.feeds)
-    op = write.fused_op(options.name, options.model.name, source.subgraph(nodes, feeds))
+    op = write.fused_op(options.name, source.file, source.subgraph(nodes, feeds))
     files = _files(op, source)
     written = save({options.out / name: data for name, data in files.items()})
     model = options.out / _model_name(op)
@@ -205,7 +205,8 @@ def lines(fused: Fused) -> Sequence[str]:
     for each in fused.compared:
         verdict = "right" if each.right else "WRONG"
         found.append(
-            f"{each.backend}: {verdict}; the op is off by {each.own:.2g} of its range, the model by {each.model:.2g} ({each.runtime})"
+            f"{each.backend}: {verdict}; the op is off by {each.own:.2g} of its range, the model by {each.model:.2g} "
+            f"({each.runtime})"
         )
         if each.elsewhere:
             found.append(f"  not on QNN, but on ONNX Runtime's CPU: {', '.join(each.elsewhere)}")

@@ -34,16 +34,21 @@ class Subgraph:
     opset: int
 
 
+def read_source(path: Path, dims: Mapping[str, int]) -> Source:
+    """A model of a file."""
+    try:
+        model = onnx_module().load(str(path))
+    except Exception as fault:  # protobuf, file, external data: each raises its own
+        text = " ".join(str(fault).split())[:300]
+        raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+    return Source(model, path.name, dims)
+
+
 class Source:
     """A model of which nodes are fused: its open dimensions have sizes."""
 
-    def __init__(self, path: Path, dims: Mapping[str, int]) -> None:
-        self.path, self.onnx = path, onnx_module()
-        try:
-            self.model = self.onnx.load(str(path))
-        except Exception as fault:  # protobuf, file, external data: each raises its own
-            text = " ".join(str(fault).split())[:300]
-            raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+    def __init__(self, model: Any, file: str, dims: Mapping[str, int]) -> None:
+        self.model, self.file, self.onnx = model, file, onnx_module()
         self.graph = self.model.graph
         self.nodes = list(self.graph.node)  # the same objects each time
         self.constants = {each.name for each in self.graph.initializer}
@@ -64,7 +69,7 @@ class Source:
                 if not names:
                     shown = dim.dim_param or f"{value.name}.{axis}"
                     raise UsageError(
-                        f"{self.path.name}: axis {axis} of input `{value.name}` has no size"
+                        f"{self.file}: axis {axis} of input `{value.name}` has no size"
                         + (f", only the name {dim.dim_param}" if dim.dim_param else ""),
                         hint=f"QNN takes models of fixed shapes: give one, as --dim {shown}=1",
                     )
@@ -73,7 +78,7 @@ class Source:
         for name in dims:
             if name not in used:
                 raise UsageError(
-                    f"--dim {name}: no input of {self.path.name} has this open dimension",
+                    f"--dim {name}: no input of {self.file} has this open dimension",
                     hint="dimensions are named as in the model, or INPUT.AXIS",
                 )
         for value in (*self.graph.value_info, *self.graph.output):
@@ -119,7 +124,7 @@ class Source:
             known = [name for node in self.nodes for name in (node.name, *node.output) if name]
             near = nearest(name, known)
             raise UsageError(
-                f"{self.path.name} has no node and no calculated tensor `{name}`",
+                f"{self.file} has no node and no calculated tensor `{name}`",
                 hint=f"did you mean `{near}`?" if near else "`udogen graph` draws a model with the names of its nodes",
             )
         return found
@@ -147,7 +152,7 @@ class Source:
                 wanted |= set(_taken(node))
         if not starts & needed:
             raise UsageError(
-                f"{self.path.name}: no path leads from `{first}` to `{last}`",
+                f"{self.file}: no path leads from `{first}` to `{last}`",
                 hint="the first one is before the last one",
             )
         # A tensor may be taken by nodes that do not lead to the last one.
@@ -162,7 +167,7 @@ class Source:
             if id(node) in inside:
                 if made_of is not None:
                     raise UsageError(
-                        f"{title(made_of)} takes what these nodes make, and {title(node)} needs it: one op cannot do both",
+                        f"{title(made_of)} takes what these nodes make, and {title(node)} needs what it makes",
                         hint="choose it, too, or fewer nodes",
                     )
                 continue
@@ -178,7 +183,7 @@ class Source:
         if strange := [name for name in files if name not in known]:
             near = nearest(strange[0], known)
             raise UsageError(
-                f"{self.path.name} has no input `{strange[0]}`",
+                f"{self.file} has no input `{strange[0]}`",
                 hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(known)}",
             )
         numbers = np.random.default_rng(2026)
@@ -220,7 +225,7 @@ class Source:
         except Exception as fault:  # of pybind11, by kind
             text = " ".join(str(fault).split())[:300]
             raise RunFailed(
-                f"ONNX Runtime's CPU cannot run {self.path.name}: {text}",
+                f"ONNX Runtime's CPU cannot run {self.file}: {text}",
                 hint="numbers of the inputs are random: give them with --feed NAME=FILE.npy",
             ) from fault
         return known | dict(zip(wanted, found, strict=True))

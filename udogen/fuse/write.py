@@ -247,13 +247,14 @@ def reference_model(op: FusedOp, source: Source) -> bytes:
         inputs.append(_info(port.name, np.dtype(port.dtype), port.shape))
         nodes.append(_renamed(helper, port.name, f"{port.name}/in", array.dtype, port.dtype))
     renamed = {port.value: f"{port.name}/in" for port in op.inputs}
-    for node in part.nodes:
+    for node, call in zip(part.nodes, op.calls, strict=True):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         for side in (copy.input, copy.output):
             for place, name in enumerate(side):
                 side[place] = renamed.get(name, f"{name}/own" if name and name not in constants else name)
-        nodes.append(copy)
+        shapes = [part.values[name].shape if name else () for name in node.input]
+        nodes += _plain_nodes(onnx, copy, call, shapes, part.opset)
     for port in op.outputs:
         nodes.append(_renamed(helper, f"{port.value}/own", port.name, np.dtype(port.dtype), ""))
         outputs.append(_info(port.name, np.dtype(port.dtype), port.shape))
@@ -269,6 +270,48 @@ def reference_model(op: FusedOp, source: Source) -> bytes:
     made.ir_version = max(source.model.ir_version, 4)
     data: bytes = made.SerializeToString(deterministic=True)
     return data
+
+
+def _plain_nodes(onnx: Any, node: Any, call: Call, shapes: Sequence[tuple[int, ...]], opset: int) -> list[Any]:
+    """A node, or what it consists of where ONNX's evaluator lacks its form."""
+    helper, kind, rank, options = onnx.helper, node.op_type, len(shapes[0]), call.keywords
+    given, made = node.input[0], node.output[0]
+    steps = [f"{made}/{number}" for number in range(3)]
+
+    def numbers(name: str, values: Sequence[int]) -> Any:
+        return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(np.array(values, np.int64)))
+
+    def norm(p: object, axes: Sequence[int], result: str) -> list[Any]:
+        if opset < 18:
+            return [helper.make_node(f"ReduceL{p}", [given], [result], axes=axes)]
+        return [numbers(steps[2], axes), helper.make_node(f"ReduceL{p}", [given, steps[2]], [result])]
+
+    if options.get("flat"):  # evaluated as since opset 13
+        return [
+            helper.make_node("Flatten", [given], steps[:1], axis=options["axis"]),
+            helper.make_node(kind, steps[:1], steps[1:2], axis=1),
+            numbers(steps[2], shapes[0]),
+            helper.make_node("Reshape", steps[1:3], [made]),
+        ]
+    if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without signs
+        axis = int(str(options.get("axis", -1)))
+        return [*norm(1, [axis], steps[0]), helper.make_node("Div", [given, steps[0]], [made])]
+    if kind == "GlobalLpPool":
+        return norm(options.get("p", 2), list(range(2, rank)), made)
+    if kind == "DequantizeLinear" and opset < 19:
+        axis = int(str(options.get("axis", 1))) % rank if rank else 0
+        found, names = [numbers(steps[0], [-1 if each == axis else 1 for each in range(rank)])], []
+        for number, name in enumerate(node.input):
+            names.append(f"{made}/float{number}")
+            along = number > 0 and len(shapes[number]) == 1 and rank > 1
+            found.append(helper.make_node("Cast", [name], [f"{names[-1]}/flat"], to=onnx.TensorProto.FLOAT))
+            change = ("Reshape", [f"{names[-1]}/flat", steps[0]]) if along else ("Identity", [f"{names[-1]}/flat"])
+            found.append(helper.make_node(*change, names[-1:]))
+        if len(names) > 2:
+            found.append(helper.make_node("Sub", [names[0], names[2]], steps[1:2]))
+            names[0] = steps[1]
+        return [*found, helper.make_node("Mul", names[:2], [made])]
+    return [node]
 
 
 def _renamed(helper: Any, before: str, after: str, dtype: Any, given: str) -> Any:

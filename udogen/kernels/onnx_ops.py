@@ -1,7 +1,7 @@
 """ONNX's ops on tensors of known shapes, for kernels in Python: what `udogen fuse` writes its kernels with.
 
-A `Value` is calculated where it is needed.  Only what is folded over a domain (a sum, a mean, a convolution) is kept: for as
-few elements as the loops over the output allow.  Numbers are floats or integers of 32 bits, or true and false.
+A `Value` is calculated where it is needed.  Only what is folded over a domain (a sum, a mean, a convolution) is kept:
+for as few elements as the loops over the output allow.  Numbers are floats or integers of 32 bits, or true and false.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ from typing import Any
 import halide as hl
 
 from udogen.errors import UsageError
-from udogen.kernels.math import absolute, exp, larger, select, sigmoid, smaller
+from udogen.kernels.algorithm import as_expr
+from udogen.kernels.math import absolute, larger, select, smaller
+from udogen.kernels.math import exp as exp_of
+from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
 
 Index = tuple[Any, ...]  # an expression for each axis, in ONNX's order
 ANY = -1  # the length of a tensor that is taken as one row, whatever its shape
 STACK_BYTES = 16384  # what results of folds may take at once: there is no heap
 _INTEGER_RANGES = {
-    "UINT8": (0, 255), "INT8": (-128, 127), "UINT16": (0, 65535), "INT16": (-32768, 32767), "INT32": (-(2**31), 2**31 - 1),
-}  # fmt: skip
+    "UINT8": (0, 255),
+    "INT8": (-128, 127),
+    "UINT16": (0, 65535),
+    "INT16": (-32768, 32767),
+    "INT32": (-(2**31), 2**31 - 1),
+}
 
 
 @dataclass(eq=False)
@@ -37,9 +44,10 @@ class Value:
     def at(self, *index: Any) -> Any:
         """An element."""
         key = (id(self), *(id(each) for each in index))
-        if key not in _now.elements:
-            _now.elements[key] = (self.get(index), self, index)  # what the key names must stay
-        return _now.elements[key][0]
+        elements = _stores[-1].elements
+        if key not in elements:
+            elements[key] = (self.get(index), self, index)  # what the key names must stay
+        return elements[key][0]
 
     @property
     def rank(self) -> int:
@@ -66,7 +74,7 @@ class _Store:
     folds: dict[int, _Fold] = field(default_factory=dict)
 
 
-_now = _Store()
+_stores = [_Store()]  # the last one is that of the output which is written
 _numbers = itertools.count()
 ZERO = hl.Expr(0)
 
@@ -83,8 +91,7 @@ def flat(source: Any) -> Value:
 
 def store(output: Any, value: Value) -> None:
     """Write an output of the op."""
-    global _now
-    _now = _Store()
+    _stores = [_Store()]  # the last one is that of the output which is written
     if value.shape == (ANY,):
         i = hl.Var("i")
         output[i] = value.at(i)
@@ -112,7 +119,7 @@ def _loaded(element: Any) -> Any:
 
 def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index) -> None:
     """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
-    folds = list(_now.folds.values())
+    folds = list(_stores[-1].folds.values())
     owners = {name: (fold, axis) for fold in folds for axis, name in enumerate(fold.names)}
     known: dict[tuple[int, int], tuple[frozenset[int], bool]] = {}
 
@@ -123,7 +130,7 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
             axes: set[int] = set()
             looped = False
             for call in fold.calls:
-                for name in re.findall(r"[a-z]+\d+", call[axis]):
+                for name in re.findall(r"\b[dfr]\d+", call[axis]):
                     if name in names:
                         axes.add(names.index(name))
                     elif name in owners:
@@ -177,19 +184,20 @@ def _fold(
     key = next(_numbers)
 
     def get(index: Index) -> Any:
-        if key not in _now.folds:
+        folds = _stores[-1].folds
+        if key not in folds:
             fold = _Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(_numbers)}" for _ in shape], tuple(shape))
             variables = tuple(hl.Var(name) for name in fold.names)
             at = tuple(reversed(variables))
-            fold.func[at] = _one_or_tuple([hl.Expr(start) for start in starts])
+            fold.func[at] = _one_or_tuple([as_expr(start) for start in starts])
             domain = hl.RDom([(0, each) for each in over], f"r{next(_numbers)}")
-            place = tuple(hl.Expr(domain[number]) for number in range(len(over)))
+            place = tuple(as_expr(domain[number]) for number in range(len(over)))
             now = fold.func[at]
             so_far = [hl.Expr(now)] if len(starts) == 1 else [hl.Expr(now[n]) for n in range(len(starts))]
             fold.func[at] = _one_or_tuple(step(so_far, variables, place))
-            _now.folds[key] = fold
-        fold = _now.folds[key]
-        fold.calls.append([str(each) for each in index])
+            folds[key] = fold
+        fold = folds[key]
+        fold.calls.append([str(as_expr(each)) for each in index])
         found = fold.func[tuple(reversed(index))]
         return hl.Expr(found) if len(starts) == 1 else hl.Expr(found[0])
 
@@ -280,7 +288,11 @@ def Neg(x: Number) -> Value:
 
 
 def Relu(x: Number) -> Value:
-    return _each(lambda a: larger(a, 0 if _kind(a) == "int" else hl.f32(0.0)), x)
+    def positive(a: Any) -> Any:
+        zero = hl.Expr(0) if _kind(a) == "int" else hl.f32(0.0)
+        return select(a < zero, zero, a)  # NaN stays
+
+    return _each(positive, x)
 
 
 def LeakyRelu(x: Number, *, alpha: float = 0.01) -> Value:
@@ -305,6 +317,14 @@ def Selu(x: Number, *, alpha: float = 1.6732632, gamma: float = 1.050701) -> Val
 
 def Celu(x: Number, *, alpha: float = 1.0) -> Value:
     return _each(lambda a: larger(a, hl.f32(0.0)) + smaller((exp(a / alpha) - 1.0) * alpha, hl.f32(0.0)), x)
+
+
+def exp(a: Any) -> Any:
+    return select(a != a, a, exp_of(a))  # NaN stays
+
+
+def sigmoid(a: Any) -> Any:
+    return select(a != a, a, sigmoid_of(a))
 
 
 def Exp(x: Number) -> Value:
@@ -332,7 +352,7 @@ def Tanh(x: Number) -> Value:
         square = a * a
         return a * (1.0 + square * (-0.33333334 + square * (0.13333334 - square * 0.053968254)))
 
-    return _each(lambda a: select(absolute(a) < 0.2, near_zero(a), tanh_of(a)), x)
+    return _each(lambda a: select(absolute(a) < 0.2, near_zero(a), select(a != a, a, tanh_of(a))), x)
 
 
 def HardSigmoid(x: Number, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
@@ -484,6 +504,10 @@ def Cast(x: Number, *, to: str) -> Value:
         return whole
 
     return _each(cast, x)
+
+
+def CastLike(x: Number, *, to: str) -> Value:
+    return Cast(x, to=to)
 
 
 def Add(a: Number, b: Number) -> Value:
@@ -648,12 +672,11 @@ def _is_int(x: Value) -> bool:
 
 def _sample(x: Value) -> Any:
     """An element, of which the type is asked for."""
-    global _now
-    before, _now = _now, _Store()
+    _stores.append(_Store())
     try:
         return x.at(*([ZERO] * x.rank))
     finally:
-        _now = before
+        _stores.pop()
 
 
 def _zero(x: Value) -> Any:
@@ -787,7 +810,7 @@ def Reshape(x: Number, *, shape: Sequence[int]) -> Value:
                 continue
             number: Any = ZERO
             for axis in after:
-                number = number * shape[axis] + index[axis] if number is not ZERO else hl.Expr(index[axis])
+                number = number * shape[axis] + index[axis] if number is not ZERO else as_expr(index[axis])
             for place in reversed(range(len(before))):
                 axis, extent = before[place], value.shape[before[place]]
                 found[axis] = _within(number % extent if place else number, extent)
@@ -913,12 +936,12 @@ def Slice(
     for axis, start, end, step in zip(chosen, starts, ends, steps or [1] * len(starts), strict=True):
         extent = value.shape[axis]
         ranges[axis] = range(extent)[slice(start, None if step < 0 and end < -extent else end, step)]
-    return Value(
-        tuple(len(each) for each in ranges),
-        lambda index: value.at(
-            *(each if row == range(extent) else each * row.step + row.start for each, row, extent in zip(index, ranges, value.shape, strict=True))
-        ),
-    )  # fmt: skip
+
+    def get(index: Index) -> Any:
+        rows = zip(index, ranges, value.shape, strict=True)
+        return value.at(*(each if row == range(n) else each * row.step + row.start for each, row, n in rows))
+
+    return Value(tuple(len(each) for each in ranges), get)
 
 
 def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = None, axes: Axes = None) -> Value:
@@ -1135,21 +1158,6 @@ def MeanVarianceNormalization(x: Number, *, axes: Sequence[int] = (0, 2, 3)) -> 
     return Div(centred, Add(Sqrt(ReduceMean(Mul(centred, centred), axes=axes)), 1e-9))
 
 
-def LRN(x: Number, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
-    value = _value(x)
-    low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
-    none = [0] * (value.rank - 2)
-    squares = Pad(Mul(value, value), pads=[0, low, *none, 0, high, *none])
-    total = _fold(
-        "LRN",
-        value.shape,
-        [size],
-        [hl.f32(0.0)],
-        lambda so_far, index, place: [so_far[0] + squares.at(index[0], index[1] + place[0], *index[2:])],
-    )
-    return Div(value, Pow(Add(Mul(total, alpha / size), bias), float(beta)))
-
-
 # --- sums of products -------------------------------------------------------------------------------------------------
 
 
@@ -1288,13 +1296,13 @@ def Conv(
 
 
 def ConvTranspose(
-    x: Number, w: Number, bias: Number | None = None, *, group: int = 1, strides: Lengths = None, pads: Lengths = None,
+    x: Number, w: Number, bias: Number | None = None, *, strides: Lengths = None, pads: Lengths = None,
     dilations: Lengths = None, output_padding: Lengths = None, kernel_shape: Lengths = None,
 ) -> Value:  # fmt: skip
     value, filters = _value(x), _value(w)
     axes = value.rank - 2
     strides, dilations, pads = strides or [1] * axes, dilations or [1] * axes, pads or [0] * (2 * axes)
-    depth, per_group, *kernel = filters.shape
+    depth, count, *kernel = filters.shape
     extra = output_padding or [0] * axes
     image = value.shape[2:]
     shape = [
@@ -1304,8 +1312,6 @@ def ConvTranspose(
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         n, m, *rest = index
-        of_group = 0 if group == 1 else _within(m / per_group, group)
-        channel = place[0] if group == 1 else of_group * (depth // group) + place[0]
         inside: Any = None
         found = []
         for axis, (each, k) in enumerate(zip(rest, place[1:], strict=True)):
@@ -1313,13 +1319,11 @@ def ConvTranspose(
             here = (numerator % strides[axis] == 0) & (numerator >= 0) & (numerator < image[axis] * strides[axis])
             inside = here if inside is None else inside & here
             found.append(hl.clamp(numerator / strides[axis], 0, image[axis] - 1))
-        product = value.at(n, channel, *found) * filters.at(
-            channel, m if group == 1 else _within(m % per_group, per_group), *place[1:]
-        )
+        product = value.at(n, place[0], *found) * filters.at(place[0], m, *place[1:])
         return [so_far[0] + hl.select(inside, product, hl.f32(0.0))]
 
-    whole = (value.shape[0], per_group * group, *shape)
-    found = _fold("ConvTranspose", whole, (depth // group, *kernel), [hl.f32(0.0)], step)
+    whole = (value.shape[0], count, *shape)
+    found = _fold("ConvTranspose", whole, (depth, *kernel), [hl.f32(0.0)], step)
     return found if bias is None else Add(found, _by_channel(bias, value.rank))
 
 
