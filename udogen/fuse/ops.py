@@ -154,6 +154,7 @@ _ROWS = (
     ),
 )
 TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
+_NUMBERS = ("min", "max", "axis", "value", "depth", "k")  # settings that are one number
 # Nodes of these depend on shapes and constants alone: they are calculated before, whatever they are.
 OF_SHAPES = ("Shape", "Size")
 _OLD_ROWS = 13  # before this opset Softmax and its kin flattened the axes from theirs on
@@ -204,7 +205,7 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
                 f"{title(node)}: its input `{setting}` is calculated by the model", hint="only constants can be fused"
             )
         elif name:
-            keywords[setting] = _setting(values[name])
+            keywords[setting] = _setting(setting, values[name])
     for attribute in node.attribute:
         if attribute.name in row.keywords:
             keywords[attribute.name] = _attribute(attribute)
@@ -242,11 +243,6 @@ def _adapt(node: Any, opset: int, values: Mapping[str, Array], tensors: list[str
         keywords |= {"axis": keywords.get("axis", 1), "flat": True}
     elif kind == "GroupNormalization" and opset < 21:
         keywords["by_group"] = True
-    elif kind == "OneHot":
-        depth = keywords["depth"]
-        keywords["depth"] = int(depth[0] if isinstance(depth, tuple) else depth)  # type: ignore[call-overload]
-    elif kind == "Trilu" and isinstance(keywords.get("k"), tuple):
-        keywords["k"] = int(np.ravel(keywords["k"])[0])
     elif kind == "Cast":
         keywords["to"] = _type_name(flags["to"])
     elif kind == "CastLike":
@@ -255,7 +251,10 @@ def _adapt(node: Any, opset: int, values: Mapping[str, Array], tensors: list[str
         keywords["to"] = _onnx_type(values[names[0]])
 
 
-def _setting(array: Array) -> object:
+def _setting(name: str, array: Array) -> object:
+    if name in _NUMBERS and array.size == 1:
+        number = array.reshape(-1)[0].item()
+        return shortest(number) if isinstance(number, float) else number
     found = array.tolist()
     return tuple(found) if isinstance(found, list) else found
 

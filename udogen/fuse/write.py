@@ -371,7 +371,7 @@ def rewritten(op: FusedOp, source: Source) -> bytes:
             infos.append((port.value, array.dtype, port.shape))
             continue
         inputs.append(f"{op.name}/{port.name}")
-        infos.append((inputs[-1], port.dtype, port.shape))
+        infos.append((inputs[-1], np.dtype(port.dtype), port.shape))
         if port.static:
             constants.append(onnx.numpy_helper.from_array(array.astype(port.dtype), inputs[-1]))
         else:
@@ -381,7 +381,7 @@ def rewritten(op: FusedOp, source: Source) -> bytes:
         array = op.part.values[port.value]
         same = str(array.dtype) == port.dtype
         outputs.append(port.value if same else f"{op.name}/{port.name}")
-        infos.append((outputs[-1], port.dtype, port.shape))
+        infos.append((outputs[-1], np.dtype(port.dtype), port.shape))
         if not same:
             after.append(_renamed(helper, outputs[-1], port.value, array.dtype, ""))
     custom = helper.make_node(op.name, inputs, outputs, name=op.name, domain=DOMAIN)

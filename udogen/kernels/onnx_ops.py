@@ -825,7 +825,8 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int]
     found = []
     i = j = 0
     while i < len(before) or j < len(after):
-        left, right = [], []
+        left: list[int] = []
+        right: list[int] = []
         a = b = 1
         while not left or not right or a != b:
             if i < len(before) and (not left or a <= b or j == len(after)):
