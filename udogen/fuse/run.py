@@ -16,13 +16,14 @@ from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened
 from udogen.clients.ort.op_session import explain_failure
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
-from udogen.errors import UsageError
+from udogen.errors import RunFailed, UsageError
 from udogen.fuse import write
 from udogen.fuse.subgraph import Source, read_source
 from udogen.fuse.write import FusedOp
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.write import check, save
 from udogen.opdef.names import fault_of_symbol
+from udogen.opdef.onnx.reading import onnx_module
 from udogen.opdef.problems import Problems
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 # How far results may be off, as parts of the range of a tensor: those of the op from its own inputs, and those of the
 # model.  HTP calculates the rest of a model with 16 bits.
 TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
+_SAME = 1e-4  # of the range of a tensor: two implementations of ONNX
+_MOST_NAMES = 5
 _START_SECONDS = 60.0
 
 
@@ -86,7 +89,8 @@ def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
     nodes = source.select(options.nodes)
     feeds = source.feeds(options.feeds)
     op = write.fused_op(options.name, source.file, source.subgraph(nodes, feeds))
-    files = _files(op, source)
+    files = _files(op, source, feeds)
+    _check_reference(op, files[f"{op.name}.reference.onnx"], source)
     written = save({options.out / name: data for name, data in files.items()})
     model = options.out / _model_name(op)
     compared = []
@@ -100,7 +104,7 @@ def _model_name(op: FusedOp) -> str:
     return f"{Path(op.source).stem}.{op.name}.onnx"
 
 
-def _files(op: FusedOp, source: Source) -> dict[str, bytes]:
+def _files(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> dict[str, bytes]:
     problems = Problems()
     config = xml_text(write.package_of(op), problems, {})
     check(config, "xml", f"{op.name}.xml")
@@ -109,13 +113,35 @@ def _files(op: FusedOp, source: Source) -> dict[str, bytes]:
         f"kernels/{op.name}.py": write.kernel_text(op).encode(),
         f"{op.name}.reference.onnx": write.reference_model(op, source),
         "op_tests.toml": write.tests_text(op, f"{op.name}.xml").encode(),
-        _model_name(op): write.rewritten(op, source),
+        _model_name(op): write.rewritten(op, source, feeds),
     }
     for name, array in write.arrays_of(op).items():
         buffer = io.BytesIO()
         np.save(buffer, array)
         files[f"{write.VALUES}/{name}.npy"] = buffer.getvalue()
     return files
+
+
+def _check_reference(op: FusedOp, reference: bytes, source: Source) -> None:
+    """ONNX's evaluator must return what ONNX Runtime returned in the model."""
+    try:
+        evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
+        with np.errstate(all="ignore"):
+            found = evaluator.run(None, write.arrays_of(op))
+    except Exception as fault:  # of any op in it
+        text = " ".join(str(fault).split())[:200]
+        raise RunFailed(
+            f"ONNX's own evaluator cannot run these nodes: {text}",
+            hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+        ) from fault
+    for port, array in zip(op.outputs, found, strict=True):
+        usual = op.part.values[port.value]
+        if (error := _apart(array, usual, usual)) > _SAME:
+            raise RunFailed(
+                f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
+                "so there is no reference",
+                hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+            )
 
 
 def _compare(
@@ -209,7 +235,9 @@ def lines(fused: Fused) -> Sequence[str]:
             f"({each.runtime})"
         )
         if each.elsewhere:
-            found.append(f"  not on QNN, but on ONNX Runtime's CPU: {', '.join(each.elsewhere)}")
+            more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
+            names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
+            found.append(f"  {len(each.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from udogen.opdef.model import (
     TensorSupplement,
 )
 from udogen.opdef.names import distinct, identifier
-from udogen.opdef.onnx.reading import graphs_of, onnx_module
+from udogen.opdef.onnx.reading import graphs_of, inferred, onnx_module
 
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 DOMAIN = "udogen.fused"
 # What a tensor of a dtype is in the op; others are cast before and after it.
 _PORTS = {"float32": "FLOAT_32", "int32": "INT_32", "uint8": "UINT_8"}
+_WIDTH = 110
 _MOST_AXES = 4  # of HTP
 _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlist})
 
@@ -136,7 +138,18 @@ def kernel_text(op: FusedOp) -> str:
         comment = f"  # {_plain(node.name)}" if node.name else ""
         lines.append(f"    {targets} = {_call_text(op, node, call, names)}{comment}")
     lines += [f"    onnx.store({port.name}, {names[port.value]})" for port in op.outputs]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_wrapped, lines)) + "\n"
+
+
+def _wrapped(line: str) -> str:
+    """A line in as many lines as it needs; it is broken behind commas."""
+    rows = [""]
+    for part in re.split(r"(?<=, )", line):
+        if rows[-1] and len(rows[-1]) + len(part) > _WIDTH:
+            rows[-1] = rows[-1].rstrip()
+            rows.append("        ")
+        rows[-1] += part
+    return "\n".join(rows)
 
 
 def _plain(text: str) -> str:
@@ -298,6 +311,23 @@ def _plain_nodes(onnx: Any, node: Any, call: Call, shapes: Sequence[tuple[int, .
         return [*norm(1, [axis], steps[0]), helper.make_node("Div", [given, steps[0]], [made])]
     if kind == "GlobalLpPool":
         return norm(options.get("p", 2), list(range(2, rank)), made)
+    if kind == "BatchNormalization" and opset < 14:  # evaluated as in training
+        names = [f"{made}/{name}" for name in ("scale", "bias", "mean", "variance")]
+        epsilon = onnx.numpy_helper.from_array(np.float32(options.get("epsilon", 1e-5)))
+        found = [numbers(steps[0], [-1 if axis == 1 else 1 for axis in range(rank)])]
+        found += [helper.make_node("Reshape", [node.input[n + 1], steps[0]], [name]) for n, name in enumerate(names)]
+        chain = (
+            ("Constant", [], "epsilon"),
+            ("Add", [names[3], f"{made}/epsilon"], "moved"),
+            ("Sqrt", [f"{made}/moved"], "root"),
+            ("Sub", [given, names[2]], "centred"),
+            ("Div", [f"{made}/centred", f"{made}/root"], "normalized"),
+            ("Mul", [f"{made}/normalized", names[0]], "scaled"),
+        )
+        for op, inputs, name in chain:
+            value = {"value": epsilon} if op == "Constant" else {}
+            found.append(helper.make_node(op, inputs, [f"{made}/{name}"], **value))
+        return [*found, helper.make_node("Add", [f"{made}/scaled", names[1]], [made])]
     if kind == "DequantizeLinear" and opset < 19:
         axis = int(str(options.get("axis", 1))) % rank if rank else 0
         found, names = [numbers(steps[0], [-1 if each == axis else 1 for each in range(rank)])], []
@@ -358,8 +388,11 @@ def arrays_of(op: FusedOp) -> dict[str, Array]:
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def rewritten(op: FusedOp, source: Source) -> bytes:
-    """The model with the new op where the nodes were; what nothing needs any more is left out."""
+def rewritten(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> bytes:
+    """The model with the new op where the nodes were; what nothing needs any more is left out.
+
+    Constants that nodes of the model make are initializers in it: QNN takes weights only so.
+    """
     onnx, helper = source.onnx, source.onnx.helper
     inside = {id(node) for node in op.part.nodes}
     nodes, constants, infos = [], [], []
@@ -387,9 +420,14 @@ def rewritten(op: FusedOp, source: Source) -> bytes:
     custom = helper.make_node(op.name, inputs, outputs, name=op.name, domain=DOMAIN)
     kept = [node for node in source.nodes if id(node) not in inside]
     made = onnx.ModelProto()
-    made.CopyFrom(source.model)
+    made.CopyFrom(inferred(source.model, []))
+    rest = [node for node in kept if not all(name in source.static for name in node.output if name)]
+    wanted = {name for node in (*rest, custom) for name in _all_taken(node)} | {each.name for each in made.graph.output}
+    folded = [name for name in sorted(wanted & source.static) if name in source.makers]
+    for name, array in source.run(feeds, folded).items():
+        constants.append(onnx.numpy_helper.from_array(array, name))
     made.graph.initializer.extend(constants)
-    _set_nodes(made, _sorted([*kept, *nodes, custom, *after]))
+    _set_nodes(made, _sorted([*rest, *nodes, custom, *after]))
     _set_infos(made, infos)
     made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     data: bytes = made.SerializeToString(deterministic=True)
