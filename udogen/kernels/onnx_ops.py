@@ -91,7 +91,7 @@ def flat(source: Any) -> Value:
 
 def store(output: Any, value: Value) -> None:
     """Write an output of the op."""
-    _stores = [_Store()]  # the last one is that of the output which is written
+    _stores[-1] = _Store()
     if value.shape == (ANY,):
         i = hl.Var("i")
         output[i] = value.at(i)
