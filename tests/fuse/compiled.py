@@ -22,7 +22,7 @@ MACHINE = MACHINES["x86_64-linux-clang"]
 _STORED = {"float32": "f32", "int32": "i32", "uint8": "u8"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
     """A node with its inputs; those of `constants` are of the model, the others are calculated."""
 

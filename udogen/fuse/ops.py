@@ -107,7 +107,8 @@ _ROWS = (
     ),
     *_rows(
         "softmax and norms",
-        ("Softmax LogSoftmax Hardmax LpNormalization", {"attributes": "axis p"}),
+        ("Softmax LogSoftmax Hardmax", {"attributes": "axis"}),
+        ("LpNormalization", {"attributes": "axis p"}),
         (
             "BatchNormalization",
             {
