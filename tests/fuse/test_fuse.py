@@ -125,6 +125,8 @@ def test_constants_that_nodes_make_become_initializers(tmp_path: Path) -> None:
     assert [each.op_type for each in made.graph.node] == ["Fused", "Mul"]
 
 
+RIGHT_IS_MISSING = "node `right` (Erf) takes what these nodes make, and node `join` (Add) needs what it makes"
+NO_FILE = "none.npy cannot be read: [Errno 2] No such file or directory: 'none.npy'"
 PATHS = [
     node("Relu", "x", "a", "first"),
     node("Exp", "a", "b", "left"),
@@ -146,7 +148,7 @@ PATHS = [
         ("left..d", 0, ["left", "join"]),
         ("first,left", 0, ["first", "left"]),
         ("b", 0, ["left"]),
-        ("first,left,join", 2, "node `right` (Erf) takes what these nodes make, and node `join` (Add) needs what it makes"),
+        ("first,left,join", 2, RIGHT_IS_MISSING),
         ("first..nonzero", 2, "node `nonzero` (NonZero): udogen writes no kernel of NonZero"),
         ("join..first", 2, "m.onnx: no path leads from `join` to `first`"),
         ("frist..join", 2, "m.onnx has no node and no calculated tensor `frist`"),
@@ -172,7 +174,7 @@ def test_which_nodes_are_taken(nodes: str, code: int, message: Any, tmp_path: Pa
         (("--dim", "batch=2", "--dim", "b=3"), "--dim b: no input of m.onnx has this open dimension"),
         (("--dim", "batch=two"), "--dim batch=two: that is not a size"),
         (("--dim", "batch=2", "--feed", "y=y.npy"), "m.onnx has no input `y`"),
-        (("--dim", "batch=2", "--feed", "x=none.npy"), "none.npy cannot be read: [Errno 2] No such file or directory: 'none.npy'"),
+        (("--dim", "batch=2", "--feed", "x=none.npy"), NO_FILE),
         (("--dim", "batch=2", "--name", "2x"), "--name 2x must begin with a letter"),
     ],
 )  # fmt: skip

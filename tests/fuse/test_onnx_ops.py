@@ -18,6 +18,7 @@ from tests.fuse.compiled import Compiled, Node, call, compile_node, link
 from udogen.fuse.ops import TABLE
 from udogen.kernels import onnx_ops
 
+pytestmark = pytest.mark.filterwarnings("ignore:The floating-point value")  # Halide, of Python's floats
 _NUMBERS = np.random.default_rng(16)
 
 

@@ -313,10 +313,10 @@ def _plain_nodes(onnx: Any, node: Any, call: Call, shapes: Sequence[tuple[int, .
         return norm(options.get("p", 2), list(range(2, rank)), made)
     if kind == "BatchNormalization" and opset < 14:  # evaluated as in training
         names = [f"{made}/{name}" for name in ("scale", "bias", "mean", "variance")]
-        epsilon = onnx.numpy_helper.from_array(np.float32(options.get("epsilon", 1e-5)))
+        epsilon = onnx.numpy_helper.from_array(np.float32(str(options.get("epsilon", 1e-5))))
         found = [numbers(steps[0], [-1 if axis == 1 else 1 for axis in range(rank)])]
         found += [helper.make_node("Reshape", [node.input[n + 1], steps[0]], [name]) for n, name in enumerate(names)]
-        chain = (
+        chain: Sequence[tuple[str, list[str], str]] = (
             ("Constant", [], "epsilon"),
             ("Add", [names[3], f"{made}/epsilon"], "moved"),
             ("Sqrt", [f"{made}/moved"], "root"),
