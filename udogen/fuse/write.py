@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class FusedOp:
     outputs: tuple[Port, ...]
     flat: bool  # each element for itself, whatever the shape
     calls: tuple[Call, ...]
+    params: Mapping[str, str] = field(default_factory=dict)  # constants that are parameters of the op -> their names
 
     @property
     def literals(self) -> frozenset[str]:
@@ -128,7 +129,8 @@ def kernel_text(op: FusedOp) -> str:
         else "from udogen.kernels import Whole, onnx_ops as onnx"
     )
     lines = [f'"""{count} of {_plain(op.source)}, as one op."""', "", imports, "", ""]
-    lines.append(f"def {op.name}({', '.join(name + view for name, view in views.items())}):")
+    parameters = [*(name + view for name, view in views.items()), *dict.fromkeys(op.params.values())]
+    lines.append(f"def {op.name}({', '.join(parameters)}):")
     for port in op.inputs:
         shape = "".join(f", {extent}" for extent in port.shape)
         made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
@@ -160,7 +162,7 @@ def _plain(text: str) -> str:
 def _local_names(op: FusedOp) -> dict[str, str]:
     """A Python name for each value of the subgraph."""
     found = {port.value: port.name for port in op.inputs}
-    taken = {*found.values(), *(port.name for port in op.outputs), *_TAKEN}
+    taken = {*found.values(), *(port.name for port in op.outputs), *op.params.values(), *_TAKEN}
     for node in op.part.nodes:
         for value in node.output:
             if value and value not in found:
@@ -179,6 +181,8 @@ def _call_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> 
     for name in call.inputs:
         if not name:
             given.append("None")
+        elif name in op.params:
+            given.append(f"onnx.constant({op.params[name]})")
         elif name in literals:
             given.append(_literal(op.part.values[name], rank if not call.row.whole else 0))
         else:

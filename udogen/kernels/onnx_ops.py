@@ -213,15 +213,9 @@ def _one_or_tuple(values: list[Any]) -> Any:
 Number = Value | float | int | bool
 
 
-def constant(number: float | int | bool, *shape: int) -> Value:
-    """A tensor of one number."""
-    found = (
-        hl.Expr(number)
-        if isinstance(number, bool)
-        else hl.f32(number)
-        if isinstance(number, float)
-        else hl.Expr(number)
-    )
+def constant(number: Any, *shape: int) -> Value:
+    """A tensor of one number, which may be a scalar parameter of the op."""
+    found = hl.f32(number) if isinstance(number, float) else as_expr(number)
     return Value(shape, lambda _: found)
 
 

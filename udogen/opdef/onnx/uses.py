@@ -216,15 +216,19 @@ def by_name(attributes: tuple[Attribute, ...]) -> Mapping[str, Attribute]:
     return {each.name: each for each in attributes}
 
 
+def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:
+    """The body that the model has for an op, and its nodes; no body where its data is not at hand."""
+    body = next((each for each in proto.functions if (each.domain, each.name) == (op.domain, op.type)), None)
+    if body is None or not _whole(body):
+        return None, []
+    return body, [node for node in _nodes(proto.graph) if (node.domain, node.op_type) == (op.domain, op.type)]
+
+
 def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | None:
     """The op alone, with the attributes of its uses; None where uses differ in them, or its data is not at hand."""
-    functions = {(each.domain, each.name): each for each in proto.functions}
-    body = functions.get((op.domain, op.type))
-    if body is None or not uses or not _whole(body):
-        return None
-    nodes = [node for node in _nodes(proto.graph) if (node.domain, node.op_type) == (op.domain, op.type)]
+    body, nodes = definition(proto, op)
     calls = {tuple(sorted(each.SerializeToString() for each in node.attribute)) for node in nodes}
-    if len(calls) != 1:
+    if body is None or not uses or len(calls) != 1:
         return None
     model = _model_of_one(proto, body, nodes[0], uses)
     data: bytes = model.SerializeToString(deterministic=True)
