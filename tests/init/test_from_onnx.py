@@ -317,8 +317,9 @@ def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path
 
     session = ReferenceEvaluator(onnx.load_from_string(draft.files["Swish.reference.onnx"]))
     x = np.linspace(-3, 3, 12).reshape(2, 6)  # of 64 bits, which the function would not take
-    [found] = session.run(None, {session.input_names[0]: x})
-    assert np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
+    data, beta = session.input_names
+    [found] = session.run(None, {data: x, beta: np.float32(1.5)})
+    assert beta == "beta" and np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
 
 
 def test_the_function_of_a_model_becomes_a_kernel(tmp_path: Path) -> None:
