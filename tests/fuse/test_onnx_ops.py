@@ -117,6 +117,10 @@ def reductions() -> Iterator[Node]:
             yield Node(op, [given], {"axes": [1, -1]})
             yield Node(op, [given], {"axes": [2], "keepdims": 0})
         yield Node(op, [given])
+    long = floats(3, 5, 130)  # rows of several vectors
+    for op in ("ReduceSum", "ReduceMax", "ReduceLogSumExp"):
+        yield Node(op, [long, longs(-1)], constants=[1], opset=18)
+        yield Node(op, [long[..., :128], longs(0, -1)], {"keepdims": 0}, constants=[1], opset=18)
     yield Node("ReduceMax", [X, longs(2)], constants=[1], opset=18)
     yield Node("ReduceSum", [X], {"noop_with_empty_axes": 1})
     yield Node("ReduceMin", [integers(3, 17)], {"axes": [1]})
@@ -170,6 +174,7 @@ def norms() -> Iterator[Node]:
     for op in ("Softmax", "LogSoftmax", "Hardmax"):
         yield Node(op, [X])
         yield Node(op, [X], {"axis": 1})
+        yield Node(op, [floats(4, 129)])
         yield Node(op, [floats(2, 3, 17)], {"axis": 1}, opset=11)
     for p in (1, 2):
         yield Node("LpNormalization", [X], {"axis": 1, "p": p})
@@ -179,6 +184,7 @@ def norms() -> Iterator[Node]:
     yield Node("GroupNormalization", [IMAGE, *each[:2]], {"num_groups": 2}, opset=21)
     yield Node("GroupNormalization", [IMAGE, each[0][:2], each[1][:2]], {"num_groups": 2}, opset=18)
     yield Node("LayerNormalization", [X, ROW, floats(17)])
+    yield Node("LayerNormalization", [floats(3, 200), floats(200)])
     yield Node("LayerNormalization", [X, floats(5, 17)], {"axis": 2, "epsilon": 1e-3})
     yield Node("RMSNormalization", [X, ROW], {"epsilon": 1e-4}, opset=23)
     yield Node("MeanVarianceNormalization", [IMAGE])

@@ -24,6 +24,7 @@ from udogen.kernels.math import tanh as tanh_of
 
 Index = tuple[Any, ...]  # an expression for each axis, in ONNX's order
 ANY = -1  # the length of a tensor that is taken as one row, whatever its shape
+_LANES = 32  # partial results of a row
 STACK_BYTES = 16384  # what results of folds may take at once: there is no heap
 _INTEGER_RANGES = {
     "UINT8": (0, 255),
@@ -63,6 +64,7 @@ class _Fold:
     func: hl.Func
     names: list[str]  # of its variables
     shape: tuple[int, ...]
+    vector: bool = False  # its last axis is one vector
     calls: list[list[str]] = field(default_factory=list)  # the indices of each call, as text
 
 
@@ -103,7 +105,7 @@ def store(output: Any, value: Value) -> None:
     output[tuple(reversed(index))] = hl.cast(hl.Int(32), element) if _kind(element) == "bool" else element
     for number, extent in enumerate(value.shape):
         output.func.output_buffer().dim(rank - 1 - number).set_extent(extent)
-    _place_folds(output.func, names, value.shape or (1,), index)
+    _place_folds(output.func, names, value.shape or (1,), index, vectors=output.lanes > 1)
 
 
 def _of_rank(index: Index, rank: int) -> Index:
@@ -117,7 +119,7 @@ def _loaded(element: Any) -> Any:
 # --- where folds are calculated ---------------------------------------------------------------------------------------
 
 
-def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index) -> None:
+def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
     """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
     folds = list(_stores[-1].folds.values())
     owners = {name: (fold, axis) for fold in folds for axis, name in enumerate(fold.names)}
@@ -159,6 +161,9 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
                 hint="fuse fewer nodes: end the op before this one, or begin it there",
             )
         fold.func.store_in(hl.MemoryType.Stack)
+        if fold.vector and vectors:
+            for stage in (fold.func, fold.func.update(0)):
+                stage.vectorize(hl.Var(fold.names[-1]), _LANES)
         if level == 0:
             fold.func.compute_root()
         else:
@@ -179,6 +184,8 @@ def _fold(
     over: Sequence[int],
     starts: Sequence[Any],
     step: Callable[[list[Any], Index, Index], list[Any]],
+    *,
+    vector: bool = False,
 ) -> Value:
     """A tensor whose elements are folded: `step(so far, index, place in the domain)`; the first of several values."""
     key = next(_numbers)
@@ -186,7 +193,7 @@ def _fold(
     def get(index: Index) -> Any:
         folds = _stores[-1].folds
         if key not in folds:
-            fold = _Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(_numbers)}" for _ in shape], tuple(shape))
+            fold = _Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(_numbers)}" for _ in shape], tuple(shape), vector)
             variables = tuple(hl.Var(name) for name in fold.names)
             at = tuple(reversed(variables))
             fold.func[at] = _one_or_tuple([as_expr(start) for start in starts])
@@ -649,15 +656,38 @@ def _reduced(
     if not chosen:
         return x
 
-    def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
-        full = list(index)
+    shape = [1 if axis in chosen else extent for axis, extent in enumerate(x.shape)]
+
+    def folded(length: int, first: int) -> Value:
+        """The fold of a part of the last axis that is reduced."""
+
+        def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+            full = list(index)
+            for axis, each in zip(chosen, place, strict=True):
+                full[axis] = each + first if first and axis == chosen[-1] else each
+            return [both(so_far[0], x.at(*full))]
+
+        return _fold(op, shape, [*(x.shape[axis] for axis in chosen[:-1]), length], [start], step)
+
+    whole, left = divmod(x.shape[-1], _LANES)
+    if chosen[-1] != x.rank - 1 or whole < 2:
+        return _with_axes(folded(x.shape[chosen[-1]], 0), chosen, keepdims)
+
+    def partial_step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+        full = list(index[:-1])
         for axis, each in zip(chosen, place, strict=True):
             full[axis] = each
+        full[-1] = full[-1] * _LANES + index[-1]
         return [both(so_far[0], x.at(*full))]
 
-    shape = [1 if axis in chosen else extent for axis, extent in enumerate(x.shape)]
-    found = _fold(op, shape, [x.shape[axis] for axis in chosen], [start], step)
-    return _with_axes(found, chosen, keepdims)
+    over = [*(x.shape[axis] for axis in chosen[:-1]), whole]
+    partial = _fold(f"{op}_lanes", [*shape, _LANES], over, [start], partial_step, vector=True)
+    total = _fold(
+        op, shape, [_LANES], [start], lambda so_far, index, place: [both(so_far[0], partial.at(*index, *place))]
+    )
+    if left:
+        total = _each(both, total, folded(left, whole * _LANES))
+    return _with_axes(total, chosen, keepdims)
 
 
 def _is_int(x: Value) -> bool:
