@@ -139,7 +139,7 @@ def _check_reference(op: FusedOp, reference: bytes, source: Source) -> None:
         if (error := _apart(array, usual, usual)) > _SAME:
             raise RunFailed(
                 f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
-                "so there is no reference",
+                "so it cannot be the reference",
                 hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
             )
 

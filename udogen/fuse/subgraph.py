@@ -19,6 +19,7 @@ from udogen.opdef.problems import nearest
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
+_LARGEST = (1 << 31) - (1 << 20)  # bytes
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
@@ -41,6 +42,11 @@ def read_source(path: Path, dims: Mapping[str, int]) -> Source:
     except Exception as fault:  # protobuf, file, external data: each raises its own
         text = " ".join(str(fault).split())[:300]
         raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+    if sum(each.ByteSize() for each in model.graph.initializer) >= _LARGEST:
+        raise UsageError(
+            f"{path} has more than 2 GB of constants, which one file of ONNX cannot hold",
+            hint="cut the part around the nodes out of it first: onnx.utils.extract_model",
+        )
     return Source(model, path.name, dims)
 
 

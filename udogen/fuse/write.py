@@ -232,7 +232,7 @@ def package_of(op: FusedOp) -> OpPackage:
         description=(Passage(f"{len(op.part.nodes)} nodes of {_plain(op.source)} as one op."),),
         backends=("CPU", "HTP"),
     )
-    types = {"CPU": ("FLOAT_32",), "HTP": ("FLOAT_32", "FLOAT_16")}
+    types = {"CPU": ("FLOAT_32",), "HTP": ("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "UFIXED_POINT_16")}
     supplements = []
     for backend, names in types.items():
         rows = tuple(
@@ -433,7 +433,8 @@ def rewritten(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> bytes:
     made.graph.initializer.extend(constants)
     _set_nodes(made, _sorted([*rest, *nodes, custom, *after]))
     _set_infos(made, infos)
-    made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    if all(row.domain != DOMAIN for row in made.opset_import):
+        made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     data: bytes = made.SerializeToString(deterministic=True)
     return data
 

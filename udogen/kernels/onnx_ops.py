@@ -17,6 +17,7 @@ import halide as hl
 
 from udogen.errors import UsageError
 from udogen.kernels.algorithm import as_expr
+from udogen.kernels.fixed import Fixed, NotFixedError
 from udogen.kernels.math import absolute, larger, select, smaller
 from udogen.kernels.math import exp as exp_of
 from udogen.kernels.math import sigmoid as sigmoid_of
@@ -113,6 +114,8 @@ def _of_rank(index: Index, rank: int) -> Index:
 
 
 def _loaded(element: Any) -> Any:
+    if isinstance(element, Fixed):
+        raise NotFixedError("ONNX's ops are calculated in floats")
     return element if element.type().is_float() else hl.cast(hl.Int(32), element)
 
 
