@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs
-from udogen.errors import UsageError, VerificationFailed
+from udogen.cli.options import pairs, sizes
+from udogen.errors import VerificationFailed
 
 
 @click.command("fuse")
@@ -60,13 +60,3 @@ def command(
             output.print_result(line)
     if not all(each.right for each in fused.compared):
         click_context.exit(VerificationFailed.exit_code)
-
-
-def sizes(texts: tuple[str, ...]) -> dict[str, int]:
-    """The sizes that --dim gives to open dimensions."""
-    found = {}
-    for name, text in pairs(texts, "--dim"):
-        if not text.isdecimal() or not 0 < int(text) < 1 << 24:
-            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
-        found[name] = int(text)
-    return found
