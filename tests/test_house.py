@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__", "compat"},
     {"cli"},
-    {"verify", "inspect", "doctor", "init", "clients", "adopt"},
+    {"verify", "inspect", "doctor", "init", "fuse", "clients", "adopt"},
     {"draw"},
     {"runtime"},
     {"generate"},

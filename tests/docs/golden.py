@@ -6,10 +6,14 @@ from pathlib import Path
 
 from udogen.backends import targets
 from udogen.build import toolchains
+from udogen.fuse import ops
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 VERIFIED = ROOT / "docs" / "verified.md"
+FUSE = ROOT / "docs" / "fuse.md"
+_OPS = "<!-- ops: written by `make golden` from udogen/fuse/ops.py; a test holds it to them -->\n"
+_OPS_END = "<!-- /ops -->"
 _BEGIN = "<!-- matrix: written by `make golden` from the registries; a test holds it to them -->\n"
 _END = "<!-- /matrix -->"
 
@@ -33,6 +37,14 @@ def with_matrix(text: str) -> str:
     return head + _BEGIN + matrix() + _END + tail
 
 
+def with_ops(text: str) -> str:
+    """docs/fuse.md with the table of the ops that can be fused."""
+    head, rest = text.split(_OPS)
+    _, tail = rest.split(_OPS_END)
+    return f"{head}{_OPS}{ops.table()}\n{_OPS_END}{tail}"
+
+
 def write_golden() -> None:
     """Rewrite what is generated in the documents."""
+    FUSE.write_text(with_ops(FUSE.read_text("utf-8")), "utf-8")
     VERIFIED.write_text(with_matrix(VERIFIED.read_text("utf-8")), "utf-8")

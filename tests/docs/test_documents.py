@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.docs import terminal_picture
-from tests.docs.golden import README, ROOT, VERIFIED, with_matrix
+from tests.docs.golden import FUSE, README, ROOT, VERIFIED, with_matrix, with_ops
 from udogen.build.tools import VARIABLES
 from udogen.cli.main import VERBS
 
@@ -85,6 +85,11 @@ def test_the_picture_of_the_readme_is_real() -> None:
 def test_the_matrix_is_the_registries() -> None:
     text = VERIFIED.read_text("utf-8")
     assert with_matrix(text) == text, "run `make golden`"
+
+
+def test_the_ops_that_can_be_fused_are_listed() -> None:
+    text = FUSE.read_text("utf-8")
+    assert with_ops(text) == text, "run `make golden`"
 
 
 def test_the_reference_names_every_verb() -> None:

@@ -317,8 +317,39 @@ def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path
 
     session = ReferenceEvaluator(onnx.load_from_string(draft.files["Swish.reference.onnx"]))
     x = np.linspace(-3, 3, 12).reshape(2, 6)  # of 64 bits, which the function would not take
-    [found] = session.run(None, {session.input_names[0]: x})
-    assert np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
+    data, beta = session.input_names
+    [found] = session.run(None, {data: x, beta: np.float32(1.5)})
+    assert beta == "beta" and np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
+
+
+def test_the_function_of_a_model_becomes_a_kernel(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("function_style", tmp_path))
+    assert draft.files["kernels/Swish.py"].decode().split("\n\n\n")[1].splitlines() == [
+        "def Swish(data, result, beta):",
+        "    data = onnx.flat(data)",
+        "    scaled = onnx.Mul(data, onnx.constant(beta))",
+        "    gate = onnx.Sigmoid(scaled)",
+        "    result_ = onnx.Mul(data, gate)",
+        "    onnx.store(result, result_)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("result = NonZero (data)", "node `result` (NonZero): udogen writes no kernel of NonZero"),
+        ("result = Softmax <axis: int = @axis> (data)", "node `result` (Softmax) takes the attribute `axis` of Op"),
+    ],
+)
+def test_why_a_function_becomes_no_kernel(body: str, reason: str, tmp_path: Path) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        main (float[2, 6] x) => (y) {{ y = local.Op <axis = 1> (x) }}
+        <opset_import: ["" : 20], domain: "local"> Op <axis> (data) => (result) {{ {body} }}"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), str(path))
+    draft = from_onnx.draft(path)
+    assert draft.files.keys() == {"Op.reference.onnx"}
+    assert f"a kernel cannot be made of its body in the model: {reason}" in words(draft, "Op")
 
 
 # --- what is written --------------------------------------------------------------------------------------------------

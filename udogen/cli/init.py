@@ -12,7 +12,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import pairs
+from udogen.cli.options import sizes
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -133,15 +133,6 @@ def _ask(question: str, usual: str) -> str:
     return answer
 
 
-def _dims(texts: tuple[str, ...]) -> dict[str, int]:
-    found = {}
-    for name, text in pairs(texts, "--dim"):
-        if not text.isdecimal() or not 0 < int(text) < 1 << 24:
-            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
-        found[name] = int(text)
-    return found
-
-
 def _from_onnx(options: InitOptions, model: Path) -> None:
     from udogen.init import from_onnx
 
@@ -150,7 +141,7 @@ def _from_onnx(options: InitOptions, model: Path) -> None:
         wanted=options.wanted,
         package=options.package or "",
         chosen=options.chosen,
-        dims=_dims(options.dims),
+        dims=sizes(options.dims),
     )
     _write(draft, options, source=model.name)
 

@@ -27,6 +27,7 @@ VERBS = {
     "script": ("script", "Write a folder that runs packages on a device."),
     "onnx-schema": ("onnx_schema", "Add schemas for custom ops to an ONNX model."),
     "onnx-context": ("onnx_context", "Wrap a context binary in a model for ONNX Runtime."),
+    "fuse": ("fuse", "Make one custom op of nodes of an ONNX model."),
     "explain": ("explain", "Explain an error number or a log."),
     "graph": ("graph", "Draw ops, context binaries or ONNX models as SVG."),
     "list": ("list", "List targets, backends, layouts, toolchains, versions."),
@@ -37,7 +38,7 @@ VERBS = {
 
 # In the order of the work.
 SECTIONS = {
-    "Describe an op": "init adopt check convert graph",
+    "Describe an op": "init adopt fuse check convert graph",
     "Build packages": "generate build inspect kernels",
     "Run and test": "run test",
     "Use in other programs": "register script onnx-schema onnx-context",

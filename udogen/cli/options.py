@@ -63,6 +63,16 @@ def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def sizes(texts: tuple[str, ...]) -> dict[str, int]:
+    """The sizes that --dim gives to open dimensions."""
+    found = {}
+    for name, text in pairs(texts, "--dim"):
+        if not text.isdecimal() or not 0 < int(text) < 1 << 24:
+            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
+        found[name] = int(text)
+    return found
+
+
 def repeated_pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     """NAME=VALUE of an option that may repeat, also with the same name."""
     found = []

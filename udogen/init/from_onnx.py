@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from udogen import backends
-from udogen.errors import UsageError
+from udogen.errors import UdogenError, UsageError
+from udogen.fuse.function import BodyInput, CustomOp, kernel_of_function
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
 from udogen.init.onnx_params import FormalAttribute, Param, params_of
 from udogen.init.onnx_tensors import (
@@ -29,7 +30,7 @@ from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.from_proto import attribute_of
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName, walk
-from udogen.opdef.onnx.uses import Argument, Use, standalone_model, uses_of
+from udogen.opdef.onnx.uses import Argument, Use, definition, standalone_model, uses_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class DraftedOp:
     supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
     reference: str = ""
     file: bytes | None = None
+    kernel: str = ""
 
 
 def draft(
@@ -73,7 +75,8 @@ def draft(
         remarks=remarks,
         cases=tuple(case for each in found for case in each.cases),
         references={each.op.name: each.reference for each in found if each.reference},
-        files={each.reference.partition(":")[2]: each.file for each in found if each.file is not None},
+        files={each.reference.partition(":")[2]: each.file for each in found if each.file is not None}
+        | {f"kernels/{each.op.name}.py": each.kernel.encode() for each in found if each.kernel},
     )
 
 
@@ -148,7 +151,31 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     )
     cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
-    return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file)
+    kernel, why = _kernel(loaded, source, op, uses, dims)
+    remarks += [Remark((name,), f"a kernel cannot be made of its body in the model: {why}")] if why else []
+    return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file, kernel)
+
+
+def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: Mapping[str, int]) -> tuple[str, str]:
+    """A kernel in Python of the body that the model has for the op, or why there is none."""
+    body, calls = definition(loaded.proto, source)
+    if body is None or not calls:
+        return "", ""
+    shapes = [[each.type for each in use.inputs] for use in uses]
+    if any(len(row) != len(op.inputs) or not all(each.complete for each in row) for row in shapes):
+        return "", "types, shapes or inputs of it are not known"
+    operands = [
+        [
+            BodyInput(tensor.name, each.dtype, tuple(size_of(extent, dims) for extent in each.shape or ()))
+            for tensor, each in zip(op.inputs, row, strict=True)
+        ]
+        for row in shapes
+    ]
+    outputs = [tensor.name for tensor in op.outputs]
+    try:
+        return kernel_of_function(CustomOp(op.name, loaded.model.file, body, calls[0], operands, outputs)), ""
+    except UdogenError as fault:
+        return "", fault.message
 
 
 def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:

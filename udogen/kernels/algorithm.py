@@ -63,6 +63,11 @@ class Tensor:
         self.indices: list[Any] = []
 
     @property
+    def lanes(self) -> int:
+        """Elements of a vector where it is calculated; 1: no vectors."""
+        return self._place.lanes
+
+    @property
     def size(self) -> hl.Expr:
         """How many elements a row has; of a flat tensor, how many there are."""
         return self._dim(0 if not isinstance(self.view, Rows) or self._place.last else 1).extent()

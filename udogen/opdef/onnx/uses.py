@@ -216,38 +216,69 @@ def by_name(attributes: tuple[Attribute, ...]) -> Mapping[str, Attribute]:
     return {each.name: each for each in attributes}
 
 
+def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:
+    """The body that the model has for an op, and its nodes; no body where its data is not at hand."""
+    body = next((each for each in proto.functions if (each.domain, each.name) == (op.domain, op.type)), None)
+    if body is None or not _whole(body):
+        return None, []
+    return body, [node for node in _nodes(proto.graph) if (node.domain, node.op_type) == (op.domain, op.type)]
+
+
 def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | None:
-    """The op alone, with the attributes of its uses; None where uses differ in them, or its data is not at hand."""
-    functions = {(each.domain, each.name): each for each in proto.functions}
-    body = functions.get((op.domain, op.type))
-    if body is None or not uses or not _whole(body):
+    """The op alone; None where its data is not at hand, or uses differ in attributes that are no inputs here.
+
+    Its inputs are those of the op, then the attributes that are only numbers in its body.
+    """
+    found, nodes = definition(proto, op)
+    if found is None or not uses:
         return None
-    nodes = [node for node in _nodes(proto.graph) if (node.domain, node.op_type) == (op.domain, op.type)]
-    calls = {tuple(sorted(each.SerializeToString() for each in node.attribute)) for node in nodes}
+    body = type(found).FromString(found.SerializeToString())
+    numbers = _as_inputs(body)
+    calls = {
+        tuple(sorted(each.SerializeToString() for each in node.attribute if each.name not in numbers)) for node in nodes
+    }
     if len(calls) != 1:
         return None
-    model = _model_of_one(proto, body, nodes[0], uses)
+    model = _model_of_one(proto, body, nodes[0], uses, numbers)
     data: bytes = model.SerializeToString(deterministic=True)
     return data
 
 
-def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use]) -> Any:
+def _as_inputs(body: Any) -> list[str]:
+    """Make attributes that are nothing but constants of one float inputs of a function, and return their names."""
+    used = [each.ref_attr_name for node in body.node for each in node.attribute if each.ref_attr_name]
+    constants = {
+        node.attribute[0].ref_attr_name: node
+        for node in body.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value_float"
+    }
+    names = [name for name in constants if used.count(name) == 1 and name not in body.input]
+    for name in names:
+        body.input.append(constants[name].output[0])
+        body.node.remove(constants[name])
+    return names
+
+
+def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use], numbers: Sequence[str]) -> Any:
     """A model of one node, the call of a function, with all functions of the model that it is from."""
     helper, unknown = onnx_module("helper"), onnx_module().TensorProto.UNDEFINED
-    kinds = [_type(uses, place) for place in range(len(body.input))]
+    tensors = body.input[: len(body.input) - len(numbers)]
+    kinds = [_type(uses, place) for place in range(len(tensors))]
     # A test hands over numbers of other types: of 64 bits, or 32 where the model has 64.
-    typed = [(name, kind) for name, kind in zip(body.input, kinds, strict=True) if kind]
+    typed = [(name, kind) for name, kind in zip(tensors, kinds, strict=True) if kind]
     casts = [helper.make_node("Cast", [f"{name}_as_it_is"], [name], to=kind) for name, kind in typed]
-    given = [f"{name}_as_it_is" if kind else name for name, kind in zip(body.input, kinds, strict=True)]
-    node = helper.make_node(call.op_type, list(body.input), list(body.output), domain=call.domain)
-    node.attribute.extend(call.attribute)
+    given = [f"{name}_as_it_is" if kind else name for name, kind in zip(tensors, kinds, strict=True)]
+    node = helper.make_node(call.op_type, [*tensors, *numbers], list(body.output), domain=call.domain)
+    node.attribute.extend(each for each in call.attribute if each.name not in numbers)
+    rows = [helper.make_tensor_value_info(name, kind or unknown, None) for name, kind in zip(given, kinds, strict=True)]
     graph = helper.make_graph(
         [*casts, node],
         call.op_type,
-        [helper.make_tensor_value_info(name, kind or unknown, None) for name, kind in zip(given, kinds, strict=True)],
+        rows + [helper.make_tensor_value_info(name, onnx_module().TensorProto.FLOAT, []) for name in numbers],
         [helper.make_tensor_value_info(name, unknown, None) for name in body.output],
     )
-    needed = [each for each in proto.functions if _whole(each)]
+    others = [each for each in proto.functions if (each.domain, each.name) != (body.domain, body.name)]
+    needed = [body, *(each for each in others if _whole(each))]
     made = helper.make_model(graph, functions=needed, opset_imports=list(proto.opset_import))
     made.ir_version, made.producer_name = max(proto.ir_version, 8), "udogen"
     return made

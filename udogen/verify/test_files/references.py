@@ -137,11 +137,12 @@ def _onnx_model(file: Path, onnx: Any, evaluator: Any) -> Function:
     kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
     dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
-    def run_model(*inputs: Any, **_params: object) -> Any:
+    def run_model(*inputs: Any, **params: object) -> Any:
         # References get float64, which does not go together with 32-bit constants of a model.
+        named = {name: value for name, value in params.items() if name in session.input_names[len(inputs) :]}
         given = {
             key: each if each is None else np.asarray(each, dtypes.get(key))
-            for key, each in zip(session.input_names, inputs, strict=False)
+            for key, each in (*zip(session.input_names, inputs, strict=False), *named.items())
         }
         return session.run(None, given)
 

@@ -1,0 +1,58 @@
+"""Models of which nodes are fused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+
+
+def save(
+    path: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any] | None = None,
+    *, opset: int = 17, types: dict[str, int] | None = None,
+) -> Path:  # fmt: skip
+    """A model in a file; shapes of inputs may have names in them."""
+    kinds = types or {}
+    rows = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), shape) for name, shape in inputs.items()]
+    results = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), None) for name in outputs]
+    arrays = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "graph", rows, results, arrays)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), str(path))
+    return path
+
+
+def node(op: str, inputs: str, outputs: str, name: str = "", **attributes: Any) -> Any:
+    """A node; the names are words."""
+    return helper.make_node(op, inputs.split(), outputs.split(), name=name, **attributes)
+
+
+def attention(path: Path) -> Path:
+    """Scores of two heads, masked, in two outputs, between a Relu and a matrix product; ids choose rows of a table."""
+    random = np.random.default_rng(3)
+    nodes = [
+        node("Relu", "x", "r", "relu"),
+        node("Mul", "r scale", "scaled", "scale"),
+        node("Add", "scaled mask", "masked", "mask"),
+        node("Softmax", "masked", "p", "softmax", axis=-1),
+        node("ReduceSum", "p last", "total", "total", keepdims=0),
+        node("Gather", "table ids", "rows", "rows", axis=0),
+        node("Mul", "p rows", "weighted", "weighted"),
+        node("MatMul", "weighted v", "y", "product"),
+        node("Neg", "total", "z", "neg"),
+    ]
+    constants = {
+        "scale": np.float32(0.5),
+        "mask": random.normal(size=(1, 1, 6)).astype(np.float32),
+        "last": np.array([-1], np.int64),
+        "table": random.normal(size=(9, 6)).astype(np.float32),
+        "v": random.normal(size=(6, 4)).astype(np.float32),
+    }
+    return save(
+        path, nodes, {"x": [2, 5, "n"], "ids": [5]}, ["y", "z"], constants, types={"ids": TensorProto.INT64}
+    )  # fmt: skip

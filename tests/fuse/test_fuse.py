@@ -1,0 +1,192 @@
+"""`udogen fuse`: what is cut out of a model, what is written, and that it is right on both backends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("onnxruntime", reason="pip install 'udogen[run]'")
+
+from tests.command_line import udogen
+from tests.fuse.models import attention, node, save
+from tests.making import need_runtime
+
+INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+def fuse(model: Path, nodes: str, *options: object, name: str = "Fused") -> Any:
+    """The answer of the verb, which only writes."""
+    done = udogen(
+        "fuse", model, "--nodes", nodes, "--name", name, "-o", model.parent / name, "--no-run", "--json", *options
+    )
+    answer = json.loads(done.stdout)
+    return answer if done.returncode == 0 else (done.returncode, answer["error"]["message"])
+
+
+def kernel(model: Path) -> list[str]:
+    """The lines of the kernel's function."""
+    return (model.parent / "Fused" / "kernels" / "Fused.py").read_text().split("\n\n\n")[1].splitlines()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_an_op_of_two_outputs_is_right_on_both_backends(backend: str, tmp_path: Path) -> None:
+    need_runtime(backend)
+    model = attention(tmp_path / "attention.onnx")
+    ids = np.array([8, 0, 3, -1, 2])
+    np.save(tmp_path / "ids.npy", ids)
+    done = udogen(
+        "fuse", model, "--nodes", "relu..total, rows, weighted", "--name", "Scores", "-o", tmp_path / "scores",
+        "--dim", "n=6", "--feed", f"ids={tmp_path / 'ids.npy'}", "--backend", backend, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    assert [each["name"] for each in answer["inputs"]] == ["x", "ids", "mask", "table"]
+    assert {each["value"]: each["shape"] for each in answer["outputs"]} == {"total": [2, 5], "weighted": [2, 5, 6]}
+    [compared] = answer["compared"]
+    assert compared["own"] < 1e-6 and compared["elsewhere"] == []
+    assert (np.load(tmp_path / "scores" / "values" / "ids.npy") == ids).all()
+    again = udogen("test", tmp_path / "scores", "--backend", backend)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_a_wrong_kernel_is_found(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    model = save(tmp_path / "m.onnx", [node("Relu", "x", "r", "r"), node("Exp", "r", "y", "e")], {"x": [4, 8]}, ["y"])
+    fuse(model, "r..e")
+    file = tmp_path / "Fused" / "kernels" / "Fused.py"
+    file.write_text(file.read_text().replace("onnx.Exp", "onnx.Sigmoid"))
+    done = udogen("test", tmp_path / "Fused", "--backend", "cpu")
+    assert done.returncode == 6, done.stdout
+
+
+def test_a_chain_is_a_kernel_for_any_shape(tmp_path: Path) -> None:
+    nodes = [
+        node("Mul", "x half", "a", "first"),
+        node("Clip", "a low ", "b", "second/clip"),
+        node("Sub", "b one", "if", "third"),
+        node("Relu", "if", "y", "last"),
+    ]
+    constants = {"half": np.float32(0.1), "low": np.float32("-inf"), "one": np.ones((1, 1), np.float32)}
+    model = save(tmp_path / "m.onnx", nodes, {"x": [3, 5]}, ["y"], constants)
+    fuse(model, "first..third")
+    assert kernel(model) == [
+        "def Fused(x, if_):",
+        "    x = onnx.flat(x)",
+        "    a = onnx.Mul(x, 0.1)  # first",
+        '    b = onnx.Clip(a, min=float("-inf"))  # second/clip',
+        "    if__ = onnx.Sub(b, 1.0)  # third",
+        "    onnx.store(if_, if__)",
+    ]
+    made = onnx.load(str(tmp_path / "Fused" / "m.Fused.onnx"))
+    assert [each.op_type for each in made.graph.node] == ["Fused", "Relu"]
+    assert list(made.graph.node[0].input) == ["x"] and not made.graph.initializer
+    assert {each.name for each in made.graph.value_info} == {"if"}
+    onnx.checker.check_model(made)
+
+
+def test_types_that_no_backend_has_are_cast_around_the_op(tmp_path: Path) -> None:
+    nodes = [node("Greater", "x zero", "g", "g"), node("And", "g mask", "y", "and"), node("Not", "y", "z", "not")]
+    model = save(
+        tmp_path / "m.onnx", nodes, {"x": [3, 5], "mask": [3, 5]}, ["z"], {"zero": np.float64(0)},
+        types={"x": TensorProto.DOUBLE, "mask": BOOL, "z": BOOL},
+    )  # fmt: skip
+    fuse(model, "g..and")
+    made = onnx.load(str(tmp_path / "Fused" / "m.Fused.onnx"))
+    assert [each.op_type for each in made.graph.node] == ["Cast", "Cast", "Fused", "Cast", "Not"]
+    onnx.checker.check_model(made, full_check=False)
+
+
+def test_what_older_opsets_mean_is_kept(tmp_path: Path) -> None:
+    nodes = [node("Softmax", "x", "s", "s"), node("Neg", "s", "y", "n")]
+    model = save(tmp_path / "m.onnx", nodes, {"x": [2, 3, 5]}, ["y"], opset=11)
+    fuse(model, "s..n")  # it has compared the reference with ONNX Runtime
+    assert "    s = onnx.Softmax(x, axis=1, flat=True)  # s" in kernel(model)
+
+
+def test_constants_that_nodes_make_become_initializers(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "shape", "shape"),
+        node("ConstantOfShape", "shape", "w", "w"),
+        node("Add", "x w", "a", "add"),
+        node("Exp", "a", "e", "exp"),
+        node("Mul", "e w", "y", "mul"),
+    ]
+    model = save(tmp_path / "m.onnx", nodes, {"x": [3, 5]}, ["y"])
+    assert [each["name"] for each in fuse(model, "add..exp")["inputs"]] == ["x", "w"]
+    made = onnx.load(str(tmp_path / "Fused" / "m.Fused.onnx"))
+    assert [each.name for each in made.graph.initializer] == ["w"]
+    assert [each.op_type for each in made.graph.node] == ["Fused", "Mul"]
+
+
+RIGHT_IS_MISSING = "node `right` (Erf) takes what these nodes make, and node `join` (Add) needs what it makes"
+NO_FILE = "none.npy cannot be read: [Errno 2] No such file or directory: 'none.npy'"
+PATHS = [
+    node("Relu", "x", "a", "first"),
+    node("Exp", "a", "b", "left"),
+    node("Erf", "a", "c", "right"),
+    node("Add", "b c", "d", "join"),
+    node("NonZero", "d", "e", "nonzero"),
+    node("ReduceSum", "d", "s", "sum", keepdims=0),
+    node("Mul", "d s", "f", "scaled"),
+    node("Pad", "d pads", "p", "pad"),
+    node("Dropout", "d", "q mask", "dropout"),
+]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "code", "message"),
+    [
+        ("first..join", 0, ["first", "left", "right", "join"]),
+        ("a..join", 0, ["left", "right", "join"]),
+        ("left..d", 0, ["left", "join"]),
+        ("first,left", 0, ["first", "left"]),
+        ("b", 0, ["left"]),
+        ("first,left,join", 2, RIGHT_IS_MISSING),
+        ("first..nonzero", 2, "node `nonzero` (NonZero): udogen writes no kernel of NonZero"),
+        ("join..first", 2, "m.onnx: no path leads from `join` to `first`"),
+        ("frist..join", 2, "m.onnx has no node and no calculated tensor `frist`"),
+        ("first..", 2, "--nodes first..: `first..` names no nodes"),
+        ("join..sum", 2, "node `sum` (ReduceSum): `s` has 0 axes; the op takes and returns tensors of 1 to 4"),
+        ("pad", 2, "node `pad` (Pad): its input `pads` is calculated by the model"),
+        ("dropout", 2, "node `dropout` (Dropout): its output `mask` is used, and only the first one is covered"),
+    ],
+)  # fmt: skip
+def test_which_nodes_are_taken(nodes: str, code: int, message: Any, tmp_path: Path) -> None:
+    model = save(
+        tmp_path / "m.onnx", PATHS, {"x": [2, 3], "pads": [4]}, ["d", "e", "f", "p", "q", "mask"],
+        types={"pads": INT64, "e": INT64, "mask": BOOL},
+    )  # fmt: skip
+    found = fuse(model, nodes)
+    assert (found["nodes"] if code == 0 else found) == (message if code == 0 else (code, message))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "m.onnx: axis 0 of input `x` has no size, only the name batch"),
+        (("--dim", "batch=2", "--dim", "b=3"), "--dim b: no input of m.onnx has this open dimension"),
+        (("--dim", "batch=two"), "--dim batch=two: that is not a size"),
+        (("--dim", "batch=2", "--feed", "y=y.npy"), "m.onnx has no input `y`"),
+        (("--dim", "batch=2", "--feed", "x=none.npy"), NO_FILE),
+        (("--dim", "batch=2", "--name", "2x"), "--name 2x must begin with a letter"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_on_the_command_line(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "y", "r")]
+    model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3]}, ["y"])
+    assert fuse(model, "r", *options) == (2, message)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    model = save(tmp_path / "m.onnx", [node("Relu", "x", "y", "r")], {"x": [2, 3]}, ["y"])
+    assert {each["action"] for each in fuse(model, "r")["files"]} == {"created"}
+    assert {each["action"] for each in fuse(model, "r")["files"]} == {"unchanged"}
+    (tmp_path / "Fused" / "kernels" / "Fused.py").write_text("# mine")
+    assert fuse(model, "r")[0] == 2

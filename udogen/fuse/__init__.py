@@ -1,0 +1,1 @@
+"""`udogen fuse`: nodes of an ONNX model become one custom op: kernel, reference, test cases, and a new model."""

@@ -1,0 +1,301 @@
+"""The standard ops of ONNX that kernels can be written of, one row each, and how a node becomes a line of a kernel.
+
+Each row has a function of the same name in `udogen.kernels.onnx_ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.errors import UsageError
+from udogen.opdef.onnx.model import STANDARD
+from udogen.opdef.onnx.reading import onnx_module
+
+if TYPE_CHECKING:
+    from udogen.opdef.onnx.model import Array
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One op of ONNX."""
+
+    type: str
+    group: str
+    settings: tuple[str, ...] = ()  # names of inputs that must be constant, by position; empty for tensors
+    attributes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # attributes that change nothing here
+    since: int = 1  # the first opset whose form of the op is known
+    limits: str = ""
+    whole: bool = False  # not element by element
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """What may be an attribute: in older opsets settings were."""
+        return frozenset(self.attributes) | frozenset(each for each in self.settings if each)
+
+
+def _rows(group: str, *rows: str | tuple[str, dict[str, Any]], whole: bool = True, **common: Any) -> Iterator[OpRow]:
+    """Rows of a group; a text names several ops that have nothing of their own."""
+    for row in rows:
+        names, own = (row, {}) if isinstance(row, str) else row
+        fields = {**common, **own}
+        for key in ("settings", "attributes", "ignored"):
+            words = fields.get(key, "").split()
+            fields[key] = tuple("" if word == "-" else word for word in words)
+        for name in names.split():
+            yield OpRow(name, group, whole=whole, **fields)
+
+
+_WINDOW = "strides pads dilations auto_pad kernel_shape"
+_ROWS = (
+    *_rows(
+        "element by element",
+        "Identity Abs Neg Relu PRelu Exp Log Sqrt Reciprocal Sigmoid Tanh HardSwish Softplus Softsign Mish Erf Floor",
+        "Ceil Round Sign Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh IsNaN Not BitwiseNot",
+        ("LeakyRelu ThresholdedRelu Elu Celu Swish", {"attributes": "alpha"}),
+        ("Selu", {"attributes": "alpha gamma"}),
+        ("HardSigmoid", {"attributes": "alpha beta"}),
+        ("Gelu", {"attributes": "approximate"}),
+        ("Shrink", {"attributes": "bias lambd"}),
+        ("IsInf", {"attributes": "detect_negative detect_positive"}),
+        ("Clip", {"settings": "- min max"}),
+        ("Dropout", {"settings": "- ratio training_mode", "ignored": "seed is_test", "limits": "as in inference"}),
+        ("Cast", {"attributes": "to", "ignored": "saturate round_mode"}),
+        ("CastLike", {"ignored": "saturate round_mode"}),
+        whole=False,
+    ),
+    *_rows(
+        "two or more tensors, broadcast",
+        "Add Sub Mul Div Pow Max Min Sum Mean And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual Where",
+        "BitwiseAnd BitwiseOr BitwiseXor",
+        ("Mod", {"attributes": "fmod"}),
+        whole=False,
+        since=7,
+    ),
+    *_rows(
+        "reductions",
+        "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+        "ReduceSumSquare",
+        settings="- axes",
+        attributes="keepdims noop_with_empty_axes",
+    ),
+    *_rows(
+        "reductions",
+        ("ArgMax ArgMin", {"attributes": "axis keepdims select_last_index"}),
+        ("CumSum", {"settings": "- axis", "attributes": "exclusive reverse"}),
+    ),
+    *_rows(
+        "shapes",
+        ("Reshape Expand", {"settings": "- shape", "ignored": "allowzero", "since": 5}),
+        ("Flatten Concat", {"attributes": "axis", "since": 4}),
+        ("Squeeze Unsqueeze", {"settings": "- axes"}),
+        ("Transpose", {"attributes": "perm"}),
+        ("Tile", {"settings": "- repeats", "since": 6}),
+        ("Split", {"settings": "- split", "attributes": "axis", "ignored": "num_outputs", "since": 2}),
+        ("Slice", {"settings": "- starts ends axes steps"}),
+        ("Pad", {"settings": "- pads value axes", "attributes": "mode", "since": 2}),
+        ("Gather GatherElements", {"attributes": "axis"}),
+        ("GatherND", {"attributes": "batch_dims"}),
+        ("OneHot", {"settings": "- depth", "attributes": "axis"}),
+        ("Trilu", {"settings": "- k", "attributes": "upper"}),
+        ("DepthToSpace", {"attributes": "blocksize mode"}),
+        ("SpaceToDepth", {"attributes": "blocksize"}),
+    ),
+    *_rows(
+        "softmax and norms",
+        ("Softmax LogSoftmax Hardmax", {"attributes": "axis"}),
+        ("LpNormalization", {"attributes": "axis p"}),
+        (
+            "BatchNormalization",
+            {
+                "attributes": "epsilon",
+                "ignored": "momentum spatial training_mode",
+                "since": 7,
+                "limits": "as in inference",
+            },
+        ),
+        ("InstanceNormalization", {"attributes": "epsilon", "since": 6}),
+        ("GroupNormalization", {"attributes": "epsilon num_groups", "ignored": "stash_type"}),
+        ("LayerNormalization", {"attributes": "axis epsilon", "ignored": "stash_type", "limits": "its first output"}),
+        ("RMSNormalization", {"attributes": "axis epsilon", "ignored": "stash_type"}),
+        ("MeanVarianceNormalization", {"attributes": "axes"}),
+    ),
+    *_rows(
+        "sums of products",
+        "MatMul",
+        ("Gemm", {"attributes": "alpha beta transA transB", "since": 7}),
+        ("Conv", {"attributes": f"group {_WINDOW}"}),
+        (
+            "ConvTranspose",
+            {
+                "attributes": "output_padding strides pads dilations kernel_shape",
+                "limits": "no `group`, `auto_pad`, `output_shape`",
+            },
+        ),
+    ),
+    *_rows(
+        "pooling",
+        "GlobalMaxPool GlobalAveragePool",
+        ("MaxPool", {"attributes": f"ceil_mode {_WINDOW}", "ignored": "storage_order", "limits": "its first output"}),
+        ("AveragePool", {"attributes": f"ceil_mode count_include_pad {_WINDOW}"}),
+        ("LpPool", {"attributes": f"ceil_mode p {_WINDOW}"}),
+        ("GlobalLpPool", {"attributes": "p"}),
+    ),
+    *_rows(
+        "quantization",
+        (
+            "QuantizeLinear",
+            {"attributes": "axis", "ignored": "saturate output_dtype precision", "limits": "8 and 16 bits"},
+        ),
+        ("DequantizeLinear", {"attributes": "axis", "ignored": "output_dtype"}),
+    ),
+)
+TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
+_NUMBERS = ("min", "max", "axis", "value", "depth", "k")  # settings that are one number
+# Nodes of these depend on shapes and constants alone: they are calculated before, whatever they are.
+OF_SHAPES = ("Shape", "Size")
+_OLD_ROWS = 13  # before this opset Softmax and its kin flattened the axes from theirs on
+
+
+def title(node: Any) -> str:
+    """What a person finds a node by."""
+    return f"node `{node.name or next((name for name in node.output if name), '?')}` ({node.op_type})"
+
+
+def row_of(node: Any, opset: int) -> OpRow:
+    """The row of a node's op; raises where there is none."""
+    row = TABLE.get(node.op_type) if node.domain in STANDARD else None
+    if row is None:
+        domain = f" of domain {node.domain}" if node.domain not in STANDARD else ""
+        raise UsageError(
+            f"{title(node)}: udogen writes no kernel of {node.op_type}{domain}",
+            hint="choose nodes without it; docs/fuse.md lists the ops that can be fused",
+        )
+    if opset < row.since:
+        raise UsageError(
+            f"{title(node)}: its form in opset {opset} is not known, only that since opset {row.since}",
+            hint=f"convert the model: onnx.version_converter.convert_version(model, {max(row.since, 13)})",
+        )
+    return row
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a node's function is called with; inputs are names of values, empty where they are left out."""
+
+    row: OpRow
+    inputs: tuple[str, ...]
+    keywords: Mapping[str, object]
+
+
+def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozenset[str]) -> Call:
+    """The call of a node: its tensors by place, its settings and attributes by name."""
+    row = row_of(node, opset)
+    tensors: list[str] = []
+    keywords: dict[str, object] = {}
+    for place, name in enumerate(node.input):
+        setting = row.settings[place] if place < len(row.settings) else ""
+        if not setting:
+            tensors.append(name)
+        elif name and name not in static and setting != "shape":
+            raise UsageError(
+                f"{title(node)}: its input `{setting}` is calculated by the model", hint="only constants can be fused"
+            )
+        elif name:
+            keywords[setting] = _setting(setting, values[name])
+    for attribute in node.attribute:
+        if attribute.name in row.keywords:
+            keywords[attribute.name] = _attribute(attribute)
+        elif attribute.name not in row.ignored:
+            raise UsageError(
+                f"{title(node)}: its attribute `{attribute.name}` is not covered",
+                hint="choose nodes without it; docs/fuse.md lists the ops that can be fused",
+            )
+    _adapt(node, opset, values, tensors, keywords)
+    while tensors and not tensors[-1]:
+        tensors.pop()
+    return Call(row, tuple(tensors), keywords)
+
+
+def _adapt(node: Any, opset: int, values: Mapping[str, Array], tensors: list[str], keywords: dict[str, object]) -> None:
+    """What depends on the opset, or on shapes and types."""
+    kind, names = node.op_type, [name for name in node.output if name]
+    flags = {each.name: each.i for each in node.attribute}
+    training = flags.get("training_mode") or keywords.pop("training_mode", False)
+    keywords.pop("ratio", None)
+    several = kind == "Split"
+    if len(names) > 1 and not several:
+        raise UsageError(
+            f"{title(node)}: its output `{names[1]}` is used, and only the first one is covered",
+            hint="choose nodes without it",
+        )
+    if training:
+        raise UsageError(f"{title(node)}: it is set to training", hint="export the model for inference")
+    if kind in ("Reshape", "Expand"):
+        keywords["shape"] = tuple(values[names[0]].shape)
+    elif kind == "Split":
+        axis = int(flags.get("axis", 0))
+        keywords["split"] = tuple(int(values[name].shape[axis]) for name in node.output)
+    elif kind in ("Softmax", "LogSoftmax", "Hardmax") and opset < _OLD_ROWS:
+        keywords |= {"axis": keywords.get("axis", 1), "flat": True}
+    elif kind == "GroupNormalization" and opset < 21:
+        keywords["by_group"] = True
+    elif kind == "Cast":
+        keywords["to"] = _type_name(flags["to"])
+    elif kind == "CastLike":
+        keywords["to"] = _onnx_type(values[tensors.pop()])
+    elif kind == "QuantizeLinear":
+        keywords["to"] = _onnx_type(values[names[0]])
+
+
+def _setting(name: str, array: Array) -> object:
+    if name in _NUMBERS and array.size == 1:
+        number = array.reshape(-1)[0].item()
+        return shortest(number) if isinstance(number, float) else number
+    found = array.tolist()
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _attribute(attribute: Any) -> object:
+    value = onnx_module("helper").get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, float):
+        return shortest(value)
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+def shortest(number: float) -> float:
+    """The shortest number that is the same float of 32 bits."""
+    return float(str(np.float32(number)))
+
+
+def _type_name(number: int) -> str:
+    name: str = onnx_module().TensorProto.DataType.Name(number)
+    return name
+
+
+def _onnx_type(array: Array) -> str:
+    return _type_name(onnx_module("helper").np_dtype_to_tensor_dtype(array.dtype))
+
+
+def table() -> str:
+    """The table of docs/fuse.md."""
+    lines = ["| ops | what they are | limits |", "|---|---|---|"]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in _ROWS:
+        limits = [row.limits] if row.limits else []
+        limits += (
+            [f"since opset {row.since}"] if row.since > 1 and row.group != "two or more tensors, broadcast" else []
+        )
+        settings = [each for each in row.settings if each and row.type != "Dropout"]
+        if settings and row.type not in ("Reshape", "Expand", "Split"):
+            limits.append(f"{', '.join(f'`{each}`' for each in settings)} constant")
+        groups.setdefault((row.group, "; ".join(limits)), []).append(f"`{row.type}`")
+    return "\n".join(
+        [*lines, *(f"| {' '.join(types)} | {group} | {limits} |" for (group, limits), types in groups.items())]
+    )

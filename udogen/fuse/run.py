@@ -1,0 +1,260 @@
+"""`udogen fuse` from beginning to end: read, write, build, and compare on the real backends."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.build.package import open_packages
+from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
+from udogen.clients.ort.op_session import explain_failure
+from udogen.configs.load import load
+from udogen.configs.xml_write import write as xml_text
+from udogen.errors import RunFailed, UsageError
+from udogen.fuse import write
+from udogen.fuse.subgraph import Source, read_source
+from udogen.fuse.write import FusedOp
+from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.init.write import check, save
+from udogen.opdef.names import fault_of_symbol
+from udogen.opdef.onnx.reading import onnx_module
+from udogen.opdef.problems import Problems
+from udogen.runtime.failures import Situation
+from udogen.runtime.worker_process import WorkerSession
+from udogen.verify.packages import build
+from udogen.verify.test_files import references
+
+if TYPE_CHECKING:
+    from udogen.opdef.onnx.model import Array
+
+# How far results may be off, as parts of the range of a tensor: those of the op from its own inputs, and those of the
+# model.  HTP calculates the rest of a model with 16 bits.
+TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
+_SAME = 1e-4  # of the range of a tensor: two implementations of ONNX
+_MOST_NAMES = 5
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class FuseOptions:
+    """What is fused, and what is done with it."""
+
+    model: Path
+    nodes: str
+    name: str
+    out: Path
+    feeds: Mapping[str, Path] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    backends: tuple[str, ...] = ("cpu", "htp")  # none: nothing is run
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far results on a backend are from those of the original model on ONNX Runtime's CPU."""
+
+    backend: str
+    runtime: str
+    own: float  # the op's outputs, from the inputs that it had
+    model: float  # the model's outputs
+    elsewhere: tuple[str, ...]  # nodes that QNN did not take
+
+    @property
+    def right(self) -> bool:
+        """Whether both are near enough."""
+        own, model = TOLERANCES[self.backend]
+        return self.own <= own and self.model <= model
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What was written, and how it compares."""
+
+    op: FusedOp
+    files: Mapping[Path, str]
+    model: Path
+    compared: tuple[Compared, ...]
+
+
+def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
+    """Write the op and the model, and compare them on the backends."""
+    if fault := fault_of_symbol(options.name):
+        raise UsageError(f"--name {options.name} {fault}", hint="as in --name BiasGelu")
+    source = read_source(options.model, options.dims)
+    nodes = source.select(options.nodes)
+    feeds = source.feeds(options.feeds)
+    op = write.fused_op(options.name, source.file, source.subgraph(nodes, feeds))
+    files = _files(op, source, feeds)
+    _check_reference(op, files[f"{op.name}.reference.onnx"], source)
+    written = save({options.out / name: data for name, data in files.items()})
+    model = options.out / _model_name(op)
+    compared = []
+    for backend in options.backends:
+        log(f"{op.name} on {backend}: build, and run {model.name} in ONNX Runtime")
+        compared.append(_compare(op, source, feeds, backend, options.out, model))
+    return Fused(op, written, model, tuple(compared))
+
+
+def _model_name(op: FusedOp) -> str:
+    return f"{Path(op.source).stem}.{op.name}.onnx"
+
+
+def _files(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> dict[str, bytes]:
+    problems = Problems()
+    config = xml_text(write.package_of(op), problems, {})
+    check(config, "xml", f"{op.name}.xml")
+    files = {
+        f"{op.name}.xml": config.encode(),
+        f"kernels/{op.name}.py": write.kernel_text(op).encode(),
+        f"{op.name}.reference.onnx": write.reference_model(op, source),
+        "op_tests.toml": write.tests_text(op, f"{op.name}.xml").encode(),
+        _model_name(op): write.rewritten(op, source, feeds),
+    }
+    for name, array in write.arrays_of(op).items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        files[f"{write.VALUES}/{name}.npy"] = buffer.getvalue()
+    return files
+
+
+def _check_reference(op: FusedOp, reference: bytes, source: Source) -> None:
+    """ONNX's evaluator must return what ONNX Runtime returned in the model."""
+    try:
+        evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
+        with np.errstate(all="ignore"):
+            found = evaluator.run(None, write.arrays_of(op))
+    except Exception as fault:  # of any op in it
+        text = " ".join(str(fault).split())[:200]
+        raise RunFailed(
+            f"ONNX's own evaluator cannot run these nodes: {text}",
+            hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+        ) from fault
+    for port, array in zip(op.outputs, found, strict=True):
+        usual = op.part.values[port.value]
+        if (error := _apart(array, usual, usual)) > _SAME:
+            raise RunFailed(
+                f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
+                "so it cannot be the reference",
+                hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+            )
+
+
+def _compare(
+    op: FusedOp, source: Source, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
+) -> Compared:
+    package = _built(op, backend, folder)
+    wanted = [each.name for each in source.graph.output]
+    expected = source.run(feeds, wanted)
+    ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
+    found = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in ran.samples[0]} | dict(
+        feeds
+    )
+    reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
+    given = [found[name] if name in found else op.part.values[port.value] for port, name in _taken(op)]
+    alone = reference(given, {}, [port.name for port in op.outputs])
+    own = max(_apart(found[port.value], alone[port.name], op.part.values[port.value]) for port in op.outputs)
+    whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
+    return Compared(backend, runtime, own, whole, ran.elsewhere)
+
+
+def _taken(op: FusedOp) -> list[tuple[write.Port, str]]:
+    """The inputs of the op, and the values of the model that they are."""
+    return [(port, "" if port.static else port.value) for port in op.inputs]
+
+
+def _built(op: FusedOp, backend: str, folder: Path) -> Path:
+    packages, _ = load([folder / f"{op.name}.xml"])
+    out = folder / "packages" / backend
+    generate(packages, GenerateOptions(out, backends=(backend,), kernels=folder / "kernels", layout="qnn"), Problems())
+    [package] = [each for each in open_packages(out) if each.backend == backend and each.name == f"{op.name}Package"]
+    build(package, backend)
+    return package.path
+
+
+def _on_qnn(
+    source: Source, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
+) -> tuple[NetworkRan, str]:
+    """The model on QNN, with what the op takes and returns as further outputs."""
+    onnx = source.onnx
+    made = onnx.load(str(model))
+    outputs = [each.name for each in made.graph.output]
+    known = {*outputs, *(each.name for each in made.graph.input), *(each.name for each in made.graph.initializer)}
+    values = {port.value: port for port in (*op.inputs, *op.outputs) if not port.static}
+    for name, port in values.items():
+        if name not in known:
+            array = op.part.values[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(port.shape)))
+            outputs.append(name)
+    rows = tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in feeds.items())
+    used = {each.name for each in made.graph.input}
+    with tempfile.TemporaryDirectory(prefix="udogen-fuse-") as place:
+        path = Path(place, model.name)
+        onnx.save(made, str(path))
+        sample = tuple(row for row in rows if row.name in used)
+        command = RunNetwork(backend, (package.resolve(),), path, (sample,), tuple(outputs))
+        worker = WorkerSession("udogen.clients.ort.worker", explain=explain_failure)
+        situation = Situation(str(model), what="model")
+        try:
+            opened = worker.start(OpenOrt(backend), OrtOpened, situation, _START_SECONDS)
+            return worker.ask(command, NetworkRan, situation, None), opened.name
+        finally:
+            worker.close()
+
+
+def _apart(found: Array, expected: Array, usual: Array) -> float:
+    """The largest difference, as a part of the range of the tensor; NaN and infinity must be at the same places."""
+    a, b = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    if a.shape != b.shape:
+        return float("inf")
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not (finite | (a == b) | (np.isnan(a) & np.isnan(b))).all():
+        return float("inf")
+    numbers = np.asarray(usual, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    span = float(max(numbers.max() - numbers.min(), abs(numbers).max())) if numbers.size else 0.0
+    return float(np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)).max(initial=0.0)) / (span or 1.0)
+
+
+def lines(fused: Fused) -> Sequence[str]:
+    """What was written and found, for a person."""
+    op = fused.op
+    found = [f"{path}: {action}" for path, action in fused.files.items() if path.parent.name != write.VALUES]
+    shapes = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.inputs)
+    made = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
+    found.append(f"{op.name}: {len(op.part.nodes)} nodes; takes {shapes}; returns {made}")
+    for each in fused.compared:
+        verdict = "right" if each.right else "WRONG"
+        found.append(
+            f"{each.backend}: {verdict}; the op is off by {each.own:.2g} of its range, the model by {each.model:.2g} "
+            f"({each.runtime})"
+        )
+        if each.elsewhere:
+            more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
+            names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
+            found.append(f"  {len(each.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
+    return found
+
+
+def as_json(fused: Fused) -> dict[str, Any]:
+    """The same, as `--json` prints it."""
+    op = fused.op
+    return {
+        "ok": all(each.right for each in fused.compared),
+        "op": op.name,
+        "nodes": [node.name or node.output[0] for node in op.part.nodes],
+        "inputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.inputs],
+        "outputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.outputs],
+        "model": str(fused.model),
+        "files": [{"path": str(path), "action": action} for path, action in fused.files.items()],
+        "compared": [
+            {"backend": each.backend, "runtime": each.runtime, "own": each.own, "model": each.model,
+             "right": each.right, "elsewhere": list(each.elsewhere)}
+            for each in fused.compared
+        ],
+    }  # fmt: skip

@@ -1,0 +1,291 @@
+"""Which nodes of a model are fused, what goes into them and comes out, and the values that they have in the model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.fuse.ops import OF_SHAPES, row_of, title
+from udogen.opdef.onnx.model import STANDARD
+from udogen.opdef.onnx.reading import graphs_of, onnx_module
+from udogen.opdef.problems import nearest
+
+if TYPE_CHECKING:
+    from udogen.opdef.onnx.model import Array
+
+_LARGEST = (1 << 31) - (1 << 20)  # bytes
+_RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Nodes that become one op."""
+
+    nodes: tuple[Any, ...]  # in order, without those that are constant
+    inputs: tuple[str, ...]  # what the model calculates, then constants that are tensors
+    outputs: tuple[str, ...]
+    values: Mapping[str, Array]  # of all of them, in one run of the model
+    static: frozenset[str]  # values that are the same in every run
+    opset: int
+
+
+def read_source(path: Path, dims: Mapping[str, int]) -> Source:
+    """A model of a file."""
+    try:
+        model = onnx_module().load(str(path))
+    except Exception as fault:  # protobuf, file, external data: each raises its own
+        text = " ".join(str(fault).split())[:300]
+        raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+    if sum(each.ByteSize() for each in model.graph.initializer) >= _LARGEST:
+        raise UsageError(
+            f"{path} has more than 2 GB of constants, which one file of ONNX cannot hold",
+            hint="cut the part around the nodes out of it first: onnx.utils.extract_model",
+        )
+    return Source(model, path.name, dims)
+
+
+class Source:
+    """A model of which nodes are fused: its open dimensions have sizes."""
+
+    def __init__(self, model: Any, file: str, dims: Mapping[str, int]) -> None:
+        self.model, self.file, self.onnx = model, file, onnx_module()
+        self.graph = self.model.graph
+        self.nodes = list(self.graph.node)  # the same objects each time
+        self.constants = {each.name for each in self.graph.initializer}
+        self.inputs = [each for each in self.graph.input if each.name not in self.constants]
+        self._fix(dims)
+        self.opset = next((row.version for row in self.model.opset_import if row.domain in STANDARD), 1)
+        self.makers = {name: node for node in self.nodes for name in node.output if name}
+        self.static = self._static()
+
+    def _fix(self, dims: Mapping[str, int]) -> None:
+        """Give each open dimension its size."""
+        used = set()
+        for value in self.inputs:
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                if dim.HasField("dim_value") and dim.dim_value > 0:
+                    continue
+                names = [name for name in (dim.dim_param, f"{value.name}.{axis}") if name in dims]
+                if not names:
+                    shown = dim.dim_param or f"{value.name}.{axis}"
+                    raise UsageError(
+                        f"{self.file}: axis {axis} of input `{value.name}` has no size"
+                        + (f", only the name {dim.dim_param}" if dim.dim_param else ""),
+                        hint=f"QNN takes models of fixed shapes: give one, as --dim {shown}=1",
+                    )
+                used.add(names[0])
+                dim.dim_value = dims[names[0]]
+        for name in dims:
+            if name not in used:
+                raise UsageError(
+                    f"--dim {name}: no input of {self.file} has this open dimension",
+                    hint="dimensions are named as in the model, or INPUT.AXIS",
+                )
+        for value in (*self.graph.value_info, *self.graph.output):
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param in dims:
+                    dim.dim_value = dims[dim.dim_param]
+
+    def _static(self) -> frozenset[str]:
+        """Values that are the same in every run."""
+        found = set(self.constants)
+        for node in self.nodes:
+            fixed = node.op_type in OF_SHAPES and node.domain in STANDARD
+            inner = [name for graph in graphs_of(node) for name in _captured(graph)]
+            if node.op_type not in _RANDOM and (fixed or all(name in found for name in (*node.input, *inner) if name)):
+                found |= {name for name in node.output if name}
+        return frozenset(found)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def select(self, text: str) -> list[Any]:
+        """The nodes of `A..B` (on all paths between), of a name, or of several of these with commas between."""
+        chosen: set[int] = set()
+        for part in (each.strip() for each in text.split(",")):
+            first, dots, last = part.partition("..")
+            if not part or (dots and not (first and last)):
+                raise UsageError(f"--nodes {text}: `{part}` names no nodes", hint="as in --nodes First..Last, or A,B,C")
+            chosen |= self._between(first, last) if dots else {id(self._node(part))}
+        nodes = [node for node in self.nodes if id(node) in chosen and not self._is_static(node)]
+        if not nodes:
+            raise UsageError(
+                f"--nodes {text} selects nothing but constants", hint="choose nodes that calculate something"
+            )
+        self._check_convex(nodes)
+        return nodes
+
+    def _is_static(self, node: Any) -> bool:
+        return all(name in self.static for name in node.output if name)
+
+    def _node(self, name: str) -> Any:
+        """A node by its name, or by the name of a tensor that it makes."""
+        found = next((node for node in self.nodes if node.name == name), self.makers.get(name))
+        if found is None:
+            known = [name for node in self.nodes for name in (node.name, *node.output) if name]
+            near = nearest(name, known)
+            raise UsageError(
+                f"{self.file} has no node and no calculated tensor `{name}`",
+                hint=f"did you mean `{near}`?" if near else "`udogen graph` draws a model with the names of its nodes",
+            )
+        return found
+
+    def _between(self, first: str, last: str) -> set[int]:
+        """The nodes on all paths from one to another; a tensor that nodes take may be the first."""
+        end = self._node(last)
+        is_input = any(each.name == first for each in self.inputs)
+        begun = first in self.makers and all(node.name != first for node in self.nodes)
+        starts = {id(node) for node in self.nodes if first in node.input} if is_input or begun else set()
+        if not starts:
+            starts = {id(self._node(first))}
+        elif begun and self.makers[first] is end:
+            starts = {id(end)}
+        reached = set(starts)
+        names = {name for node in self.nodes if id(node) in reached for name in node.output if name}
+        for node in self.nodes:
+            if id(node) in reached or names & {*_taken(node)}:
+                reached.add(id(node))
+                names |= {name for name in node.output if name}
+        needed, wanted = {id(end)}, set(_taken(end))
+        for node in reversed(self.nodes):
+            if wanted & {*node.output}:
+                needed.add(id(node))
+                wanted |= set(_taken(node))
+        if not starts & needed:
+            raise UsageError(
+                f"{self.file}: no path leads from `{first}` to `{last}`",
+                hint="the first one is before the last one",
+            )
+        # A tensor may be taken by nodes that do not lead to the last one.
+        return reached & needed
+
+    def _check_convex(self, nodes: Sequence[Any]) -> None:
+        """No other node may need the op and be needed by it."""
+        inside = {id(node) for node in nodes}
+        tainted: dict[str, Any] = {}  # values that other nodes made of what these make
+        for node in self.nodes:
+            made_of = next((tainted[name] for name in _taken(node) if name in tainted), None)
+            if id(node) in inside:
+                if made_of is not None:
+                    raise UsageError(
+                        f"{title(made_of)} takes what these nodes make, and {title(node)} needs what it makes",
+                        hint="choose it, too, or fewer nodes",
+                    )
+                continue
+            takes = any(id(self.makers[name]) in inside for name in _taken(node) if name in self.makers)
+            if takes or made_of is not None:
+                tainted |= {name: node if made_of is None else made_of for name in node.output if name}
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def feeds(self, files: Mapping[str, Path]) -> dict[str, Array]:
+        """An array for each input: of a file, or random numbers."""
+        known = [each.name for each in self.inputs]
+        if strange := [name for name in files if name not in known]:
+            near = nearest(strange[0], known)
+            raise UsageError(
+                f"{self.file} has no input `{strange[0]}`",
+                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(known)}",
+            )
+        numbers = np.random.default_rng(2026)
+        found = {}
+        for each in self.inputs:
+            tensor = each.type.tensor_type
+            dtype = self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+            if each.name in files:
+                found[each.name] = _load(files[each.name], each.name, dtype, shape)
+            elif dtype.kind in "iub":
+                found[each.name] = numbers.integers(0, 2, shape).astype(dtype)
+            else:
+                found[each.name] = numbers.normal(size=shape).astype(dtype)
+        return found
+
+    def run(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+        """These values, as ONNX Runtime's CPU calculates them without optimization."""
+        made = self.onnx.ModelProto()
+        made.CopyFrom(self.model)
+        constants = {each.name: each for each in self.graph.initializer if each.name in names}
+        known = {name: self.onnx.numpy_helper.to_array(each) for name, each in constants.items()}
+        known |= {name: array for name, array in feeds.items() if name in names}
+        wanted = [name for name in dict.fromkeys(names) if name not in known]
+        del made.graph.output[:]
+        made.graph.output.extend(self.onnx.ValueInfoProto(name=name) for name in wanted)
+        if not wanted:
+            return known
+        try:
+            runtime: Any = importlib.import_module("onnxruntime")
+        except ImportError as fault:
+            raise ToolMissing("onnxruntime is not installed", hint="pip install 'udogen[run]'") from fault
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        try:
+            session = runtime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
+            found = session.run(wanted, dict(feeds))
+        except Exception as fault:  # of pybind11, by kind
+            text = " ".join(str(fault).split())[:300]
+            raise RunFailed(
+                f"ONNX Runtime's CPU cannot run {self.file}: {text}",
+                hint="numbers of the inputs are random: give them with --feed NAME=FILE.npy",
+            ) from fault
+        return known | dict(zip(wanted, found, strict=True))
+
+    def subgraph(self, nodes: Sequence[Any], feeds: Mapping[str, Array]) -> Subgraph:
+        """The nodes with what goes in and comes out; raises where a node cannot be fused."""
+        for node in nodes:
+            if list(graphs_of(node)):
+                raise UsageError(f"{title(node)} holds graphs of its own", hint="choose nodes outside of it")
+            row_of(node, self.opset)
+        made = {name: node for node in nodes for name in node.output if name}
+        inside = {id(node) for node in nodes}
+        taken = dict.fromkeys(name for node in nodes for name in node.input if name and name not in made)
+        shown = {each.name for each in self.graph.output}
+        elsewhere = {name for node in self.nodes if id(node) not in inside for name in _taken(node)}
+        outputs = tuple(name for name in made if name in shown or name in elsewhere)
+        values = self.run(feeds, [*taken, *made])
+        for name in (*taken, *made):
+            self._check_value(name, values[name], made.get(name))
+        fresh = tuple(name for name in taken if name not in self.static)
+        tensors = tuple(name for name in taken if name in self.static)
+        return Subgraph(tuple(nodes), (*fresh, *tensors), outputs, values, self.static, self.opset)
+
+    def _check_value(self, name: str, value: Array, node: Any) -> None:
+        where = title(node) if node is not None else f"value `{name}`"
+        if value is None or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+            raise UsageError(f"{where}: `{name}` is no tensor of numbers", hint="choose other nodes")
+        if not value.size and name not in self.static:
+            raise UsageError(f"{where}: `{name}` has no elements here", hint="give other --dim or --feed")
+
+
+def _load(file: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> Array:
+    try:
+        found = np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as fault:
+        raise UsageError(f"{file} cannot be read: {fault}", hint=f"give an array of numpy.save for `{name}`") from fault
+    if found.shape != shape:
+        raise UsageError(
+            f"{file} has the shape {list(found.shape)}, input `{name}` has {list(shape)}", hint="give that one"
+        )
+    return np.ascontiguousarray(found.astype(dtype))
+
+
+def _taken(node: Any) -> Iterator[str]:
+    """What a node takes, also what graphs in it take from around it."""
+    yield from (name for name in node.input if name)
+    for graph in graphs_of(node):
+        yield from _captured(graph)
+
+
+def _captured(graph: Any) -> Iterator[str]:
+    own = {each.name for each in (*graph.input, *graph.initializer)} | {
+        name for node in graph.node for name in node.output
+    }
+    for node in graph.node:
+        yield from (name for name in _taken(node) if name not in own)
+    yield from (each.name for each in graph.output if each.name not in own)
