@@ -100,7 +100,7 @@ def to_args(kernel: Kernel, package: OpPackage) -> tuple[bytes, list[str]]:
     space = f"ops::{package.name}::{kernel.op}"
     given = [f"//   args.{identifier(tensor.name)}" for tensor in (op.tensors if op else ())]
     head = [
-        f"// {kernel.op}, ported by `udogen adopt --to qhpi` from {kernel.path.name}.",
+        f"// {kernel.op}, ported by `udogen new --from-package --to qhpi` from {kernel.path.name}.",
         f"// Finish the lines with {MARK.strip('/ ')} behind them, and execute() at the end, which is given:",
         *given,
         f'#include "ops/{kernel.op}.hpp"',

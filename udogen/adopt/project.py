@@ -33,7 +33,7 @@ _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 @dataclass(frozen=True)
 class AdoptOptions:
-    """What a user asks of `udogen adopt`."""
+    """What a user asks of `udogen new --from-package`."""
 
     folder: Path
     out: Path
@@ -70,7 +70,7 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
     written: list[Path] = []
 
     def save(path: Path, content: bytes) -> None:
-        with writing(path, hint="choose another folder with -o"):
+        with writing(path, hint="choose another name"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         written.append(path)
@@ -108,7 +108,8 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> Report:
         ported = port.what_changes(in_core)
     done = generate(loaded, wanted._replace(kernels=options.out / KERNELS), problems, log=log)
     decide += [problem.message for problem in problems.warnings]
-    written += op_tests.write(loaded, options.out, config=config.name, log=log)
+    known = {op.name: op_tests.KnownTests(config=config.name) for package in loaded for op in package.ops}
+    written += op_tests.write(loaded, options.out, known, log=log)
     if found.flags or found.others:
         _write_flags(found, done, save)
     return Report(found, config, tuple(recognized), tuple(decide), tuple(ported), tuple(written), tuple(done))
@@ -147,10 +148,10 @@ def _check_out(options: AdoptOptions, found: Found) -> None:
     if out == folder or out.is_relative_to(folder):
         raise UsageError(
             f"{options.out} is in the folder that is adopted, which nothing may change",
-            hint="choose another folder with -o",
+            hint="choose another name",
         )
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise UsageError(f"{options.out} exists already", hint="choose another folder with -o")
+        raise UsageError(f"{options.out} exists already", hint="choose another name")
 
 
 def _recognized(found: Found) -> tuple[list[str], list[str]]:
@@ -261,7 +262,7 @@ def derived(found: Found) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[
             f"{op} was read out of {', '.join(str(each.path.relative_to(found.folder)) for each in kernels)}: "
             f"{inputs} inputs, {outputs} outputs, {len(params)} parameters; their names, types and ranks are guessed"
         )
-        comments[(op,)] = [f"A person must decide: {sentence}."]
+        comments[(op,)] = [f"TODO: {sentence}."]
         decide.append(sentence)
     return OpPackage(name, tuple(ops), domain="adopted", version="1.0"), comments, decide
 

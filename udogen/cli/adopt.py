@@ -1,4 +1,4 @@
-"""`udogen adopt`: an old package -> a project of udogen."""
+"""`udogen new --from-package`: an old package -> a project of udogen."""
 
 from __future__ import annotations
 
@@ -6,32 +6,18 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from udogen.cli import output
 
 if TYPE_CHECKING:
     from udogen.adopt.project import Report
 
 
-@click.command("adopt")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "-o", "out", type=click.Path(path_type=Path), metavar="DIR",
-    help="The folder to write, which must be new (default: <DIR>-udogen, here).",
-)  # fmt: skip
-@click.option("--to", "target", type=click.Choice(["qhpi"]), help="Do what is mechanical of a port of HTP kernels.")
-@output.json_option
-def command(folder: Path, out: Path | None, target: str | None, as_json: bool) -> None:
-    """Make a package of Qualcomm's generators, or one by hand in their style, a project of udogen.
-
-    Its config is copied, or read out of the sources; kernels are copied as they are; first tests are written.  DIR is
-    only read.
-    """
-    from udogen.adopt.project import AdoptOptions, adopt
+def adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> None:
+    """Make the project OUT of a package; FOLDER is only read."""
+    from udogen.adopt import project
 
     chosen = out or Path(f"{folder.resolve().name}-udogen")
-    report = adopt(AdoptOptions(folder, chosen, to_qhpi=target == "qhpi"), log=output.print_note)
+    report = project.adopt(project.AdoptOptions(folder, chosen, to_qhpi=to_qhpi), log=output.print_note)
     if as_json:
         output.print_json(
             {
@@ -51,7 +37,7 @@ def command(folder: Path, out: Path | None, target: str | None, as_json: bool) -
 def _print(report: Report, out: Path) -> None:
     for title, lines in (
         ("recognized", report.recognized),
-        ("a person must decide", report.decide),
+        ("TODO", report.decide),
         ("a port to QHPI", report.port),
     ):
         if lines:
@@ -61,4 +47,6 @@ def _print(report: Report, out: Path) -> None:
     for each in report.packages:
         kinds = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
         output.print_result(f"{each.folder}: {kinds} package {each.plan.package}")
-    output.print_note(f"  next: `udogen build -C {shlex.quote(str(out))}`; then write the references of `udogen test`")
+    output.print_next(
+        f"`udogen build -C {shlex.quote(str(out))}`, then write {shlex.quote(str(out))}/reference.py for `udogen test`"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
+from udogen.cli.list import REGISTRIES, print_registry
 
 
 @click.command("doctor")
@@ -17,14 +18,22 @@ from udogen.cli import output
     help="Compile what is compiled once (zig's libraries for Hexagon, emulators, what watches kernels), or only these: "
     "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
 )  # fmt: skip
+@click.option(
+    "--list", "registry", type=click.Choice(list(REGISTRIES)), help="List what there is to choose from, instead."
+)
 @output.json_option
 @click.pass_context
-def command(context: click.Context, folder: Path | None, warm: str | None, as_json: bool) -> None:
-    """Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
+def command(context: click.Context, folder: Path | None, warm: str | None, registry: str | None, as_json: bool) -> None:
+    """Example: udogen doctor
+
+    Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
 
     With DIR the packages in it too.  Exit code 0: a package can be generated, built for this machine and run in the CPU
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
     """
+    if registry is not None:
+        print_registry(registry, as_json=as_json)
+        return
     if warm is not None:
         _warm([] if warm == "all" else warm.split(","), as_json)
         return

@@ -1,11 +1,9 @@
-"""`udogen list`: the registries, as tables."""
+"""`udogen doctor --list`: the registries, as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-import click
 
 from udogen.cli import output
 
@@ -72,7 +70,7 @@ def _archs() -> list[tuple[str, ...]]:
     ]
 
 
-_REGISTRIES = {
+REGISTRIES = {
     "targets": _Registry(("target", "backend", "machine", "sdk", "open", "verified"), _targets),
     "backends": _Registry(("backend", "title", "generated", "delivers"), _backends),
     "layouts": _Registry(("layout", "title"), _layouts),
@@ -81,12 +79,9 @@ _REGISTRIES = {
 }
 
 
-@click.command("list")
-@click.argument("what", type=click.Choice(list(_REGISTRIES)))
-@output.json_option
-def command(what: str, as_json: bool) -> None:
-    """Show a registry: what udogen can build, generate and compile with."""
-    head, rows = _REGISTRIES[what]
+def print_registry(what: str, *, as_json: bool) -> None:
+    """Print what udogen can build, generate or compile with."""
+    head, rows = REGISTRIES[what]
     if as_json:
         output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
     else:

@@ -1,4 +1,4 @@
-"""`udogen onnx-context`: a context binary as a model of ONNX Runtime."""
+"""`udogen onnx context`: a context binary as a model of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from udogen.cli import output
 
 
-@click.command("onnx-context")
+@click.command("context")
 @click.argument("binary", type=click.Path(path_type=Path), metavar="FILE.bin")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",

@@ -1,4 +1,4 @@
-"""`udogen onnx-schema`: an ONNX model with schemas for its custom ops, or the schemas of a config."""
+"""`udogen onnx schema`: an ONNX model with schemas for its custom ops, or the schemas of a config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CONFIGS = (".xml", ".json")
 
 
-@click.command("onnx-schema")
+@click.command("schema")
 @click.argument("source", type=click.Path(path_type=Path), metavar="MODEL|CONFIG")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",

@@ -71,6 +71,11 @@ def print_note(text: str) -> None:
     _print(text, err=True)
 
 
+def print_next(text: str) -> None:
+    """The last line of a verb, on stderr: what to do next."""
+    print_note(f"next: {text}")
+
+
 def warn(text: str) -> None:
     """A warning on stderr."""
     print_note(f"{_colour('warning:', True)} {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
+    from udogen.opdef.model import Op
     from udogen.runtime.built import Built
     from udogen.runtime.op.calls import Array, OpCall, OpResult, Packets
     from udogen.verify.results import Finding
@@ -30,8 +32,8 @@ _SHOWN_FUNCTIONS = 8
     "--input",
     "inputs",
     multiple=True,
-    metavar="NAME=FILE.npy",
-    help="An input; `NAME.0`, `NAME.1` … for a repeated one.",
+    metavar="NAME=FILE.npy|2x3x4",
+    help="An input, or its shape, for random numbers; `NAME.0`, `NAME.1` … for a repeated one.",
 )
 @click.option(
     "--param",
@@ -264,8 +266,10 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
     """The call, its names and values compared with the config where there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
 
+    built.check_op(options.op)
+    op = built.op(options.op, options.config_backend)
     asked = CallOptions(
-        inputs={name: _array(file) for name, file in pairs(options.inputs, "--input")},
+        inputs={name: _input(name, text, op) for name, text in pairs(options.inputs, "--input")},
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
         quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
         dtypes=dict(pairs(options.dtypes, "--dtype")),
@@ -274,8 +278,7 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
         loops=options.loops,
         rules=options.rules,
     )
-    built.check_op(options.op)
-    call = make_call(built.op(options.op, options.config_backend), built, options.op, asked)
+    call = make_call(op, built, options.op, asked)
     return replace(call, context=_content(options.context), save_context=options.save_context is not None)
 
 
@@ -414,6 +417,21 @@ def _content(file: Path | None) -> bytes | None:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
 
+def _input(name: str, text: str, op: Op | None) -> Array:
+    """The array of a file; for a shape, random numbers of the first type that the input can have."""
+    import numpy as np
+
+    if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
+        return _array(text)
+    shape = _shape(name, text, "--input")
+    known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
+    dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
+    random = np.random.default_rng(0)
+    most = 2 if dtype.kind == "b" else 100
+    found: Array = random.normal(size=shape) if dtype.kind == "f" else random.integers(0, most, shape)
+    return found.astype(dtype)
+
+
 def _array(file: str) -> Array:
     import numpy as np
 
@@ -447,11 +465,11 @@ def _quant(name: str, text: str) -> tuple[float, int]:
     return found
 
 
-def _shape(name: str, text: str) -> tuple[int, ...]:
+def _shape(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
     try:
         found = tuple(int(part) for part in text.replace(",", "x").split("x"))
     except ValueError:
         found = (0,)
     if any(extent < 1 for extent in found):
-        raise UsageError(f"--shape {name}={text}: this is no shape", hint="as in --shape y=1x2x3")
+        raise UsageError(f"{option} {name}={text}: this is no shape", hint=f"as in {option} {name}=1x2x3")
     return found

@@ -138,6 +138,8 @@ def command(**given: Any) -> int:
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
     plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
+    for line in plan.unwritten:
+        output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
         run = test_run.run(plan, options, on_batch=on_batch, on_case=on_case, on_step=on_step)
     if arguments.save:
@@ -145,7 +147,7 @@ def command(**given: Any) -> int:
     _report(run, arguments, before, costs=options.measure)
     if run.count("failed"):
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
+    return RunFailed.exit_code if run.bad or plan.unwritten else 0 if run.passed else ToolMissing.exit_code
 
 
 def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
