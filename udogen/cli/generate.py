@@ -63,7 +63,9 @@ if TYPE_CHECKING:
 def command(
     configs: tuple[str, ...], config_paths: tuple[str, ...], show_diff: bool, as_json: bool, **chosen: Any
 ) -> None:
-    """Generate an op package for each backend of each config.
+    """Example: udogen generate scale/Scale.xml --kernels scale/kernels -o out
+
+    Generate an op package for each backend of each config.
 
     Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, your file
     stays and the generated one is written beside it.

@@ -54,7 +54,7 @@ from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_
 @output.json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
-    """Example: udogen inspect LeakyRelu.xml --svg leaky.svg
+    """Example: udogen inspect out
 
     Show what PATH contains: a library or a folder of them, a context binary, a config, an ONNX model, or a kernel in
     Python.

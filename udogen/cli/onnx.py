@@ -14,7 +14,7 @@ ROWS = {
 
 @click.group("onnx", cls=LazyGroup, rows=ROWS)
 def command() -> None:
-    """Example: udogen onnx schema model.onnx -o with_schemas.onnx
+    """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
 
     Prepare ONNX models for custom ops and context binaries.
     """

@@ -43,7 +43,9 @@ def command(
     domain: str,
     as_json: bool,
 ) -> None:
-    """Add schemas for the custom ops of an ONNX model, without which ONNX Runtime does not load it.
+    """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
+
+    Add schemas for the custom ops of an ONNX model, without which ONNX Runtime does not load it.
 
     Schemas are model-local functions: they define types and shapes, and fail where QNN does not take the op, instead of
     computing something else.  The shapes of the outputs of custom ops, which QNN needs for a chain of them, are added

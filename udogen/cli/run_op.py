@@ -112,7 +112,9 @@ _SHOWN_FUNCTIONS = 8
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def command(**given: Any) -> int:
-    """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
+    """Example: udogen run op out Scale --backend htp --input x=2x3x4
+
+    Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
     The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
@@ -382,16 +384,31 @@ def _print(done: _OpResult) -> None:
     print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
+    elif runtime.build_id:
+        loops = done.options.loops
+        measured = (
+            f"the median of {loops:,} executions" if loops > 1 else "one execution, the first (--loops 100: median)"
+        )
+        where = "; Qualcomm's emulator on a PC says nothing about a device" if done.options.backend == "htp" else ""
+        output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
+    output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
 
 
 def _print_packets(found: Packets) -> None:
     functions = found.functions
-    output.print_result(f"  {found.total:,} packets in one execution, of which")
+    glue = sum(packets for name, packets in functions if _is_glue(name))
+    shares = f"{found.total - glue:,} in the kernel, {glue:,} in generated code and the C library"
+    output.print_result(f"  {found.total:,} packets in one execution: {shares}")
     for function, packets in functions[:_SHOWN_FUNCTIONS]:
         output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
     if len(functions) > _SHOWN_FUNCTIONS:
         rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
         output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+
+
+def _is_glue(function: str) -> bool:
+    """Whether a function is generated, or of the C library.  `Run` calls the kernel, which may be inlined into it."""
+    return re.match(r"(\w+ )?udo::(?!glue::Run)|(\w+ )?ops::\w+::\w+::Op::|(mem|str)\w+$|__", function) is not None
 
 
 def _counted(packets: Packets) -> dict[str, object]:

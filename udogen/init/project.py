@@ -217,7 +217,7 @@ def _commands(folder: Path, packages: Sequence[OpPackage], files: Mapping[str, b
         "several": len(packages) > 1,
         "build": [f"generate {' '.join(dict.fromkeys(configs))} --kernels kernels -o out", "build -C out"],
         "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0])),
-        "commands": ["make test", "make run", "udogen register out --client ort"],
+        "commands": ["make test", "make run", "udogen register out --client ort --target htp"],
         "files": [(path, _contents(path)) for path in sorted(files)],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
