@@ -357,6 +357,7 @@ def in_shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", script],
         capture_output=True,
         text=True,
+        errors="replace",
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **env},
     )

@@ -122,7 +122,7 @@ def of_config(config: Path) -> Contents:
 
 def make(folder: Path, contents: Contents, *, kernel: str) -> Project:
     """Write the project; an error leaves nothing."""
-    packages, generated = _generated(contents.configs)
+    packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]
     kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
     known = {
@@ -142,7 +142,7 @@ def make(folder: Path, contents: Contents, *, kernel: str) -> Project:
         **contents.files,
         **{each.path: render_file(each) for each in op_tests.files(packages, known)},
     }
-    files |= _commands(folder, packages, files)
+    files |= _commands(folder, packages, files, folders)
     unwritten = [f"{op_tests.REFERENCES}: {op_tests.snake_case(op.name)}" for op in unreferenced]
     unwritten += [path for path in kernels if path not in contents.files]
     return Project(
@@ -153,19 +153,21 @@ def make(folder: Path, contents: Contents, *, kernel: str) -> Project:
     )
 
 
-def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[Generated]]:
-    """The packages of configs, and what `udogen generate` would write for them."""
+def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[Generated], list[Generated]]:
+    """The packages of configs, what `udogen generate` would write for them, and the same with a package per backend."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in configs]
         for path, content in zip(paths, configs.values(), strict=True):
             path.write_bytes(content)
         packages, problems = load(paths)
         options = GenerateOptions(Path(folder), dry_run=True)
-        try:  # each backend in a package of its own, so that skeletons of kernels are those of one backend
-            found = generate(packages, options._replace(layout="qnn"), problems)
+        usual = generate(packages, options, problems)
+        if all(each.plan.backend in backends.ALL for each in usual):
+            return packages, usual, usual
+        try:
+            return packages, usual, generate(packages, options._replace(layout="qnn"), problems)
         except UdogenError:  # no such layout for one of the backends
-            found = generate(packages, options, problems)
-        return packages, found
+            return packages, usual, usual
 
 
 def _kernels(
@@ -183,14 +185,28 @@ def _kernels(
             op = ops.get(Path(name).stem)
             if not backends.ALL[backend].common_kernels or op is None:
                 path = f"kernels/{backend}/{name}"
-                found[path] = each.rendered[file.path].replace(file.path.encode(), path.encode())
+                found[path] = _skeleton(path, file.path, each.rendered)
             elif kernel == "python" or is_starter:
                 path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
                 found.setdefault(path, _own_kernel(path, op, each.plan.package, is_starter=is_starter))
             else:
                 path = f"kernels/{name}"
-                found.setdefault(path, each.rendered[file.path].replace(file.path.encode(), path.encode()))
+                found.setdefault(path, _skeleton(path, file.path, each.rendered))
     return found
+
+
+_SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n", re.MULTILINE)
+_ARGS = re.compile(r"^struct Args \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+
+
+def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
+    """The skeleton of a package as a file of a project: with what its arguments are, as no header is beside it."""
+    text = rendered[source].decode().replace(source, path)
+    header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
+    if args := _ARGS.search(rendered[header].decode() if header else ""):
+        fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
+        text = _SEE_HEADER.sub(lambda _: f"  // Write the kernel here.  args holds:\n{fields}", text)
+    return text.encode()
 
 
 def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
@@ -206,8 +222,14 @@ def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
     return render_file(PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data))
 
 
-def _commands(folder: Path, packages: Sequence[OpPackage], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def _commands(
+    folder: Path, packages: Sequence[OpPackage], files: Mapping[str, bytes], folders: Sequence[Generated]
+) -> dict[str, bytes]:
     """Makefile, README and .gitignore."""
+    of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
+    client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
+    register = f"udogen register {' '.join(f'out/{each.folder.name}' for each in of_one)} --client {client}"
+    first = next(each for each in folders if each.plan.package == packages[0].name)
     configs = [Path(package.sources[0]).name for package in packages]
     ops = [op for package in packages for op in package.ops]
     data = {
@@ -216,17 +238,17 @@ def _commands(folder: Path, packages: Sequence[OpPackage], files: Mapping[str, b
         "ops": ", ".join(op.name for op in ops[:_SHOWN_OPS]) + (" …" if len(ops) > _SHOWN_OPS else ""),
         "several": len(packages) > 1,
         "build": [f"generate {' '.join(dict.fromkeys(configs))} --kernels kernels -o out", "build -C out"],
-        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0])),
-        "commands": ["make test", "make run", "udogen register out --client ort --target htp"],
+        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0], f"out/{first.folder.name}")),
+        "commands": ["make test", "make run", register],
         "files": [(path, _contents(path)) for path in sorted(files)],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
     return {**{each.path: render_file(each) for each in made}, ".gitignore": b"out/\nreport.html\n"}
 
 
-def _run(op: Op) -> list[str]:
+def _run(op: Op, folder: str) -> list[str]:
     """The arguments of `udogen run` for one execution."""
-    words = ["run", "op", "out", op.name]
+    words = ["run", "op", folder, op.name]
     shapes = op_tests.shapes_of(op.inputs)
     for each in op.inputs:
         if each.mandatory:
