@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from udogen.cli import output
+from udogen.tables import table
 
 
 class _Registry(NamedTuple):
@@ -85,4 +86,4 @@ def print_registry(what: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
     else:
-        output.print_result(output.table(head, rows()))
+        output.print_result("\n".join(table(head, rows(), output.width())))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -173,12 +174,9 @@ def stdout_failed(fault: OSError) -> int:
     return UsageError.exit_code
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A plain table, as wide as its cells."""
-    lines = [list(head), *[list(row) for row in rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+def width() -> int:
+    """The columns of the terminal that shows the result; 0 if it goes to a file or a program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 @contextmanager

@@ -184,8 +184,8 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
     if arguments.as_json:
         output.print_json(machine.as_json(run, changes if before else None))
         return
-    lines = terminal.lines(run, paint=output.paint, costs=costs)
-    for line in [*lines, *(terminal.changes(changes, run, before) if before else ())]:
+    lines = terminal.lines(run, paint=output.paint, costs=costs, width=output.width())
+    for line in [*lines, *(terminal.changes(changes, run, before, output.width()) if before else ())]:
         output.print_result(line)
 
 
