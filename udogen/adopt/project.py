@@ -42,7 +42,7 @@ class AdoptOptions:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of it: what was recognized, what a person must decide, what a port to QHPI changes."""
+    """What came of it: what was recognized, open points, what a port to QHPI changes."""
 
     found: Found
     config: Path
@@ -121,7 +121,7 @@ class _Config(NamedTuple):
 
 
 def _config(found: Found) -> tuple[_Config, list[str]]:
-    """The config that is adopted, or what the sources say of one; and what a person must decide."""
+    """The config that is adopted, or what the sources show of one; and open points."""
     if not found.configs:
         package, comments, doubts = derived(found)
         return _Config(f"{package.name}.xml", xml_write.write(package, Problems(), comments).encode()), doubts
@@ -155,7 +155,7 @@ def _check_out(options: AdoptOptions, found: Found) -> None:
 
 
 def _recognized(found: Found) -> tuple[list[str], list[str]]:
-    """Sentences on what is there, and on what a person must decide."""
+    """Sentences on what was found, and on open points."""
     styles = {
         "cpu": "CustomOp kernels for CPU",
         "gpu": "Operation kernels for GPU",
@@ -238,7 +238,7 @@ def _write_flags(found: Found, done: Iterable[Generated], save: Save) -> None:
 
 
 def derived(found: Found) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
-    """The package that the sources describe, comments for its config, and what a person must decide."""
+    """The package that the sources describe, comments for its config, and open points."""
     by_op: dict[str, list[Kernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)

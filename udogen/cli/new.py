@@ -18,6 +18,7 @@ from udogen.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from udogen.adopt.project import Report
     from udogen.init.draft import Draft
     from udogen.init.project import Contents, Project
 
@@ -70,9 +71,7 @@ def command(**given: Any) -> None:
     if options.contexts is not None:
         _from_contexts(options, options.contexts)
     elif options.package_folder is not None:
-        from udogen.cli.adopt import adopt
-
-        adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
+        _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
     else:
         _make(options)
 
@@ -252,3 +251,46 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
     write = f"write {shown}; then " if made.unwritten else ""
     output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
+
+
+# --- an old package --------------------------------------------------------------------------------------------------
+
+
+def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> None:
+    """Make the project OUT of a package; FOLDER is only read."""
+    from udogen.adopt import project
+
+    chosen = out or Path(f"{folder.resolve().name}-udogen")
+    report = project.adopt(project.AdoptOptions(folder, chosen, to_qhpi=to_qhpi), log=output.print_note)
+    if as_json:
+        output.print_json(
+            {
+                "ok": True,
+                "folder": str(chosen),
+                "config": str(report.config),
+                "recognized": list(report.recognized),
+                "decide": list(report.decide),
+                "port": list(report.port),
+                "packages": [str(each.folder) for each in report.packages],
+            }
+        )
+    else:
+        _print_report(report, chosen)
+
+
+def _print_report(report: Report, out: Path) -> None:
+    for title, lines in (
+        ("recognized", report.recognized),
+        ("TODO", report.decide),
+        ("a port to QHPI", report.port),
+    ):
+        if lines:
+            output.print_result(f"{title}:")
+        for line in lines:
+            output.print_result(f"  {line}")
+    for each in report.packages:
+        kinds = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
+        output.print_result(f"{each.folder}: {kinds} package {each.plan.package}")
+    output.print_next(
+        f"`udogen build -C {shlex.quote(str(out))}`, then write {shlex.quote(str(out))}/reference.py for `udogen test`"
+    )

@@ -18,7 +18,7 @@ from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.generate.render import render_file
 from udogen.init import from_flags, write
-from udogen.init.draft import Draft, DraftCase
+from udogen.init.draft import Draft, DraftCase, clean
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problem
@@ -233,7 +233,7 @@ def _commands(
     configs = [Path(package.sources[0]).name for package in packages]
     ops = [op for package in packages for op in package.ops]
     data = {
-        "title": folder.resolve().name,
+        "title": clean(folder.resolve().name),
         "op": ops[0].name,
         "ops": ", ".join(op.name for op in ops[:_SHOWN_OPS]) + (" …" if len(ops) > _SHOWN_OPS else ""),
         "several": len(packages) > 1,
