@@ -179,6 +179,9 @@ def width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
+_BAR = 24  # columns of a progress bar
+
+
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """A progress bar on a terminal, otherwise a line per step.  A step may count for nothing: `by=0`."""
@@ -194,12 +197,14 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    text = TextColumn("{task.description}", markup=False)  # last, so that the bar keeps its place and width
+    columns = [BarColumn(bar_width=_BAR), MofNCompleteColumn(), TimeElapsedColumn(), text]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(visible(title), total=total)
+        room = max(20, bars.console.width - _BAR - 20)  # the rest of the line
+        task = bars.add_task(visible(title)[:room], total=total)
 
         def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=visible(f"{title}: {step[-60:]}"))
+            bars.update(task, description=visible(f"{title}: {step}")[:room])
             bars.advance(task, by)
 
         yield advance
