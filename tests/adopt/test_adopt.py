@@ -1,4 +1,4 @@
-"""`udogen adopt`: folders as Qualcomm's generators leave them become projects of udogen."""
+"""`udogen new --from-package`: folders as Qualcomm's generators leave them become projects of udogen."""
 
 from __future__ import annotations
 

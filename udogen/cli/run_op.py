@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -384,10 +385,16 @@ def _print(done: _OpResult) -> None:
     print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
-    elif runtime.build_id:
-        loops = done.options.loops
+    if sys.stderr.isatty():  # for a person; programs call it often
+        _print_notes(done)
+
+
+def _print_notes(done: _OpResult) -> None:
+    """Print what the time includes, and what to do next."""
+    loops = done.options.loops
+    if done.result.runtime.build_id:
         measured = (
-            f"the median of {loops:,} executions" if loops > 1 else "one execution, the first (--loops 100: median)"
+            f"the median of {loops:,} executions" if loops > 1 else "the first execution (--loops 100: the median)"
         )
         where = "; Qualcomm's emulator on a PC says nothing about a device" if done.options.backend == "htp" else ""
         output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
