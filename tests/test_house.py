@@ -33,7 +33,7 @@ LAYERS = (
     {"qnn"},
     {"emulator"},
     {"opdef"},
-    {"process", "python_files", "error_tables"},
+    {"process", "python_files", "error_tables", "tables"},
     {"errors", "resources", "supervisor"},
     {"__init__"},
 )

@@ -26,6 +26,13 @@ ${style}</style>
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
 <h1 class="${summary.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${summary.kind}"/></svg><span>${summary.sentence}</span></h1>
+% if story:
+<dl class="story">
+% for each in story:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+% endif
 % for each in summary.more:
 <p class="more">${each}</p>
 % endfor
@@ -294,9 +301,9 @@ ${line}
 % if costs.rows:
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">What it costs</h2>
-<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
+<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Bars are logarithmic, ${costs.axis}, a mark for each power of ten. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
 <div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
-<table class="costs stack" role="table">
+<table class="costs stack" role="table" style="--decades:${costs.decades}">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
 % if costs.times:
 <th scope="col" role="columnheader">time</th>

@@ -9,7 +9,18 @@ config = ${config}
 
 [[op]]
 name = ${op.name}
-reference = ${op.reference} # what must come out, in numpy: write it, or name onnx:Softmax, torch:nn.functional.softmax
+% if op.config:
+config = ${op.config}
+% endif
+% if op.is_own:
+reference = ${op.reference} # what must come out, in numpy; or onnx:Softmax, torch:nn.functional.softmax
+% else:
+reference = ${op.reference}
+% endif
+% if op.cases:
+
+${op.cases}
+% else:
 % if op.params:
 params = { ${op.params} }
 % endif
@@ -23,4 +34,5 @@ seed = [1, 2]
 [[op.case]]
 name = "edge"
 values = "edge" # zeros, denormals, the largest and smallest numbers; `nonfinite` has infinities and NaN too
+% endif
 % endfor

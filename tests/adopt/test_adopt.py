@@ -1,4 +1,4 @@
-"""`udogen adopt`: folders as Qualcomm's generators leave them become projects of udogen."""
+"""`udogen new --from-package`: folders as Qualcomm's generators leave them become projects of udogen."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
     old, out = old_package(tmp_path), tmp_path / "new"
     before = contents(old)
-    done = udogen("adopt", old, "-o", out)
+    done = udogen("new", out, "--from-package", old)
     assert done.returncode == 0, done.stderr
     assert contents(old) == before, "nothing of the original is touched"
     kernel = (old / "src" / "ops" / "ScaleClamp.cpp").read_bytes()
@@ -92,7 +92,7 @@ def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
 
 def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None:
     old, out = old_package(tmp_path, config=False), tmp_path / "new"
-    answer = json.loads(udogen("adopt", old, "-o", out, "--json").stdout)
+    answer = json.loads(udogen("new", out, "--from-package", old, "--json").stdout)
     [package], _ = load([Path(answer["config"])])
     [op] = package.ops
     assert (package.name, op.name) == ("ScaleClampPackage", "ScaleClamp")
@@ -103,7 +103,7 @@ def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None
 
 def test_what_was_adopted_runs(tmp_path: Path) -> None:
     out = tmp_path / "new"
-    assert udogen("adopt", old_package(tmp_path), "-o", out).returncode == 0
+    assert udogen("new", out, "--from-package", old_package(tmp_path)).returncode == 0
     built = cpu_package(out / "ScaleClamp.xml", tmp_path / "built", out / "kernels")
     np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
     call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
@@ -118,12 +118,12 @@ def test_htp_kernels_and_what_a_port_changes(tmp_path: Path) -> None:
     old.mkdir()
     (old / "ScaleClamp.cpp").write_text(CORE)
     shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
-    done = udogen("adopt", old, "-o", out)
+    done = udogen("new", out, "--from-package", old)
     assert done.returncode == 0, done.stderr
     assert (out / "kernels" / "htp_core" / "ScaleClamp.cpp").read_text() == CORE
     assert "`get_interface_scale` is not in SDK 2.43: interface_scale()" in done.stdout
     ported = tmp_path / "ported"
-    done = udogen("adopt", old, "-o", ported, "--to", "qhpi")
+    done = udogen("new", ported, "--from-package", old, "--to", "qhpi")
     assert done.returncode == 0, done.stderr
     text = (ported / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
     assert "HTP/core" not in text and "DEF_PACKAGE" not in text and "PKG_OP_DEFINITION" not in text
@@ -143,7 +143,7 @@ def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: P
     text = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
     (old / "any_name.cpp").write_text(text.replace('"::ScaleClamp"', name))
     shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
-    done = udogen("adopt", old, "-o", out)
+    done = udogen("new", out, "--from-package", old)
     assert "HTP kernels that register themselves with QHPI: ScaleClamp (any_name.cpp)" in done.stdout, done.stderr
     package = out / "ScaleClampPackage"
     assert (package / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == (old / "any_name.cpp").read_bytes()
@@ -168,7 +168,7 @@ def test_what_cannot_be_adopted(tmp_path: Path, arrange: object, message: str) -
     folder = tmp_path / "old"
     folder.mkdir()
     arrange(folder)  # type: ignore[operator]
-    done = udogen("adopt", folder, "-o", tmp_path / "new")
+    done = udogen("new", tmp_path / "new", "--from-package", folder)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not (tmp_path / "new").exists()
 
@@ -178,5 +178,5 @@ def test_no_folder_is_written_over(tmp_path: Path, inside: bool) -> None:
     old = old_package(tmp_path)
     out = old / "new" if inside else tmp_path
     before = contents(tmp_path)
-    assert udogen("adopt", old, "-o", out).returncode == 2
+    assert udogen("new", out, "--from-package", old).returncode == 2
     assert contents(tmp_path) == before

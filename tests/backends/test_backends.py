@@ -56,8 +56,8 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_new_backend_is_listed(tmp_path: Path) -> None:
-    assert "NPU of a test" in run(tmp_path, "list", "backends").stdout
-    assert "npu_x86" in run(tmp_path, "list", "targets").stdout
+    assert "NPU of a test" in run(tmp_path, "doctor", "--list", "backends").stdout
+    assert "npu_x86" in run(tmp_path, "doctor", "--list", "targets").stdout
 
 
 def test_a_package_for_a_new_backend_is_generated(tmp_path: Path) -> None:

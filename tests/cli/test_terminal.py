@@ -36,23 +36,23 @@ def name(folder: Path, suffix: str) -> bytes:
 
 
 VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
-    "init": [["init", "--onnx", ".onnx"], ["init", "--name", EVIL.replace("\n", "")]],
-    "adopt": [["adopt", ".txt"], ["adopt", ".missing"]],
+    "new": [
+        ["new", ".new", "--from-onnx", ".onnx"],
+        ["new", ".new", "--from-config", ".bad.xml"],
+        ["new", ".new", "--from-package", ".txt"],
+        ["new", "--from-package", ".missing"],
+    ],
     "check": [["check", ".xml"], ["check", ".missing"], ["check", ".bad.xml"], ["check", ".txt"]],
     "convert": [["convert", ".xml", "--to", "json"], ["convert", ".text.xml", "--to", "xml"]],
     "generate": [["generate", ".xml", "-o", ".out"], ["generate", ".bad.xml", "-o", ".out"]],
     "build": [["build", "-C", ".out"], ["build", "-C", ".missing"]],
-    "inspect": [["inspect", ".txt"], ["inspect", ".missing"]],
+    "inspect": [["inspect", each] for each in (".txt", ".missing", ".xml", ".bad.xml", ".onnx")],
     "doctor": [],  # variables of the environment: below
     "register": [["register", ".txt", "--client", "ort"], ["register", ".missing", "--client", "cpp"]],
     "script": [["script", ".missing", "--client", "qnn-net-run", "-o", ".scripts"]],
-    "onnx-schema": [["onnx-schema", ".onnx", ".missing"]],
-    "onnx-context": [["onnx-context", ".txt"]],
+    "onnx": [["onnx", "schema", ".onnx", ".missing"], ["onnx", "context", ".txt"]],
     "explain": [["explain", ".txt"], ["explain", ".log"], ["explain", EVIL.replace("\udc9b", "")]],
-    "graph": [["graph", ".xml"], ["graph", ".bad.xml"], ["graph", ".onnx"]],
-    "list": [["list", EVIL.replace("\udc9b", "")]],
     "test": [["test", ".missing"], ["test", ".out"]],
-    "kernels": [["kernels", "explain", ".txt", ".xml"]],
     "run": [["run", "op", ".txt", "Op"], ["run", "context", ".txt"], ["run", "context", ".missing"]],
 }
 

@@ -456,15 +456,15 @@ def test_the_command(tmp_path: Path) -> None:
     import onnx
 
     model = good(tmp_path)
-    done = udogen("onnx-schema", model, "-o", tmp_path / "o.onnx")
+    done = udogen("onnx", "schema", model, "-o", tmp_path / "o.onnx")
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/o.onnx: udogen::LeakyRelu\n")
-    done = udogen("onnx-schema", EXAMPLE / "LeakyRelu.xml", "-o", tmp_path / "f.onnx", "--json")
+    done = udogen("onnx", "schema", EXAMPLE / "LeakyRelu.xml", "-o", tmp_path / "f.onnx", "--json")
     assert json.loads(done.stdout)["ops"] == ["example::LeakyRelu"]
     [function] = onnx.load(tmp_path / "f.onnx").functions
     assert (function.name, list(function.input), list(function.attribute)) == ("LeakyRelu", ["input"], ["alpha"])
-    done = udogen("onnx-schema", model, "-o", tmp_path / "o.onnx", "--domain", "x")
+    done = udogen("onnx", "schema", model, "-o", tmp_path / "o.onnx", "--domain", "x")
     assert (done.returncode, "--domain is for configs" in done.stderr) == (2, True)
-    done = udogen("onnx-schema", tmp_path / "none.onnx", "-o", tmp_path / "o.onnx")
+    done = udogen("onnx", "schema", tmp_path / "none.onnx", "-o", tmp_path / "o.onnx")
     assert done.returncode == 2
 
 

@@ -1,4 +1,4 @@
-"""Context binaries of udogen in the real ONNX Runtime (`udogen onnx-context`), and models of contexts that are wrong.
+"""Context binaries of udogen in the real ONNX Runtime (`udogen onnx context`), and models of contexts that are wrong.
 
 The other way, a binary of ONNX Runtime in udogen, is in test_ort.py.
 """
@@ -187,7 +187,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     import onnx
 
     (tmp_path / "b.bin").write_bytes((folder / "bytes.bin").read_bytes())
-    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx")
+    done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"{tmp_path}/m.onnx: graph udogen",
@@ -204,10 +204,10 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
         "max_size": 0, "partition_name": b"udogen", "source": b"QNN",
     }  # fmt: skip
     before = (tmp_path / "m.onnx").read_bytes()
-    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx", "--embed", "--json")
+    done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx", "--embed", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx already exists")
     assert (tmp_path / "m.onnx").read_bytes() == before
-    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
+    done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
     reply = json.loads(done.stdout)
     assert (reply["ok"], reply["reference"]) == (True, None)
     [graph] = reply["graphs"]

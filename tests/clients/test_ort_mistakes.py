@@ -206,7 +206,7 @@ def test_a_package_with_undefined_symbols(replies: dict[str, Any]) -> None:
 def test_the_printed_code_runs(packages: dict[str, Path], backend: str, tmp_path: Path) -> None:
     """With the session of the code itself; QNN's CPU backend does not start where fallback is forbidden."""
     made = model(tmp_path / "bare.onnx")
-    assert udogen("onnx-schema", made, "-o", tmp_path / "model.onnx").returncode == 0
+    assert udogen("onnx", "schema", made, "-o", tmp_path / "model.onnx").returncode == 0
     done = udogen("register", packages[backend], "--client", "ort", "--only", "python")
     assert done.returncode == 0, done.stderr
     np.save(tmp_path / "x.npy", X)

@@ -66,7 +66,7 @@ def test_shapes_come_from_rules_in_python(tmp_path: Path) -> None:
     ops = ["MaxPool", "MaxPool", "LeakyRelu"]
     chain = model(tmp_path / "m.onnx", ops, shape=(1, 8, 8, 3), out=(1, 2, 2, 3))
     done = udogen(
-        "onnx-schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--op", "LeakyRelu",
+        "onnx", "schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--op", "LeakyRelu",
         "--config", POOL / "MaxPool.xml", "--config", CONFIGS[0], "--rules", POOL / "rules.py", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -78,7 +78,7 @@ def test_shapes_come_from_rules_in_python(tmp_path: Path) -> None:
 def test_a_tensor_of_unknown_shape_is_named(tmp_path: Path) -> None:
     chain = model(tmp_path / "m.onnx", ["MaxPool", "MaxPool"], shape=(1, 8, 8, 3), out=(1, 2, 2, 3))
     done = udogen(
-        "onnx-schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--config", POOL / "MaxPool.xml"
+        "onnx", "schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--config", POOL / "MaxPool.xml"
     )
     assert done.returncode == 0, done.stderr
     assert (
@@ -97,7 +97,7 @@ def test_why_a_node_is_not_placed_names_the_tensor(tmp_path: Path) -> None:
 
 def test_rules_need_a_config(tmp_path: Path) -> None:
     chain = model(tmp_path / "m.onnx", ["MaxPool"])
-    done = udogen("onnx-schema", chain, "-o", tmp_path / "o.onnx", "--rules", POOL / "rules.py")
+    done = udogen("onnx", "schema", chain, "-o", tmp_path / "o.onnx", "--rules", POOL / "rules.py")
     assert (done.returncode, done.stderr) == (
         2,
         "error: --rules are read with the config of the op\n  = --config FILE.xml\n",

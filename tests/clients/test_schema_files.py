@@ -1,4 +1,4 @@
-"""`udogen onnx-schema` of a config, and where it cannot be written."""
+"""`udogen onnx schema` of a config, and where it cannot be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.making import ROOT
 
 def test_a_missing_place(tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "x.onnx"
-    done = udogen("onnx-schema", ROOT / "examples/leaky_relu/LeakyRelu.xml", "-o", out)
+    done = udogen("onnx", "schema", ROOT / "examples/leaky_relu/LeakyRelu.xml", "-o", out)
     assert done.returncode == 2
     assert done.stderr == f"error: cannot write {out}: No such file or directory\n  = choose another file\n"
 
@@ -19,7 +19,7 @@ def test_a_missing_place(tmp_path: Path) -> None:
 def test_the_config_itself_is_not_overwritten(tmp_path: Path) -> None:
     config = Path(shutil.copy(ROOT / "examples/leaky_relu/LeakyRelu.xml", tmp_path))
     before = config.read_bytes()
-    done = udogen("onnx-schema", config, "-o", config)
+    done = udogen("onnx", "schema", config, "-o", config)
     assert done.returncode == 2
     assert done.stderr == f"error: {config} is the config itself\n  = choose another name for the model\n"
     assert config.read_bytes() == before

@@ -354,7 +354,7 @@ def answered(*arguments: object, code: int = 0) -> dict:
 def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     steps = np.stack([ramp(number) for number in range(3)])
     np.save(tmp_path / "x.npy", steps)
-    done = udogen("init", "--from-contexts", folder)
+    done = udogen("new", "--from-contexts", folder)
     assert done.returncode == 0 and (folder / "model.toml").is_file(), done.stderr
     feed = ("--feed", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
     found = answered(folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json")
@@ -493,10 +493,10 @@ def test_a_profile_has_the_ops_and_is_a_trace(
 
 
 def test_a_first_description_is_not_written_over(folder: Path) -> None:
-    assert udogen("init", "--from-contexts", folder).returncode == 0
-    done = udogen("init", "--from-contexts", folder)
+    assert udogen("new", "--from-contexts", folder).returncode == 0
+    done = udogen("new", "--from-contexts", folder)
     assert done.returncode == 2 and "exists already" in done.stderr
-    done = udogen("init", "--from-contexts", folder, "--package", "P")
+    done = udogen("new", "--from-contexts", folder, "--package", "P")
     assert done.returncode == 2 and "means nothing with --from-contexts" in done.stderr
     text = (folder / "model.toml").read_text()
     assert 'backend = "cpu"' in text and 'runtime = "emulator"' in text and '"past_total" = "total"' in text

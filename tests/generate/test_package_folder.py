@@ -21,7 +21,6 @@ from tests.hostile import kill_generate
 from tests.making import ONE_OP, ROOT, make_packages
 from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.generate import op_tests
 from udogen.resources import content_key
 
 
@@ -116,17 +115,6 @@ def test_a_file_where_a_folder_has_to_be(work: Work) -> None:
     with pytest.raises(UsageError, match="include is no folder"):
         generate(work)
     assert tree(work.out) == before
-
-
-def test_tests_are_not_written_through_a_link(work: Work) -> None:
-    (work.out / op_tests.REFERENCES).symlink_to(work.out.parent / "nowhere.py")
-    before = tree(work.out)
-    work.grow()
-    done = udogen("generate", work.config, "-o", work.out, "--tests")
-    assert done.returncode == 2
-    assert "op_reference.py is a link to " in done.stderr and "does not exist" in done.stderr
-    assert tree(work.out) == before
-    assert not (work.out.parent / "nowhere.py").exists()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,12 @@ def test_run_op(command: list[Any], tmp_path: Path) -> None:
     head, output, total, *functions = done.stdout.splitlines()
     assert head.startswith("Raw::Add ran on Hexagon v73 under qemu-hexagon ")
     assert head.endswith("(kernel Add_main on main)") and "µs" not in head
-    assert output.startswith("  y: uint8 300, 0 … 255 -> ") and total.endswith(" packets in one execution, of which")
+    assert output.startswith("  y: uint8 300, 0 … 255 -> ")
+    shares = re.fullmatch(
+        r"  ([\d,]+) packets in one execution: ([\d,]+) in the kernel, ([\d,]+) in generated .*", total
+    )
+    whole, kernel, glue = (int(each.replace(",", "")) for each in shares.groups()) if shares else (0, 0, 0)
+    assert whole == kernel + glue and kernel and glue, total
     assert functions
     x = np.arange(300).astype(np.uint8)
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.minimum(x.astype(int) * 2, 255))

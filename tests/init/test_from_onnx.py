@@ -1,4 +1,4 @@
-"""What `udogen init --from-onnx` concludes from a model, and what it leaves to a person."""
+"""What `udogen new --from-onnx` concludes from a model, and what it leaves to a person."""
 
 from __future__ import annotations
 
@@ -383,30 +383,30 @@ def test_open_axes_have_the_given_sizes(tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     path = models.save("subgraphs", tmp_path)
     (tmp_path / "op_tests.toml").write_text("mine")
-    done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml")
+    done = udogen("new", tmp_path, "--from-onnx", path)
     assert done.returncode == 2
     assert f"error: {tmp_path / 'op_tests.toml'} exists and is different; nothing was written" in done.stderr
-    assert not (tmp_path / "c.xml").exists() and (tmp_path / "op_tests.toml").read_text() == "mine"
+    assert not (tmp_path / "Decay.xml").exists() and (tmp_path / "op_tests.toml").read_text() == "mine"
     (tmp_path / "op_tests.toml").unlink()
     for action in ("created", "unchanged"):
-        done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml", "--json")
+        done = udogen("new", tmp_path, "--from-onnx", path, "--json")
         reply = json.loads(done.stdout)
-        assert [each["action"] for each in reply["files"]] == [action, action], done.stderr
-    done = udogen("check", tmp_path / "c.xml", "--strict")
+        assert {each["action"] for each in reply["files"]} == {action} and len(reply["files"]) == 7, done.stderr
+    done = udogen("check", tmp_path / "Decay.xml", "--strict")
     assert done.returncode == 0, done.stderr
 
 
-def test_comments_say_what_a_person_must_decide(tmp_path: Path) -> None:
+def test_comments_name_open_points(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model = models.repeated_inputs()
     model.graph.node[0].attribute.append(helper.make_attribute("mode--", "a"))
     onnx.save(model, path)
-    done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml")
+    done = udogen("new", tmp_path / "project", "--from-onnx", path)
     assert done.returncode == 0, done.stderr
-    text = (tmp_path / "c.xml").read_text()
-    assert "<!-- A person must decide: uses have 2 or 3 inputs, alike from here on" in text
+    text = (tmp_path / "project" / "Interleave.xml").read_text()
+    assert "<!-- TODO: uses have 2 or 3 inputs, alike from here on" in text
     assert "  Interleave.inputs: uses have 2 or 3 inputs, alike from here on" in done.stderr
-    assert udogen("check", tmp_path / "c.xml").returncode == 0
+    assert udogen("check", tmp_path / "project" / "Interleave.xml").returncode == 0
 
 
 # --- large and broken -------------------------------------------------------------------------------------------------
@@ -457,14 +457,17 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
 def test_broken_models_give_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
-    for arguments in (("init", "--from-onnx", path, "-o", tmp_path / "c.xml"), ("graph", path, "--json")):
+    for arguments in (
+        ("new", tmp_path / "p", "--from-onnx", path),
+        ("inspect", path, "--svg", tmp_path / "m.svg", "--json"),
+    ):
         done = udogen(*arguments)
         assert done.returncode == 2
         assert sentence in done.stderr + done.stdout and "Traceback" not in done.stderr
 
 
 def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
-    done = udogen("init", "--from-onnx", tmp_path / "none.onnx")
+    done = udogen("new", tmp_path / "p", "--from-onnx", tmp_path / "none.onnx")
     assert done.returncode == 2
     assert done.stderr == (
         f"error: {tmp_path / 'none.onnx'} cannot be read: No such file or directory\n"
@@ -472,7 +475,7 @@ def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
     )
     (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError(\"No module named 'onnx'\", name='onnx')")
     path = models.save("subgraphs", tmp_path)
-    done = making.udogen("init", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{making.ROOT}"})
+    done = making.udogen("new", tmp_path / "p", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{making.ROOT}"})
     assert done.returncode == 3
     assert done.stderr == (
         "error: the Python package onnx is not installed\n  = pip install onnx   (or: pip install 'udogen[onnx]')\n"

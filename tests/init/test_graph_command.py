@@ -1,4 +1,4 @@
-"""`udogen graph`: which kind it takes a file for, its result, and a picture that a browser shows."""
+"""`udogen inspect` of configs, models and contexts: results and pictures that a browser shows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 
 def test_a_config(tmp_path: Path) -> None:
     picture = tmp_path / "deep" / "softmax.svg"
-    done = udogen("graph", SOFTMAX, "--svg", picture)
+    done = udogen("inspect", SOFTMAX, "--svg", picture)
     assert (done.returncode, done.stderr) == (0, f"{picture}: written\n")
     assert done.stdout == (
         "SoftmaxAxis.xml: SoftmaxAxisPackage: 1 op with its tensors.\n  SoftmaxAxisPackage::Softmax: 1 op, 2 tensors\n"
     )
     check_document(picture.read_text())
-    reply = json.loads(udogen("graph", SOFTMAX, "--json").stdout)
+    reply = json.loads(udogen("inspect", SOFTMAX, "--json").stdout)
     assert reply["kind"] == "config" and reply["svg"] is None
     [section] = reply["sections"]
     types = ["CPU: FLOAT_32", "GPU: FLOAT_32 FLOAT_16", "HTP: FLOAT_32 FLOAT_16 UFIXED_POINT_8"]
@@ -58,13 +58,13 @@ def test_a_context_binary(backend: str, kind: str, tmp_path: Path) -> None:
     boxes = {row.text for section in diagram.sections for box in section.boxes for row in box.rows}
     dtype = "UFIXED_POINT_8" if backend == "htp" else "FLOAT_32"
     assert {f"input: {dtype} 1x4x4x8", f"output: {dtype} 1x1x1x8"} <= boxes
-    done = udogen("graph", path, "--json")
+    done = udogen("inspect", path, "--svg", tmp_path / "c.svg", "--json")
     assert sorted(json.loads(done.stdout)["graphs"]) == sorted(storing.GRAPHS), done.stderr
 
 
 def test_a_model_with_its_custom_ops_marked(tmp_path: Path) -> None:
     path = models.save("subgraphs", tmp_path)
-    done = udogen("graph", path, "--svg", tmp_path / "m.svg")
+    done = udogen("inspect", path, "--svg", tmp_path / "m.svg")
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
         "subgraphs.onnx: 7 nodes, 2 of custom ops: acme::Decay.\n"
@@ -75,11 +75,11 @@ def test_a_model_with_its_custom_ops_marked(tmp_path: Path) -> None:
         "    custom op acme::Decay, rate = 0.25\n"
         "  else_branch of If z: 1 op, 2 tensors\n"
     )
-    done = udogen("graph", path, "--op", "Relu", "--json")
+    done = udogen("inspect", path, "--op", "Relu", "--json")
     assert json.loads(done.stdout)["custom"] == [{"op": "Relu", "uses": 1}]
     plain = tmp_path / "without_suffix"
     shutil.copy(path, plain)
-    assert udogen("graph", plain).stdout.startswith("without_suffix: 7 nodes")
+    assert udogen("inspect", plain).stdout.startswith("without_suffix: 7 nodes")
 
 
 def chain(length: int, custom: int) -> onnx.ModelProto:
@@ -111,26 +111,27 @@ def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["none.xml"], "error: none.xml cannot be read: No such file or directory\n"),
-        (["."], "error: . cannot be read: Is a directory\n"),
+        ([".", "--svg", "x.svg"], "error: . cannot be read: Is a directory\n"),
+        ([SOFTMAX, "--loops"], f"error: --loops is for kernels in Python; {SOFTMAX} is not one\n"),
         ([SOFTMAX, "--around", "2"], f"error: --around is for ONNX models; {SOFTMAX} is not one\n"),
         ([SOFTMAX, "--svg", SOFTMAX / "x.svg"], f"error: cannot write {SOFTMAX / 'x.svg'}: "),
     ],
 )
 def test_misuse(arguments: list[object], message: str, tmp_path: Path) -> None:
-    done = udogen("graph", *arguments, cwd=tmp_path)
+    done = udogen("inspect", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
 
 
 def test_a_broken_config_is_reported_with_its_line(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
     config.write_text(SOFTMAX.read_text().replace("<Default>-1</Default>", "<Default>1.5</Default>"))
-    done = udogen("graph", config)
+    done = udogen("inspect", config)
     assert done.returncode == 2 and f"{config}:26: error: the default of `axis`" in done.stderr
 
 
 def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
     config = Path(shutil.copy(SOFTMAX, tmp_path))
-    done = udogen("graph", config, "--svg", config)
+    done = udogen("inspect", config, "--svg", config)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {config} exists and is no SVG\n")
     assert config.read_bytes() == SOFTMAX.read_bytes()

@@ -51,7 +51,7 @@ _SWISH = """#include "ops/Swish.hpp"
 
 #include <cmath>
 
-namespace ops::FunctionStyleOpPackage::Swish {
+namespace ops::SwishOpPackage::Swish {
 
 udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.data.size(); ++i) {
@@ -60,7 +60,7 @@ udo::Status execute(const Args& args) {
   return udo::ok;
 }
 
-}  // namespace ops::FunctionStyleOpPackage::Swish
+}  // namespace ops::SwishOpPackage::Swish
 """
 
 
@@ -72,12 +72,10 @@ def test_a_kernel_is_compared_with_the_function_of_the_model(
 ) -> None:
     """From a model with a function to `udogen test`: nothing but the kernel is written by hand."""
     need_runtime("cpu")
-    (tmp_path / "kernels" / "cpu").mkdir(parents=True)
-    (tmp_path / "kernels" / "cpu" / "Swish.cpp").write_text(kernel)
-    model = models.save("function_style", tmp_path)
-    assert udogen("init", "--from-onnx", model, "-o", tmp_path / "swish.xml").returncode == 0
-    cases = tmp_path / "op_tests.toml"
-    cases.write_text(f'kernels = "kernels"\n{cases.read_text()}')
-    done = udogen("test", tmp_path, "--backend", "cpu")
+    folder = tmp_path / "project"
+    made = udogen("new", folder, "--from-onnx", models.save("function_style", tmp_path))
+    assert made.stderr.endswith(f"next: write kernels/Swish.cpp; then `cd {folder} && make test`\n"), made.stderr
+    (folder / "kernels" / "Swish.cpp").write_text(kernel)
+    done = udogen("test", folder, "--backend", "cpu")
     assert done.returncode == code, done.stdout + done.stderr
     assert shown in done.stdout + done.stderr

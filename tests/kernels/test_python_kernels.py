@@ -177,10 +177,10 @@ def test_what_a_kernel_cannot_take(tmp_path: Path, source: str, repeated: str, m
 
 def test_explain() -> None:
     kernel, config = EXAMPLE / "kernels" / "AddSatU8.py", EXAMPLE / "PythonKernels.xml"
-    done = udogen("kernels", "explain", kernel, config, "--machine", "hexagon-v68", "--json")
+    done = udogen("inspect", kernel, "--config", config, "--machine", "hexagon-v68", "--json")
     assert done.returncode == 0, done.stderr
     [one, aligned] = json.loads(done.stdout)["functions"]
     assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["scalar"] == ""
     assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
-    refused = udogen("kernels", "explain", kernel, EXAMPLE / "IndexKernels.xml")
+    refused = udogen("inspect", kernel, "--config", EXAMPLE / "IndexKernels.xml")
     assert refused.returncode == 2 and "is named `AddSatU8`" in refused.stderr

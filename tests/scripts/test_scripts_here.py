@@ -78,10 +78,10 @@ def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path
 
 def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, tmp_path: Path) -> None:
     assert model.is_file()
-    made_of_it = udogen("onnx-context", made.file("htp.bin"), "-o", tmp_path / "c.onnx", "--embed")
+    made_of_it = udogen("onnx", "context", made.file("htp.bin"), "-o", tmp_path / "c.onnx", "--embed")
     assert made_of_it.returncode == 0, made_of_it.stderr
     (tmp_path / "leaky.bin").write_bytes(Path(made.file("htp.bin")).read_bytes())
-    assert udogen("onnx-context", tmp_path / "leaky.bin", "-o", tmp_path / "d.onnx").returncode == 0
+    assert udogen("onnx", "context", tmp_path / "leaky.bin", "-o", tmp_path / "d.onnx").returncode == 0
     for name in ("c.onnx", "d.onnx"):
         inputs = ["--input", f"input={made.file('x.npy')}", "--reference", f"output={made.file('y.npy')}", "--prove"]
         out = script(made, tmp_path / f"of {name}", "--model", tmp_path / name, *inputs, client="ort", backend="htp")

@@ -173,7 +173,7 @@ def test_bytes_that_are_no_text_have_a_line(tmp_path: Path) -> None:
 def test_a_folder_without_a_test_file_or_config(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no test file \(op_tests\.toml, or") as caught:
         load_test_files(tmp_path)
-    assert caught.value.hint == "`udogen generate CONFIG --tests` writes one to begin with"
+    assert caught.value.hint == "`udogen new NAME --from-config CONFIG` makes a project with one"
     (tmp_path / "op_tests.toml").write_text('[[op]]\nname = "Scale"\n')
     with pytest.raises(UsageError, match="has no config, and no packages") as caught:
         configs.sources(load_test_files(tmp_path))

@@ -32,7 +32,7 @@ _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 @dataclass(frozen=True)
 class AdoptOptions:
-    """What a user asks of `udogen adopt`."""
+    """What a user asks of `udogen new --from-package`."""
 
     folder: Path
     out: Path
@@ -52,7 +52,7 @@ class AdoptReport:
 
     def save(self, path: Path, content: bytes) -> None:
         """Write a file of the project."""
-        with writing(path, hint="choose another folder with -o"):
+        with writing(path, hint="choose another name"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         self.written.append(path)
@@ -86,7 +86,8 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
         report.port += port_changes(in_core)
     report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), problems, log=log)
     report.decide += [problem.message for problem in problems.warnings]
-    report.written += op_tests.write(loaded, options.out, config=chosen.name, log=log)
+    known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
+    report.written += op_tests.write(loaded, options.out, known, log=log)
     if found.flags or found.others:
         _write_flags(found, report)
     return report
@@ -106,11 +107,9 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
         )
     out, folder = options.out.resolve(), found.folder.resolve()
     if out == folder or out.is_relative_to(folder):
-        raise UsageError(
-            f"{options.out} is inside the adopted folder, which is only read", hint="choose another folder with -o"
-        )
+        raise UsageError(f"{options.out} is inside the adopted folder, which is only read", hint="choose another name")
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise UsageError(f"{options.out} exists already", hint="choose another folder with -o")
+        raise UsageError(f"{options.out} exists already", hint="choose another name")
     return found
 
 
@@ -405,7 +404,7 @@ def to_args(kernel: Kernel, package: OpPackage) -> tuple[bytes, str]:
     space = f"ops::{package.name}::{kernel.op}"
     given = [f"//   args.{names.identifier(tensor.name)}" for tensor in (op.tensors if op else ())]
     head = [
-        f"// {kernel.op}, ported by `udogen adopt --to qhpi` from {kernel.path.name}.",
+        f"// {kernel.op}, ported by `udogen new --from-package --to qhpi` from {kernel.path.name}.",
         f"// Finish the lines with {MARK.strip('/ ')} behind them, and execute() at the end, which is given:",
         *given,
         f'#include "ops/{kernel.op}.hpp"',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 import time
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,9 @@ def _lines(names: Iterable[str]) -> str:
     return textwrap.fill(", ".join(names), 60, break_on_hyphens=False).replace("\n", "\n         ")
 
 
-_HELP = f"""Build targets of a package; without a TARGET what runs on this machine.
+_HELP = f"""Example: udogen build -C out
+
+Build targets of a package; without a TARGET what runs on this machine.
 
 DIR may hold several packages: those that have the target are built.
 
@@ -108,6 +111,10 @@ def command(
     took = time.perf_counter() - begun
     _print_built(built, took, as_json=as_json)
     _print_releases(built, env.qnn_sdk_root)
+    here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
+    if here and not as_json:
+        run = f"`udogen run op {shlex.quote(str(folder))} {here[0].ops[0]} --input NAME=2x3x4`"
+        output.print_next(f"{run}, or `udogen inspect {shlex.quote(str(folder))}`")
 
 
 def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> None:

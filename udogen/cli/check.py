@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -35,7 +36,10 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Find everything that is wrong with configs: file, line, reason, and what to do."""
+    """Example: udogen check scale/Scale.xml
+
+    Report all errors in configs, with file, line and fix.
+    """
     from udogen.configs.load import load
     from udogen.generate.pipeline import GenerateOptions, resolve_all
 
@@ -69,6 +73,8 @@ def command(
         )
     for file, tools in taken.items():
         output.print_result(f"{file}: {' and '.join(tools)} of Qualcomm's release {_release()} would take it")
+    files = " ".join(shlex.quote(file) for package, _ in resolved for file in package.sources)
+    output.print_next(f"`udogen generate {files} -o out`")
 
 
 def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,10 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Write configs in the other language; what it cannot express is a warning, never silently lost."""
+    """Example: udogen convert scale/Scale.xml --to json -o op.json
+
+    Write configs in the other language; what it cannot express is a warning.
+    """
     from udogen.configs.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
@@ -78,6 +82,7 @@ def command(
         output.print_file(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
         output.print_note(f"{out}: written")
+        output.print_next(f"`udogen check {shlex.quote(str(out))}`")
 
 
 def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:

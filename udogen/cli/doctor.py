@@ -3,11 +3,94 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from udogen.cli import output
+from udogen.tables import table
+
+
+class _Registry(NamedTuple):
+    """One registry: its columns, and its rows."""
+
+    head: Sequence[str]
+    rows: Callable[[], list[tuple[str, ...]]]
+
+
+def _targets() -> list[tuple[str, ...]]:
+    from udogen.backends import targets
+    from udogen.build import toolchains
+
+    return [
+        (
+            row.id,
+            row.backend,
+            row.machine,
+            *(chain.compiler_of(row) for chain in toolchains.ALL.values()),
+            row.verified.replace("`", ""),
+        )
+        for table in (targets.ALL, targets.UDO)
+        for row in table.values()
+        if table is targets.ALL or row.id not in targets.ALL
+    ]
+
+
+def _backends() -> list[tuple[str, ...]]:
+    from udogen import backends
+
+    return [(row.id, row.title, "yes", ", ".join(row.delivers) or "-") for row in backends.ALL.values()]
+
+
+def _layouts() -> list[tuple[str, ...]]:
+    from udogen.generate import layouts
+
+    return [(name, layout.title) for name, layout in layouts.ALL.items()]
+
+
+def _toolchains() -> list[tuple[str, ...]]:
+    from udogen.build import toolchains
+
+    return [
+        (chain.name, machine, compiler.replace("`", ""))
+        for chain in toolchains.ALL.values()
+        for machine, compiler in chain.compilers.items()
+    ]
+
+
+def _archs() -> list[tuple[str, ...]]:
+    from udogen.backends import architectures
+    from udogen.qnn import socs
+
+    return [
+        (
+            arch.name,
+            f"0x{arch.flags:x}",
+            ", ".join(f"{release.sdk} with tools {release.tools}" for release in arch.releases),
+            " ".join(soc.name for soc in socs.ALL.values() if soc.arch == arch.name),
+        )
+        for arch in architectures.ALL.values()
+    ]
+
+
+_REGISTRIES = {
+    "targets": _Registry(("target", "backend", "machine", "sdk", "open", "verified"), _targets),
+    "backends": _Registry(("backend", "title", "generated", "delivers"), _backends),
+    "layouts": _Registry(("layout", "title"), _layouts),
+    "toolchains": _Registry(("toolchain", "for", "compiler"), _toolchains),
+    "archs": _Registry(("arch", "e_flags", "hexagon sdk", "processors"), _archs),
+}
+
+
+def _print_registry(what: str, *, as_json: bool) -> None:
+    """Print what udogen can build, generate or compile with."""
+    head, rows = _REGISTRIES[what]
+    if as_json:
+        output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
+    else:
+        output.print_result("\n".join(table(head, rows(), output.width())))
 
 
 @click.command("doctor")
@@ -17,14 +100,22 @@ from udogen.cli import output
     help="Compile what is compiled once (zig's libraries for Hexagon, emulators, what watches kernels), or only these: "
     "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
 )  # fmt: skip
+@click.option(
+    "--list", "registry", type=click.Choice(list(_REGISTRIES)), help="List what there is to choose from, instead."
+)
 @output.json_option
 @click.pass_context
-def command(context: click.Context, folder: Path | None, warm: str | None, as_json: bool) -> None:
-    """Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
+def command(context: click.Context, folder: Path | None, warm: str | None, registry: str | None, as_json: bool) -> None:
+    """Example: udogen doctor
+
+    Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
 
     With DIR the packages in it too.  Exit code 0: a package can be generated, built for this machine and run in the CPU
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
     """
+    if registry is not None:
+        _print_registry(registry, as_json=as_json)
+        return
     if warm is not None:
         _warm([] if warm == "all" else warm.split(","), as_json)
         return

@@ -21,7 +21,9 @@ from udogen.error_tables import INTERFACES
 )
 @output.json_option
 def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
-    """Explain errors: what they mean, their causes by likelihood, and what to try.
+    """Example: udogen explain 3110
+
+    Explain errors: what they mean, their causes by likelihood, and what to try.
 
     CODE is a number as any program prints it: 3110, 0x80000406, -2147482618.  LOG is a file of logcat, qnn-net-run,
     ONNX Runtime, ExecuTorch, SNPE or udogen: each known error in it is explained once, in order, with its line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from udogen.cli import options, output
 
 if TYPE_CHECKING:
     from udogen.generate.pipeline import Generated, GenerateOptions
-    from udogen.opdef.model import OpPackage
 
 
 @click.command("generate")
@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     "-f", "--force-generation", "force", is_flag=True,
     help="Start again: move an existing folder aside, to <name>.bak-N, with all its content.",
 )  # fmt: skip
-@click.option(
-    "--tests", "tests", is_flag=True,
-    help="Write first tests beside the packages, for `udogen test`; existing ones stay.",
-)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
@@ -67,7 +63,9 @@ if TYPE_CHECKING:
 def command(
     configs: tuple[str, ...], config_paths: tuple[str, ...], show_diff: bool, as_json: bool, **chosen: Any
 ) -> None:
-    """Generate an op package for each backend of each config.
+    """Example: udogen generate scale/Scale.xml --kernels scale/kernels -o out
+
+    Generate an op package for each backend of each config.
 
     Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, your file
     stays and the generated one is written beside it.
@@ -90,14 +88,10 @@ def command(
         print_all(found, wanted, show_diff=show_diff)
     if not wanted.dry_run:
         pipeline.stop_on_conflict(found)
-    tests = write_tests(loaded, found) if wanted.tests and not wanted.dry_run else []
-    for path in () if as_json else tests:
-        output.print_result(f"{path} (created)")
     if as_json:
         output.print_json(
             {
                 "ok": True,
-                **({"tests": [str(path) for path in tests]} if wanted.tests else {}),
                 "written": not wanted.dry_run,
                 "packages": [_package_json(each, show_diff=show_diff) for each in found],
                 "warnings": [problem.as_json() for problem in problems.warnings],
@@ -132,7 +126,7 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
         return
     for each in found:
-        print_generated(each, dry_run=wanted.dry_run)
+        _print_generated(each, dry_run=wanted.dry_run)
     for each in found:
         for backend, ops in each.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
@@ -146,17 +140,11 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         for each in found:
             if not cmake.has(each.plan):
                 output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
+    if not wanted.dry_run:
+        _print_next(found)
 
 
-def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list[Path]:
-    """A test file beside the packages, and the references that it names, where there are none yet."""
-    from udogen.generate import op_tests
-
-    folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder, log=output.print_note)]
-
-
-def print_generated(each: Generated, *, dry_run: bool = False) -> None:
+def _print_generated(each: Generated, *, dry_run: bool = False) -> None:
     """Print what happened, or would happen, to one package folder."""
     if each.backup is not None:
         output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.backup}")
@@ -170,13 +158,21 @@ def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     would = "would be " if dry_run else ""
     kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
     output.print_result(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
-    if fresh and not dry_run:
-        _print_next(each)
 
 
-def _print_next(each: Generated) -> None:
-    """Print what to do with a new package."""
-    unwritten = [file.path for file in each.plan.files if file.user_owned and file.template]
+def _print_next(found: Sequence[Generated]) -> None:
+    """Print what to do with packages of which one is new or changed."""
+    if all(change.action == "unchanged" for each in found for change in each.changes):
+        return
+    unwritten = [
+        str(each.folder / file.path)
+        for each in found
+        if {change.action for change in each.changes} == {"created"}
+        for file in each.plan.files
+        if file.user_owned and file.template
+    ]
     shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
-    write = f"write your kernel in {shown}, then " if unwritten else ""
-    output.print_note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")
+    write = f"write {'kernels' if len(unwritten) > 1 else 'the kernel'} in {shown}, then " if unwritten else ""
+    folders = [each.folder for each in found]
+    folder = folders[0] if len(folders) == 1 else Path(os.path.commonpath(folders))
+    output.print_next(f"{write}`udogen build -C {shlex.quote(str(folder))}`")

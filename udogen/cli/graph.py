@@ -1,11 +1,9 @@
-"""`udogen graph`: a picture of a config's ops, of a context binary's graphs, or of an ONNX model."""
+"""`udogen inspect` of configs and models, and `--svg`: ops and their tensors as text or a picture."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from udogen.cli import output
 from udogen.errors import UsageError, open_plain, writing
@@ -14,20 +12,11 @@ if TYPE_CHECKING:
     from udogen.draw.diagram import Diagram
 
 
-@click.command("graph")
-@click.argument("path", type=click.Path(path_type=Path), metavar="CONFIG|CONTEXT.bin|MODEL.onnx")
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the picture here.")
-@click.option(
-    "--around", type=click.IntRange(0, 1000), metavar="N",
-    help="Of a model: only nodes at most N away from its custom ops (default: all; 3 of a large graph).",
-)  # fmt: skip
-@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
-@output.json_option
-def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str, ...], as_json: bool) -> None:
+def draw(path: Path, svg: Path | None, around: int | None, wanted: tuple[str, ...], *, as_json: bool) -> None:
     """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
     ops are marked.
 
-    The picture is one SVG file for browsers, light and dark.  --json prints what is in it, and where.
+    The picture is one SVG file for browsers, light and dark.  JSON has its contents and their places.
     """
     from udogen.draw import diagram as diagrams
     from udogen.draw import layout

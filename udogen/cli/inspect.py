@@ -1,8 +1,9 @@
-"""`udogen inspect`: whether a library will register, and if not, why; or what is in a context binary."""
+"""`udogen inspect`: what a library, a context binary, a config, a model or a kernel in Python contains."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import click
 
 from udogen.cli import output
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain
 
 
 @click.command("inspect")
-@click.argument("path", type=click.Path(path_type=Path), metavar="LIBRARY|FOLDER|FILE.bin")
+@click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
 @click.option(
     "--against",
     multiple=True,
@@ -31,21 +33,44 @@ from udogen.cli import output
     metavar="FILE",
     help="Of a context binary: write what is in it, as qnn-context-binary-utility does.",
 )
+@click.option(
+    "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Of a config, model or context binary: draw its ops and tensors.",
+)  # fmt: skip
+@click.option(
+    "--around", type=click.IntRange(0, 1000), metavar="N",
+    help="Of a model: only nodes at most N away from its custom ops (default: all; 3 of a large graph).",
+)  # fmt: skip
+@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
+@click.option(
+    "--config", "configs", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Of a kernel in Python: the config of its op; may repeat.",
+)  # fmt: skip
+@click.option(
+    "--machine", "machines", multiple=True, metavar="NAME",
+    help="Of a kernel in Python: for this machine only: hexagon-v68; may repeat.",
+)  # fmt: skip
+@click.option("--loops", is_flag=True, help="Of a kernel in Python: print the loops of each function, too.")
 @output.json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
-    """Show what a built library is, or all in a folder, and whether a QNN runtime will take it.
+    """Example: udogen inspect out
 
-    A library for this machine is registered in the real runtime, in a child process.  Exit code 0: every library will
-    register; 5: one will not; 3: one cannot be judged, because no runtime was found to compare it with.
+    Show what PATH contains: a library or a folder of them, a context binary, a config, an ONNX model, or a kernel in
+    Python.
 
-    Of a context binary: its graphs, tensors and who made it; whether it matches its manifest, and whether the JSON
+    Libraries: whether a QNN runtime will take them. A library for this machine is registered in the real runtime,
+    in a child process. Exit code 0: every library will register; 5: one will not; 3: one cannot be judged, because
+    no runtime was found to compare it with.
+
+    A context binary: its graphs, tensors and who made it; whether it matches its manifest, and whether the JSON
     beside it agrees.  Exit code 5: it is damaged, or not the one that was written; 2: the JSON is wrong.
-    """
-    from udogen.inspect.context import is_context_binary
 
+    A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its code on
+    each machine, its vector instructions by kind, and why a function has none.
+    """
     options = InspectArguments(**given)
-    context.exit(_context(options) if is_context_binary(options.path) else _libraries(options))
+    context.exit(_inspect(options))
 
 
 @dataclass(frozen=True)
@@ -58,20 +83,84 @@ class InspectArguments:
     verbose: bool
     write_manifest: bool
     json_out: Path | None
+    svg: Path | None
+    around: int | None
+    wanted: tuple[str, ...]
+    configs: tuple[Path, ...]
+    machines: tuple[str, ...]
+    loops: bool
     as_json: bool
+
+    def refuse(self, what: str, names: Iterable[str]) -> None:
+        """Raise for the first of these options that is given."""
+        values = {
+            "--svg": self.svg,
+            "--around": self.around is not None,
+            "--op": self.wanted,
+            "--config": self.configs,
+            "--machine": self.machines,
+            "--loops": self.loops,
+            "--against": self.against,
+            "--no-register": self.no_register,
+            "--write-manifest": self.write_manifest,
+            "--json-out": self.json_out,
+        }
+        for name in names:
+            if values[name]:
+                raise UsageError(f"{name} is for {what}; {self.path} is not one", hint="leave it out")
+
+
+_OF_MODELS = ("--around", "--op")
+_OF_KERNELS = ("--config", "--machine", "--loops")
+_OF_BINARIES = ("--write-manifest", "--json-out")
+
+
+def _inspect(options: InspectArguments) -> int:
+    """What PATH is decides; the exit code."""
+    from udogen.draw.sources import is_onnx
+    from udogen.inspect.context import is_context_binary
+
+    path = options.path
+    if path.suffix == ".py":
+        from udogen.cli.kernels import explain
+
+        options.refuse("context binaries", _OF_BINARIES)
+        options.refuse("configs, models and context binaries", ("--svg",))
+        if not options.configs:
+            raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
+        explain(path, options.configs, options.machines, with_loops=options.loops, as_json=options.as_json)
+        return 0
+    options.refuse("kernels in Python", _OF_KERNELS)
+    if options.svg is None and is_context_binary(path):
+        options.refuse("ONNX models", _OF_MODELS)
+        return _context(options)
+    if options.svg is not None or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
+        from udogen.cli.graph import draw
+
+        options.refuse("context binaries", _OF_BINARIES)
+        draw(path, options.svg, options.around, options.wanted, as_json=options.as_json)
+        return 0
+    options.refuse("ONNX models", _OF_MODELS)
+    return _libraries(options)
+
+
+def _starts_like(path: Path, known: Callable[[bytes, str], bool]) -> bool:
+    """Whether the first bytes of a file are those of a kind."""
+    try:
+        with open_plain(path) as file:
+            return known(file.read(64), path.suffix)
+    except (OSError, UdogenError):
+        return False
 
 
 def _libraries(options: InspectArguments) -> int:
     from udogen.build import tools
-    from udogen.errors import RunFailed, ToolMissing, UsageError
     from udogen.inspect import report
     from udogen.inspect.inspection import InspectOptions, inspect_all
     from udogen.inspect.rules import STOPS, UNKNOWN
 
     path = options.path
-    if options.write_manifest or options.json_out:
-        option = "--write-manifest" if options.write_manifest else "--json-out"
-        raise UsageError(f"{option} is for context binaries; {path} is not one", hint="leave it out")
+    options.refuse("context binaries", _OF_BINARIES)
     inspect_options = InspectOptions(options.against, tools.environment(), register=not options.no_register)
     if path.is_dir():
         with output.progress("inspect") as advance:

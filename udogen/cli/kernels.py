@@ -1,42 +1,22 @@
-"""`udogen kernels`: what code kernels in Python become."""
+"""`udogen inspect KERNEL.py`: what code a kernel in Python becomes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from udogen.cli import options, output
+from udogen.cli import output
 
 
-@click.group("kernels")
-def command() -> None:
-    """Show what code kernels in Python become."""
-
-
-@command.command("explain")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@options.configs
-@click.option(
-    "--machine", "machines", multiple=True, metavar="NAME", help="For this machine only: hexagon-v68; may repeat."
-)
-@click.option("--loops", "with_loops", is_flag=True, help="Print the loops of each function, too.")
-@output.json_option
 def explain(
-    file: Path,
-    configs: tuple[str, ...],
-    config_paths: tuple[str, ...],
-    machines: tuple[str, ...],
-    with_loops: bool,
-    as_json: bool,
+    file: Path, configs: tuple[Path, ...], machines: tuple[str, ...], *, with_loops: bool, as_json: bool
 ) -> None:
-    """Compile the kernel FILE of an op of CONFIGS, and show its functions for each machine.
+    """Compile a kernel of an op of these configs, and show its functions for each machine.
 
     Whether they have vectors, and if not, why; their vector instructions by kind; their loops.
     """
     from udogen.kernels.explain import explain as codes_of
 
-    codes = codes_of(file, [Path(each) for each in options.all_configs(configs, config_paths)], machines)
+    codes = codes_of(file, configs, machines)
     if as_json:
         output.print_json({"ok": True, "functions": [vars(each) for each in codes]})
         return

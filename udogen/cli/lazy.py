@@ -10,7 +10,10 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`rows` is name -> (module of udogen.cli, one line for --help), because --help must not import all verbs."""
+    """`rows` is name -> (module of udogen.cli, one line for --help), because --help must not import all verbs.
+
+    The command of a module is called `command`, or as MODULE:NAME says.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,8 @@ class LazyGroup(click.Group):
         """One of them, imported."""
         if cmd_name not in self._rows:
             return None
-        command: click.Command = importlib.import_module(f"udogen.cli.{self._rows[cmd_name][0]}").command
+        module, _, attribute = self._rows[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"udogen.cli.{module}"), attribute or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,34 +15,28 @@ from udogen.errors import UdogenError, of_limit  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
-    "init": ("init", "Write a first config, from an ONNX model or from flags."),
-    "adopt": ("adopt", "Turn a package of Qualcomm's generators into one of udogen."),
+    "new": ("new", "Make a project: from scratch, a config, a model or an old package."),
     "check": ("check", "Report all errors in configs, with file, line and fix."),
     "convert": ("convert", "Convert a config between XML OpDef and JSON UDO."),
     "generate": ("generate", "Generate op packages from configs."),
     "build": ("build", "Build packages with the SDKs or with open compilers."),
-    "inspect": ("inspect", "Check whether a library will register, and why not."),
-    "doctor": ("doctor", "Check this machine: what is missing, and how to get it."),
+    "inspect": ("inspect", "Show what a library, context, config, model or kernel contains."),
+    "run": ("run", "Run an op, a model or context binaries in the QNN runtime."),
+    "test": ("test", "Compare ops with their references on every backend."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
-    "onnx-schema": ("onnx_schema", "Add schemas for custom ops to an ONNX model."),
-    "onnx-context": ("onnx_context", "Wrap a context binary in a model for ONNX Runtime."),
-    "fuse": ("fuse", "Make one custom op of nodes of an ONNX model."),
+    "onnx": ("onnx", "Prepare ONNX models for custom ops and context binaries."),
+    "doctor": ("doctor", "Check this machine: what is missing, and how to get it."),
     "explain": ("explain", "Explain an error number or a log."),
-    "graph": ("graph", "Draw ops, context binaries or ONNX models as SVG."),
-    "list": ("list", "List targets, backends, layouts, toolchains, versions."),
-    "test": ("test", "Compare ops with their references on every backend."),
-    "kernels": ("kernels", "Show what code kernels in Python become."),
-    "run": ("run", "Run an op, or context binaries, in the QNN runtime."),
 }
 
 # In the order of the work.
 SECTIONS = {
-    "Describe an op": "init adopt fuse check convert graph",
-    "Build packages": "generate build inspect kernels",
-    "Run and test": "run test",
-    "Use in other programs": "register script onnx-schema onnx-context",
-    "Help": "doctor explain list",
+    "Describe": "new check convert",
+    "Build": "generate build inspect",
+    "Run": "run test",
+    "Ship": "register script onnx",
+    "Help": "doctor explain",
 }
 
 
@@ -57,7 +51,7 @@ def cli() -> None:
     """One description of a custom op, op packages for every Qualcomm backend: generated, built, registered in
     the real QNN runtime, executed and verified.
 
-    First steps: udogen init, udogen generate CONFIG -o out, udogen build -C out, udogen test."""
+    First steps: udogen new scale && cd scale && udogen test"""
 
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:

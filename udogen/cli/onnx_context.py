@@ -1,4 +1,4 @@
-"""`udogen onnx-context`: a context binary as a model of ONNX Runtime."""
+"""`udogen onnx context`: a context binary as a model of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from udogen.cli import output
 
 
-@click.command("onnx-context")
+@click.command("context")
 @click.argument("binary", type=click.Path(path_type=Path), metavar="FILE.bin")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
@@ -20,7 +20,9 @@ from udogen.cli import output
 @click.option("--float", "floats", is_flag=True, help="Real numbers where tensors are quantized; converted on the CPU.")
 @output.json_option
 def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, floats: bool, as_json: bool) -> None:
-    """Write an ONNX model with which ONNX Runtime restores and executes a context binary (EPContext).
+    """Example: udogen onnx context scale.bin -o scale.onnx
+
+    Write an ONNX model with which ONNX Runtime restores and executes a context binary (EPContext).
 
     Names, types and shapes are those of the binary; with several graphs, tensors are called GRAPH/TENSOR.  ONNX
     Runtime needs the op packages of the binary: `udogen register`, or `udogen.clients.ort.session`.

@@ -1,4 +1,4 @@
-"""`udogen onnx-schema`: an ONNX model with schemas for its custom ops, or the schemas of a config."""
+"""`udogen onnx schema`: an ONNX model with schemas for its custom ops, or the schemas of a config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CONFIGS = (".xml", ".json")
 
 
-@click.command("onnx-schema")
+@click.command("schema")
 @click.argument("source", type=click.Path(path_type=Path), metavar="MODEL|CONFIG")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",
@@ -43,7 +43,9 @@ def command(
     domain: str,
     as_json: bool,
 ) -> None:
-    """Add schemas for the custom ops of an ONNX model, without which ONNX Runtime does not load it.
+    """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
+
+    Add schemas for the custom ops of an ONNX model, without which ONNX Runtime does not load it.
 
     Schemas are model-local functions: they define types and shapes, and fail where QNN does not take the op, instead of
     computing something else.  The shapes of the outputs of custom ops, which QNN needs for a chain of them, are added

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -69,6 +70,11 @@ def print_result(text: str) -> None:
 def print_note(text: str) -> None:
     """A line on stderr."""
     _print(text, err=True)
+
+
+def print_next(text: str) -> None:
+    """The last line of a verb, on stderr: what to do next."""
+    print_note(f"next: {text}")
 
 
 def warn(text: str) -> None:
@@ -168,12 +174,12 @@ def stdout_failed(fault: OSError) -> int:
     return UsageError.exit_code
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A plain table, as wide as its cells."""
-    lines = [list(head), *[list(row) for row in rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+def width() -> int:
+    """The columns of the terminal that shows the result; 0 if it goes to a file or a program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+_BAR = 24  # columns of a progress bar
 
 
 @contextmanager
@@ -191,12 +197,14 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    text = TextColumn("{task.description}", markup=False)  # last, so that the bar keeps its place and width
+    columns = [BarColumn(bar_width=_BAR), MofNCompleteColumn(), TimeElapsedColumn(), text]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(visible(title), total=total)
+        room = max(20, bars.console.width - _BAR - 20)  # the rest of the line
+        task = bars.add_task(visible(title)[:room], total=total)
 
         def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=visible(f"{title}: {step[-60:]}"))
+            bars.update(task, description=visible(f"{title}: {step}")[:room])
             bars.advance(task, by)
 
         yield advance

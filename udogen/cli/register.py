@@ -17,7 +17,10 @@ CLIENTS = (
 
 @click.command("register")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LIB|DIR...")
-@click.option("--client", required=True, type=click.Choice(CLIENTS), help="The program that registers the package.")
+@click.option(
+    "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
+    help=f"The program that registers the package: {', '.join(CLIENTS)}.",
+)  # fmt: skip
 @click.option(
     "--target",
     default="",
@@ -39,7 +42,9 @@ def command(
     only: str,
     as_json: bool,
 ) -> None:
-    """Print what a client needs to use built op packages: option, flag, code, environment, with their paths and names.
+    """Example: udogen register out --client ort --target htp
+
+    Print what a client needs to use built op packages: option, flag, code, environment, with their paths and names.
 
     The client's own rules are checked first: what it would refuse, or silently skip, is an error here.
     """

@@ -15,7 +15,9 @@ ROWS = {
 
 @click.group("run", cls=LazyGroup, rows=ROWS)
 def command() -> None:
-    """Run what was built in the real QNN runtime, or in udogen's emulator of one."""
+    """Example: udogen run op out Scale --input x=2x3x4
+
+    Run what was built in the real QNN runtime, or in udogen's emulator of one."""
     from udogen.runtime.worker_process import check_memory
 
     check_memory()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
+    from udogen.opdef.model import Op
     from udogen.runtime.built import Built
     from udogen.runtime.op.calls import Array, OpCall, OpResult, Packets
     from udogen.verify.results import Finding
@@ -30,8 +33,8 @@ _SHOWN_FUNCTIONS = 8
     "--input",
     "inputs",
     multiple=True,
-    metavar="NAME=FILE.npy",
-    help="An input; `NAME.0`, `NAME.1` … for a repeated one.",
+    metavar="NAME=FILE.npy|2x3x4",
+    help="An input, or its shape, for random numbers; `NAME.0`, `NAME.1` … for a repeated one.",
 )
 @click.option(
     "--param",
@@ -110,7 +113,9 @@ _SHOWN_FUNCTIONS = 8
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def command(**given: Any) -> int:
-    """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
+    """Example: udogen run op out Scale --backend htp --input x=2x3x4
+
+    Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
     The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
@@ -264,8 +269,10 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
     """The call, its names and values compared with the config where there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
 
+    built.check_op(options.op)
+    op = built.op(options.op, options.config_backend)
     asked = CallOptions(
-        inputs={name: _array(file) for name, file in pairs(options.inputs, "--input")},
+        inputs={name: _input(name, text, op) for name, text in pairs(options.inputs, "--input")},
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
         quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
         dtypes=dict(pairs(options.dtypes, "--dtype")),
@@ -274,8 +281,7 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
         loops=options.loops,
         rules=options.rules,
     )
-    built.check_op(options.op)
-    call = make_call(built.op(options.op, options.config_backend), built, options.op, asked)
+    call = make_call(op, built, options.op, asked)
     return replace(call, context=_content(options.context), save_context=options.save_context is not None)
 
 
@@ -379,16 +385,37 @@ def _print(done: _OpResult) -> None:
     print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
+    if sys.stderr.isatty():  # for a person; programs call it often
+        _print_notes(done)
+
+
+def _print_notes(done: _OpResult) -> None:
+    """Print what the time includes, and what to do next."""
+    loops = done.options.loops
+    if done.result.runtime.build_id:
+        measured = (
+            f"the median of {loops:,} executions" if loops > 1 else "the first execution (--loops 100: the median)"
+        )
+        where = "; Qualcomm's emulator on a PC says nothing about a device" if done.options.backend == "htp" else ""
+        output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
+    output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
 
 
 def _print_packets(found: Packets) -> None:
     functions = found.functions
-    output.print_result(f"  {found.total:,} packets in one execution, of which")
+    glue = sum(packets for name, packets in functions if _is_glue(name))
+    shares = f"{found.total - glue:,} in the kernel, {glue:,} in generated code and the C library"
+    output.print_result(f"  {found.total:,} packets in one execution: {shares}")
     for function, packets in functions[:_SHOWN_FUNCTIONS]:
         output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
     if len(functions) > _SHOWN_FUNCTIONS:
         rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
         output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+
+
+def _is_glue(function: str) -> bool:
+    """Whether a function is generated, or of the C library.  `Run` calls the kernel, which may be inlined into it."""
+    return re.match(r"(\w+ )?udo::(?!glue::Run)|(\w+ )?ops::\w+::\w+::Op::|(mem|str)\w+$|__", function) is not None
 
 
 def _counted(packets: Packets) -> dict[str, object]:
@@ -412,6 +439,21 @@ def _content(file: Path | None) -> bytes | None:
         return read_plain(file)
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
+
+
+def _input(name: str, text: str, op: Op | None) -> Array:
+    """The array of a file; for a shape, random numbers of the first type that the input can have."""
+    import numpy as np
+
+    if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
+        return _array(text)
+    shape = _shape(name, text, "--input")
+    known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
+    dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
+    random = np.random.default_rng(0)
+    most = 2 if dtype.kind == "b" else 100
+    found: Array = random.normal(size=shape) if dtype.kind == "f" else random.integers(0, most, shape)
+    return found.astype(dtype)
 
 
 def _array(file: str) -> Array:
@@ -447,11 +489,11 @@ def _quant(name: str, text: str) -> tuple[float, int]:
     return found
 
 
-def _shape(name: str, text: str) -> tuple[int, ...]:
+def _shape(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
     try:
         found = tuple(int(part) for part in text.replace(",", "x").split("x"))
     except ValueError:
         found = (0,)
     if any(extent < 1 for extent in found):
-        raise UsageError(f"--shape {name}={text}: this is no shape", hint="as in --shape y=1x2x3")
+        raise UsageError(f"{option} {name}={text}: this is no shape", hint=f"as in {option} {name}=1x2x3")
     return found

@@ -79,7 +79,11 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
 )
 @output.json_option
 def command(out: Path, as_json: bool, **options: Any) -> None:
-    """Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
+    """\b
+    Example: udogen script out --client cpp --device local --target htp \\
+               --context scale.bin --input x=x.npy -o here
+
+    Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
 
     It pushes the libraries that fit what the device reports, the model and the inputs, sets LD_LIBRARY_PATH and
     ADSP_LIBRARY_PATH, runs the client, brings the outputs back and compares them with the references.  Programs and

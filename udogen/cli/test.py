@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -117,7 +118,9 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 )
 @output.json_option
 def command(**given: Any) -> int:
-    """Run the tests in DIR: compare an op with its reference, on every backend that can run here.
+    """Example: udogen test scale --backend cpu
+
+    Run the tests in DIR: compare an op with its reference, on every backend that can run here.
 
     DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
     packages are generated and built in a cache first.  Only what changed is built; what cannot run is listed.
@@ -138,14 +141,32 @@ def command(**given: Any) -> int:
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
     plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
+    for line in plan.unwritten:
+        output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
         run = test_run.run(plan, options, on_batch=on_batch, on_case=on_case, on_step=on_step)
     if arguments.save:
         baseline.save(run, arguments.save)
     _report(run, arguments, before, costs=options.measure)
+    if not arguments.as_json:
+        _print_next(run, arguments)
     if run.count("failed"):
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if run.count("error") else 0 if run.passed else ToolMissing.exit_code
+    return RunFailed.exit_code if run.count("error") or plan.unwritten else 0 if run.passed else ToolMissing.exit_code
+
+
+def _print_next(run: TestRun, arguments: _Arguments) -> None:
+    """Print what to do with the result."""
+    folder = shlex.quote(str(arguments.paths[0] if arguments.paths else "."))
+    is_bad = run.count("failed") + run.count("error") > 0
+    if is_bad and not arguments.html:
+        output.print_next(f"`udogen test {folder} --html report.html` shows where numbers are wrong")
+    elif is_bad:
+        output.print_next(f"open {arguments.html}")
+    elif run.passed and not arguments.cost:
+        output.print_next(
+            f"`udogen test {folder} --cost` measures times; `udogen register` prepares a program to use it"
+        )
 
 
 def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
@@ -164,8 +185,8 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
     if arguments.as_json:
         output.print_json(machine.as_json(run, changes if before else None))
         return
-    lines = terminal.lines(run, paint=output.paint, costs=costs)
-    for line in [*lines, *(terminal.changes(changes, run, before) if before else ())]:
+    lines = terminal.lines(run, paint=output.paint, costs=costs, width=output.width())
+    for line in [*lines, *(terminal.changes(changes, run, before, output.width()) if before else ())]:
         output.print_result(line)
 
 

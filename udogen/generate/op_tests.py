@@ -5,80 +5,94 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen.backends.plan import PlannedFile
 from udogen.build.package import Say, no_say
-from udogen.errors import UsageError
 from udogen.generate.folder import opened
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
 
 FILE = "op_tests.toml"
-REFERENCES = "op_reference.py"
+REFERENCES = "reference.py"
 _SHAPES = ((7,), (3, 5), (2, 5, 7), (1, 8, 8, 16), (2, 3, 4, 5, 6))
 _OF_ANY_RANK = ("7", "3x5", "1x8x8x16")
 
 
-def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFile]:
-    """Both files; `config` names the config where no packages lie beside them."""
+@dataclass(frozen=True)
+class KnownTests:
+    """What is known of the tests of one op."""
+
+    config: str = ""  # where no packages lie beside the test file
+    reference: str = ""  # as test files name it; empty: a function that a person has to write
+    cases: str = ""  # in TOML; empty: cases that fit the config
+    body: str = ""  # of the function, where it is finished
+
+
+def files(packages: Sequence[OpPackage], known: Mapping[str, KnownTests]) -> list[PlannedFile]:
+    """The test file and, where an op has no reference, the file of references."""
+    ops = [_view(op, known.get(op.name, KnownTests())) for package in packages for op in package.ops]
+    configs = list(dict.fromkeys(op.config for op in ops))
+    ops = [op._replace(config="") for op in ops] if len(configs) == 1 else ops
     data = {
         "package": ", ".join(dict.fromkeys(each.name for each in packages)),
-        "config": json.dumps(config, ensure_ascii=False) if config else "",
-        "ops": [_view(op) for package in packages for op in package.ops],
+        "config": configs[0] if len(configs) == 1 else "",
+        "ops": ops,
+        "unwritten": [op for op in ops if op.is_own],
     }
-    return [
-        PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, user_owned=True),
-        PlannedFile(REFERENCES, template="tests/op_reference.py.mako", data=data, user_owned=True),
-    ]
+    made = [PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, user_owned=True)]
+    if data["unwritten"]:
+        made.append(PlannedFile(REFERENCES, template="tests/reference.py.mako", data=data, user_owned=True))
+    return made
 
 
-def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", log: Say = no_say) -> list[Path]:
+def write(
+    packages: Sequence[OpPackage], folder: Path, known: Mapping[str, KnownTests], *, log: Say = no_say
+) -> list[Path]:
     """Write the files that do not exist yet and touch no other.  Returns what was written."""
     from udogen.generate.render import render_file
 
-    refuse_links(folder)
     with opened(folder, log=log) as there, there.writing():
-        missing = [file for file in files(packages, config=config) if not there.exists(file.path)]
+        missing = [file for file in files(packages, known) if not there.exists(file.path)]
         for file in missing:
             there.put(file.path, render_file(file))
     return [folder / file.path for file in missing]
 
 
-def refuse_links(folder: Path) -> None:
-    """Raise where a link has the name of a file that we would write, and leads to none."""
-    for name in (FILE, REFERENCES):
-        path = folder / name
-        if path.is_symlink() and not path.exists():
-            raise UsageError(
-                f"{path} is a link to {path.readlink()}, which does not exist",
-                hint="remove the link, or create the file that it leads to",
-            )
-
-
 class _TestedOp(NamedTuple):
     name: str
     plain: str
+    config: str
     function: str
     reference: str
+    is_own: bool  # its reference is a function of the file of references
     signature: str
     answer: str
+    body: str
     params: str
     shapes: str
+    cases: str
 
 
-def _view(op: Op) -> _TestedOp:
+def _view(op: Op, known: KnownTests) -> _TestedOp:
     function = snake_case(op.name)
+    answer = " and ".join(f"`{each.name}`" for each in op.outputs) or "nothing"
+    todo = f'raise NotImplementedError("write what {op.name} computes, and return {answer}")'
     return _TestedOp(
         name=json.dumps(op.name),
         plain=op.name,
+        config=json.dumps(known.config, ensure_ascii=False) if known.config else "",
         function=function,
-        reference=json.dumps(f"{REFERENCES}:{function}"),
+        reference=json.dumps(known.reference or f"{REFERENCES}:{function}"),
+        is_own=not known.reference,
         signature=_signature(op),
-        answer=" and ".join(f"`{each.name}`" for each in op.outputs) or "nothing",
+        answer=answer,
+        body=known.body or todo,
         params=", ".join(_param(each) for each in op.params),
-        shapes=", ".join(json.dumps(shape) for shape in _shapes(op)),
+        shapes=", ".join(json.dumps(shape) for shape in shapes_of(op.inputs)),
+        cases=known.cases,
     )
 
 
@@ -106,12 +120,16 @@ def _param(param: Tensor) -> str:
     key = param.name if re.fullmatch(r"[A-Za-z0-9_-]+", param.name) else json.dumps(param.name)
     if param.default is not None:
         return f'{key} = "default"'
-    value = _value(param)
+    return f"{key} = {example_value(param)}"
+
+
+def example_value(param: Tensor) -> str:
+    """A value that fits its type and rank, in TOML and JSON."""
     rank = 0 if param.is_scalar else max(1, min(param.rank.ranks or (1,)))
-    return f"{key} = {'[' * rank}{value}{']' * rank}"
+    return f"{'[' * rank}{_element(param)}{']' * rank}"
 
 
-def _value(param: Tensor) -> str:
+def _element(param: Tensor) -> str:
     if param.enum:
         return json.dumps(param.enum[0])
     kind = param.datatypes[0].kind
@@ -119,8 +137,9 @@ def _value(param: Tensor) -> str:
     return json.dumps(ones.get(kind, 1))
 
 
-def _shapes(op: Op) -> list[str]:
-    ranks = [set(each.rank.ranks) for each in op.inputs if each.rank.ranks]
+def shapes_of(tensors: Sequence[Tensor]) -> list[str]:
+    """Shapes that the ranks of all of them allow."""
+    ranks = [set(each.rank.ranks) for each in tensors if each.rank.ranks]
     if not ranks:
         return list(_OF_ANY_RANK)
     return ["x".join(map(str, shape)) for shape in _SHAPES if all(len(shape) in each for each in ranks)]

@@ -47,7 +47,6 @@ class GenerateOptions(NamedTuple):
     version_folders: bool = False  # a folder for each version of DSP (layout snpe); a package keeps those that it has
     converter: bool = False  # the converter op package of each package, too
     cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package that had one once keeps it
-    tests: bool = False  # tests will be written beside the packages; what prevents that is an error now
 
     def check(self) -> None:
         """Raise where a name is not known."""
@@ -118,11 +117,6 @@ def generate(
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
-        if options.tests:
-            from udogen.generate import op_tests  # few ask for them
-
-            for base in {path.parent for path in folders}:
-                op_tests.refuse_links(base)
         for each, memory in found if not options.dry_run else ():
             folder = folders[each.folder]
             if each.backup is not None:

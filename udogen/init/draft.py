@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
 USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where none is chosen
-MUST_DECIDE = "A person must decide: "
+TODO = "TODO: "
 
 
 def obstacle(backend: str, *, repeated: str, text: str) -> str:
@@ -40,7 +40,7 @@ class Remark:
     decide: bool = False  # the model does not decide it
 
     def __str__(self) -> str:
-        return clean(MUST_DECIDE + self.sentence if self.decide else self.sentence)
+        return clean(TODO + self.sentence if self.decide else self.sentence)
 
     def as_json(self) -> dict[str, object]:
         """The remark as `--json` prints it."""

@@ -80,7 +80,7 @@ def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem
         unresolved = Problems()
         resolve.unresolved(package, unresolved)
         problems.extend(unresolved.all())
-    problems.stop_if_any(what="the config that init has made; its names or types come from the model")
+    problems.stop_if_any(what="the config that was made; its names or types come from the model")
     return packages[0], problems.warnings
 
 
@@ -91,7 +91,7 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
     if other:
         raise UsageError(
             f"{other[0]} exists and is different; nothing was written",
-            hint="init never overwrites: choose another file with -o, or remove it",
+            hint="nothing is overwritten: choose another name, or remove it",
             details=[f"{path} too" for path in other[1:]],
         )
     for path, data in files.items():
@@ -101,7 +101,7 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
 
 
 def _create(path: Path, data: bytes) -> None:
-    with writing(path, hint="choose another file with -o"):
+    with writing(path, hint="choose another place"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(data)
@@ -136,13 +136,18 @@ def _op(op: Op, cases: Sequence[DraftCase], reference: str) -> Iterator[str]:
             "which takes the inputs in their order and the parameters by name, and name it here:"
         )
         yield f'# reference = "reference.py:{op.name.lower()}"'
-    for case in cases:
+    if cases:
         yield ""
-        yield "[[op.case]]"
-        yield f"name = {_string(case.name)}"
-        if case.note:
-            yield from _comment(clean(case.note))
-        yield from _case(op, case)
+        yield case_lines(op, cases)
+
+
+def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
+    """The cases of one op, as its tables in the test file."""
+    blocks = []
+    for case in cases:
+        note = _comment(clean(case.note)) if case.note else ()
+        blocks.append("\n".join(["[[op.case]]", f"name = {_string(case.name)}", *note, *_case(op, case)]))
+    return "\n\n".join(blocks)
 
 
 def _case(op: Op, case: DraftCase) -> Iterator[str]:

@@ -17,7 +17,7 @@ from udogen import __version__, process
 from udogen.backends import PLACES
 from udogen.backends.backend import Place
 from udogen.build.zig_libraries import HEXAGON
-from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
 from udogen.runtime.failures import RegistrationFailed
 from udogen.runtime.op.calls import RuntimeInfo
@@ -30,6 +30,7 @@ from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
 from udogen.verify.test_files.model import NetworkTests, OpTests, Subject, TestFiles
+from udogen.verify.test_files.references import ReferenceUnwritten
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class TestPlan:
     batches: tuple[Batch, ...]
     skipped: tuple[BackendState, ...]
     networks: tuple[NetworkJob, ...] = ()
+    unwritten: tuple[str, ...] = ()  # references that a person has to write first; their cases are in no batch
 
     @property
     def total(self) -> int:
@@ -115,12 +117,35 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         batches += planner.shape_batches()
     if not batches and not networks:
         raise _no_case(files, options)
+    batches, unwritten = _written(batches)
+    if not batches and not networks:
+        raise RunFailed(
+            "nothing to compare with: write the reference first",
+            hint="it gets the inputs as numpy arrays and returns the output; then run `udogen test` again",
+            details=unwritten,
+        )
     if not options.backends and not HEXAGON.is_warm:
         batches, cold = _without_cold(batches)
         skipped += cold
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
-    return TestPlan(files, tuple(batches), tuple(skipped), networks)
+    return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten)
+
+
+def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
+    """The batches without cases whose reference is not written yet, and what those references say."""
+    found: list[Batch] = []
+    unwritten: dict[str, None] = {}
+    for batch in batches:
+        cases = []
+        for case in batch.cases:
+            if case.error is not None and case.error.kind == ReferenceUnwritten.kind:
+                unwritten[case.error.message] = None
+            else:
+                cases.append(case)
+        if cases:
+            found.append(replace(batch, cases=tuple(cases)))
+    return found, tuple(unwritten)
 
 
 def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:

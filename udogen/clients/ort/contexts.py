@@ -36,7 +36,7 @@ from udogen.runtime.contexts.manifest import mapped_file
 OP, DOMAIN = "EPContext", "com.microsoft"
 EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less some bytes for the rest of the model
 _SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
-_WRITE_AGAIN = "write the model again: udogen onnx-context FILE.bin -o MODEL.onnx"
+_WRITE_AGAIN = "write the model again: udogen onnx context FILE.bin -o MODEL.onnx"
 _QHPI = "qhpi_init"  # exported by a QHPI package; a context need not have the names of other packages
 
 Fault = tuple[str, str]  # what is wrong, what to do

@@ -113,7 +113,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     yield from device_snippets(packages)
 
 
-SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
+SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx schema MODEL -o OUT` adds one to the model"
 DOMAINS = (
     "onnxruntime-qnn 2.7.0 and later need no schema for the ops that ORT_QNN_CUSTOM_OP_DOMAINS names by the domain of "
     "the model's nodes (the part `domains`), but value_info of their outputs; having both is no error"

@@ -78,7 +78,7 @@ def read_description(path: Path) -> ModelDescription:
             text = stream.read()
     except OSError as fault:
         raise UsageError(
-            f"{path} cannot be read: {fault.strerror}", hint="`udogen init --from-contexts DIR` writes a first one"
+            f"{path} cannot be read: {fault.strerror}", hint="`udogen new --from-contexts DIR` writes a first one"
         ) from fault
     try:
         found = json.loads(text) if path.suffix == ".json" else read_toml(text)

@@ -155,7 +155,7 @@ def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str)
     if not rows:
         raise UsageError(
             f"package {folder.name} has no target for {what}",
-            hint="generate it for that version (`udogen list targets` names them all)",
+            hint="generate it for that version (`udogen doctor --list targets` names them all)",
         )
     raise DeviceLibraryMissing(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError, read_plain
+from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
@@ -290,6 +291,6 @@ def lines(answer: Mapping[str, Any]) -> list[str]:
         counts = [str(statuses.count(status)) for status in answer["counts"]]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    table = terminal.table(["backend", "state", *answer["counts"]], rows)
+    found += [*([""] if found else []), *table(["backend", "state", *answer["counts"]], rows), "", *answer["warnings"]]
     total = ", ".join(f"{number} {status}" for status, number in answer["counts"].items())
-    return [*found, *([""] if found else []), *table, "", *answer["warnings"], f"{total} in {answer['seconds']:.1f} s"]
+    return [*found, f"{total} in {answer['seconds']:.1f} s"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
+from math import ceil, floor, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from udogen import __version__, resources
 from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import pictures, text
-from udogen.verify.report.problems import Fact, chip, problems
+from udogen.verify.report.problems import Fact, chip, problems, story
 from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
 
 
@@ -35,6 +36,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         folder=run.folder,
         version=__version__,
         summary=summary,
+        story=story(run),
         warnings=[text.rich(each) for each in run.warnings],
         problems=problems(run),
         matrix=_matrix(run),
@@ -445,7 +447,7 @@ class CostRow(NamedTuple):
     case: str
     time: str
     spread: str
-    percent: str  # the length of its bar, of the slowest of the op
+    percent: str  # the length of its bar on a logarithmic axis
     low: str
     band: str
     numpy: Against
@@ -460,6 +462,8 @@ class Costs(NamedTuple):
     """The rows, and which of the columns have anything in them."""
 
     rows: Sequence[CostRow]
+    axis: str  # of the bars: its ends
+    decades: int
     times: bool
     numpy: bool
     builtin: bool
@@ -480,14 +484,12 @@ def _costs(run: TestRun) -> Costs:
             ]
             if measured:
                 chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
-    slowest: dict[str, float] = {}
-    for each in chosen:
-        if each.cost.execute:
-            highest = max(each.cost.execute.high, each.cost.execute.median)
-            slowest[each.case.op] = max(slowest.get(each.case.op, 0.0), highest)
-    rows = [_cost_row(each, run.op(each), slowest.get(each.case.op, 0.0)) for each in chosen]
+    axis = _LogAxis.of([each.cost.execute for each in chosen if each.cost.execute])
+    rows = [_cost_row(each, run.op(each), axis) for each in chosen]
     return Costs(
         rows,
+        axis=f"{text.seconds(10.0**axis.low)} to {text.seconds(10.0**axis.high)}",
+        decades=axis.high - axis.low,
         times=any(row.time for row in rows),
         numpy=any(row.numpy.speed for row in rows),
         builtin=any(row.builtin.note for row in rows),
@@ -496,10 +498,28 @@ def _costs(run: TestRun) -> Costs:
     )
 
 
-def _cost_row(outcome: Outcome, op: str, slowest: float) -> CostRow:
+class _LogAxis(NamedTuple):
+    """Whole decades of seconds that hold all times."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, times: Sequence[Spread]) -> _LogAxis:
+        """The axis of these times."""
+        every = [value for each in times for value in (each.low, each.median, each.high) if value > 0]
+        low = floor(log10(min(every, default=1e-6)))
+        return cls(low, max(ceil(log10(max(every, default=1e-6))), low + 1))
+
+    def at(self, seconds: float) -> float:
+        """Where a time is on it, in percent."""
+        place = (log10(seconds) - self.low) / (self.high - self.low) if seconds > 0 else 0.0
+        return min(max(100 * place, 0.0), 100.0)
+
+
+def _cost_row(outcome: Outcome, op: str, axis: _LogAxis) -> CostRow:
     cost = outcome.cost
     spread = cost.execute
-    scale = 100 / slowest if slowest else 0.0
     return CostRow(
         op=text.cut(op, 120),
         dtype=outcome.dtype,
@@ -507,9 +527,9 @@ def _cost_row(outcome: Outcome, op: str, slowest: float) -> CostRow:
         case=text.cut(outcome.case.name, 80),
         time=text.seconds(spread.median) if spread else "",
         spread=f"{text.seconds(spread.low)} to {text.seconds(spread.high)}, {spread.loops:,} times" if spread else "",
-        percent=f"{max(spread.median * scale, 1):.3g}" if spread else "0",
-        low=f"{spread.low * scale:.3g}" if spread else "0",
-        band=f"{max((spread.high - spread.low) * scale, 0.6):.3g}" if spread else "0",
+        percent=f"{max(axis.at(spread.median), 1):.3g}" if spread else "0",
+        low=f"{axis.at(spread.low):.3g}" if spread else "0",
+        band=f"{max(axis.at(spread.high) - axis.at(spread.low), 0.6):.3g}" if spread else "0",
         numpy=_against(spread, cost.numpy, "numpy"),
         builtin=_against(spread, cost.builtin, cost.builtin_name, cost.builtin_fault),
         packets="" if cost.packets is None else f"{cost.packets:,}",

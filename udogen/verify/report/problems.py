@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import NamedTuple
 
 from udogen.verify.diagnosis.arrays import measure
@@ -13,6 +14,7 @@ from udogen.verify.report.pictures import OutputPictures, WrongElement, output_p
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
+_NAMED = 4  # ops of a run that the story names
 _UNFOLDED = 3  # problems whose first case is open when the page is
 _CAUSES = 40  # that have a section of their own
 _IN_FULL = 48  # of all causes together: a page with every case in full opens slowly
@@ -32,7 +34,7 @@ class Fact(NamedTuple):
     """A name and what it is."""
 
     name: str
-    value: str
+    value: str | text.Html
 
 
 class Picture(NamedTuple):
@@ -175,6 +177,27 @@ def chip(outcome: Outcome) -> str:
     return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
 
 
+_TOLD = 3  # problems of which the story names the cause
+
+
+def story(run: TestRun) -> list[Fact]:
+    """What was tested, what is wrong, why, and what to do: the first lines of the report."""
+    ran = [each for each in run.outcomes if each.status != "skipped"]
+    places = text.listed(text.backend(each.backend) for each in ran)
+    ops = list(dict.fromkeys(run.op(each) for each in ran))
+    named = text.listed(ops) if len(ops) <= _NAMED else text.many(len(ops), "op")
+    facts = [Fact("Tested", f"{named}: {text.many(len(ran), 'case')} on {places}")] if ran else []
+    for number, outcomes in enumerate(run.failure_groups[:_TOLD]):
+        first = outcomes[0]
+        where = f'<a href="#problem-{number}">{text.op_name(text.cut(run.op(first), 80))}</a>: '
+        facts.append(Fact("Wrong", text.Html(where + text.escape(_scope(outcomes)))))
+        facts.append(Fact("Cause", text.rich(_sentence(first))))
+        hint = first.findings[0].hint if first.findings else first.error.hint if first.error else ""
+        facts += [Fact("What to do", text.rich(text.cut(hint, 400)))] if hint else []
+    left = len(run.failure_groups) - _TOLD
+    return [*facts, *([Fact("Also", f"{text.many(left, 'more problem')}, below")] if left > 0 else [])]
+
+
 # --- one case -------------------------------------------------------------------------------------
 
 
@@ -283,7 +306,8 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
     if outcome.smallest is not None:
         yield Fact("smallest that still fails", text.shapes(outcome.smallest))
     if case.origin is not None and case.origin.location:
-        yield Fact("written in", case.origin.location)
+        file, colon, line = case.origin.location.rpartition(":")
+        yield Fact("written in", text.rich(f"{Path(file).resolve()}{colon}{line}"))
 
 
 def _where_slice(seen: OutputPictures) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
@@ -22,24 +23,24 @@ def _plain(word: str, _state: str) -> str:
     return word
 
 
-def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[str]:
-    """The whole run."""
+def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
+    """The whole run, in tables of this width (0: as wide as they are)."""
     groups = run.failure_groups
     found = [line for group in groups[:_MOST_SHOWN] for line in [*failure(group[0], paint, others=group[1:]), ""]]
     if len(groups) > _MOST_SHOWN:
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
-        found += [*matrix(run, paint), ""]
+        found += [*matrix(run, paint, width), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
-        found += [*cost_table(run), ""]
+        found += [*cost_table(run, width), ""]
     found += [line for state in run.states for line in _state(state)]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
 
 
-def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline) -> list[str]:
+def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
     """Costs of a run against those of an earlier one."""
     if not found:
         return [f"{baseline.path} has none of these cases"]
@@ -57,7 +58,7 @@ def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline) -> li
     ]
     other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
     note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
-    return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows), *note]
+    return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows, width), *note]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -126,9 +127,21 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
     return [head, *(f"  {line}" for line in ([titles, *table, *notes] if table else notes))]
 
 
-def matrix(run: TestRun, paint: Paint = _plain) -> list[str]:
-    """Ops and their data types against backends."""
-    cells, backends = run.matrix(), run.backends()
+def matrix(run: TestRun, paint: Paint = _plain, width: int = 0) -> list[str]:
+    """Ops and their data types against backends; below each other if they are too many for the width."""
+    found: list[str] = []
+    left = list(run.backends())
+    while left:
+        taken = len(left)
+        while width and taken > 1 and max(map(len, _matrix(run, _plain, left[:taken]))) > width:
+            taken -= 1
+        found += [*([""] if found else []), *_matrix(run, paint, left[:taken])]
+        left = left[taken:]
+    return found
+
+
+def _matrix(run: TestRun, paint: Paint, backends: Sequence[str]) -> list[str]:
+    cells = run.matrix()
     rows = run.rows()
     head = ["op", "type", *backends]
     table: list[list[tuple[str, str]]] = [[(name, "") for name in head]]
@@ -180,7 +193,7 @@ def summary(run: TestRun) -> str:
     return f"{', '.join(found)} in {run.seconds:.1f} s"
 
 
-def cost_table(run: TestRun) -> list[str]:
+def cost_table(run: TestRun, width: int = 0) -> list[str]:
     """What each case costs."""
     head = (
         "op",
@@ -212,15 +225,7 @@ def cost_table(run: TestRun) -> list[str]:
         for each in run.outcomes
         if each.status in ("passed", "ran", "failed")
     ]
-    return table(head, rows)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A plain table, as wide as its cells."""
-    every = [list(head), *map(list, rows)]
-    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
-    every.insert(1, ["-" * width for width in widths])
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in every]
+    return table(head, rows, width)
 
 
 def _median(spread: Spread | None) -> str:

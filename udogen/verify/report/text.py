@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from udogen.verify.results import Status, TensorResult
 
 _CODE = re.compile(r"`([^`\n]+)`")
+_SOURCE = re.compile(r"(?<![\w/.&;])(/[\w./+-]+\.(?:cpp|hpp|cl|c|h|py|toml|xml|json))((?::\d+)*)")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -30,8 +31,8 @@ def escape(raw: object) -> str:
 
 
 def rich(sentence: str) -> Html:
-    """A sentence, with `backticks` as code."""
-    return Html(_CODE.sub(r"<code>\1</code>", escape(sentence)))
+    """A sentence, with `backticks` as code, and links to source files on the machine of the run."""
+    return Html(_SOURCE.sub(r'<a href="file://\1">\1\2</a>', _CODE.sub(r"<code>\1</code>", escape(sentence))))
 
 
 def op_name(name: str) -> Html:

@@ -61,7 +61,7 @@ def load_test_files(path: Path) -> TestFiles:
     if not files:
         raise UsageError(
             f"{path} has no test file ({FILE_NAME}, or tests/test_*.py that uses udogen.verify.op_test)",
-            hint="`udogen generate CONFIG --tests` writes one to begin with",
+            hint="`udogen new NAME --from-config CONFIG` makes a project with one",
         )
     problems = Problems()
     ops: list[OpTests] = []

@@ -27,6 +27,12 @@ class ReferenceFailed(UdogenError):
     kind = "reference"
 
 
+class ReferenceUnwritten(ReferenceFailed):
+    """A person has to write it first."""
+
+    kind = "reference-unwritten"
+
+
 @dataclass(frozen=True)
 class ReferenceFunction:
     """A function that computes the expected outputs, and its name in the test file."""
@@ -39,6 +45,9 @@ class ReferenceFunction:
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*inputs, **params)
+        except NotImplementedError as error:
+            where = last_line(error, but=__file__).partition(": ")[0]
+            raise ReferenceUnwritten(f"{where or self.text}: {error or 'it is not written yet'}") from error
         except Exception as error:  # a user's function may raise anything
             raise ReferenceFailed(
                 f"the reference {self.text} raised {type(error).__name__}: {error}",

@@ -5,9 +5,9 @@ leaves out with the default of the config.  An input that is left out is None, a
 """
 
 import numpy as np
-% for op in ops:
+% for op in unwritten:
 
 
 def ${op.function}(${op.signature}):
-    raise NotImplementedError("write what ${op.plain} computes, and return ${op.answer}")
+    ${op.body}
 % endfor

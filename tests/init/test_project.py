@@ -1,0 +1,84 @@
+"""`udogen new`: a project works at once, or names what to write; nothing is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.command_line import udogen
+from tests.making import ROOT, need_runtime
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.read import load_test_files
+
+LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+AXIS = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+
+
+def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
+    command = f"UDOGEN={sys.executable} -m udogen"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(["make", command, *goals], cwd=folder, env=env, capture_output=True, text=True)
+
+
+def test_the_starter_passes_its_tests_and_runs(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    folder = tmp_path / "my scale"
+    done = udogen("new", folder)
+    assert done.returncode == 0 and done.stderr == f"next: `cd '{folder}' && make test`\n", done.stderr
+    done = udogen("test", folder, "--backend", "cpu")
+    assert done.returncode == 0 and "18 passed" in done.stdout, done.stdout
+    made = make(folder, "run")
+    assert made.returncode == 0, made.stderr
+    assert "MyScaleOpPackage::MyScale ran on CPU_QTI_AISW" in made.stdout and "y: float32 1x8x8x16" in made.stdout
+    [register] = re.findall(r"^udogen (register .*)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert "MyScale" in udogen(*register.split(), cwd=folder).stdout
+    assert {each["action"] for each in json.loads(udogen("new", folder, "--json").stdout)["files"]} == {"unchanged"}
+
+
+def test_a_starter_in_python_is_ten_lines_and_right(tmp_path: Path) -> None:
+    pytest.importorskip("halide")
+    need_runtime("cpu")
+    assert udogen("new", tmp_path / "scale", "--kernel", "python").returncode == 0
+    assert len((tmp_path / "scale" / "kernels" / "Scale.py").read_text().splitlines()) <= 10
+    done = udogen("test", tmp_path / "scale", "--backend", "cpu", "--case", "*7*")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("config", [LEAKY, AXIS], ids=lambda path: path.name)
+def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    reply = json.loads(udogen("new", folder, "--from-config", config, "--json").stdout)
+    [op] = reply["ops"]
+    assert (folder / config.name).read_bytes() == config.read_bytes()
+    assert reply["unwritten"][0].startswith("reference.py: ") and reply["unwritten"][1] == f"kernels/{op}.cpp"
+    done = udogen("test", folder)
+    assert done.returncode == 5 and done.stdout == ""
+    assert (
+        "write the reference first" in done.stderr and f"{folder / 'reference.py'}:11: write what {op}" in done.stderr
+    )
+    kernel = folder / "kernels" / f"{op}.cpp"
+    assert "// Write the kernel here.  args holds:\n  //   // " in kernel.read_text()
+    assert f'"kernels/{op}.cpp"' in kernel.read_text()
+
+
+def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    model = tmp_path / "m.onnx"
+    text = "g (float[2, 8] x) => (float[2, 8] y) { a = acme.First (x)  y = acme.Second (a) }"
+    head = '<ir_version: 10, opset_import: ["": 20, "acme": 1]>\n'
+    onnx.save(onnx.parser.parse_model(head + text), model)
+    reply = json.loads(udogen("new", folder, "--from-onnx", model, "--json").stdout)
+    assert reply["packages"] == [f"{op}OpPackage" for op in reply["ops"]] and len(reply["ops"]) == 2
+    files, _ = configs.sources(load_test_files(folder))
+    assert [(each.op, each.subject.config) for each in files.ops] == [(op, folder / f"{op}.xml") for op in reply["ops"]]
+    readme = (folder / "README.md").read_text()
+    assert all(f"out/{name}Htp" in readme for name in reply["packages"])
+    whole = udogen("new", tmp_path / "whole", "--from-onnx", model, "--package", "Whole", "--json").stdout
+    assert json.loads(whole)["packages"] == ["Whole"]

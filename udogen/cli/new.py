@@ -1,0 +1,296 @@
+"""`udogen new`: a project folder, from a model, a config, an old package, flags, or answers to questions."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from udogen import backends
+from udogen.cli import output
+from udogen.cli.options import pairs
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from udogen.adopt.project import AdoptReport
+    from udogen.init.draft import Draft
+    from udogen.init.project import Contents, Project
+
+_SHOWN = 12  # decisions
+
+
+@click.command("new")
+@click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="NAME")
+@click.option("--from-onnx", "model", type=click.Path(path_type=Path), metavar="MODEL", help="The ops of a model.")
+@click.option("--from-config", "config", type=click.Path(path_type=Path), metavar="FILE", help="The ops of a config.")
+@click.option(
+    "--from-package", "package_folder", type=click.Path(path_type=Path), metavar="DIR",
+    help="A package of Qualcomm's generators, or one by hand in their style; DIR is only read.",
+)  # fmt: skip
+@click.option(
+    "--from-contexts", "contexts", type=click.Path(path_type=Path), metavar="DIR",
+    help="A folder of context binaries: describe their model in DIR/model.toml, or NAME.",
+)  # fmt: skip
+@click.option(
+    "--kernel", type=click.Choice(["cpp", "python"]), default=None,
+    help="What kernels are written in (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
+)  # fmt: skip
+@click.option("--input", "inputs", multiple=True, metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME:TYPE:RANK", help="An output; may repeat.")
+@click.option("--param", "params", multiple=True, metavar="NAME:TYPE=VALUE", help="A parameter: axis:INT_32=-1.")
+@click.option(
+    "--package",
+    metavar="NAME",
+    help="The name of the package; of a model, one package with all ops (default: one each).",
+)
+@click.option(
+    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
+    help="For this backend; may repeat (default: cpu, and htp if it can take the op).",
+)  # fmt: skip
+@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
+@click.option("--to", "port", type=click.Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible.")
+@output.json_option
+def command(**given: Any) -> None:
+    """Example: udogen new scale
+
+    Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
+
+    With NAME alone its op, y = factor * x, is finished: `make test` in it passes.  Otherwise the op is the one that
+    flags describe, or those of a model, a config or an old package.  Without NAME you are asked.  Nothing is
+    overwritten.
+    """
+    options = NewOptions(**given)
+    _check(options)
+    if options.contexts is not None:
+        _from_contexts(options, options.contexts)
+    elif options.package_folder is not None:
+        _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
+    else:
+        _make(options)
+
+
+@dataclass(frozen=True)
+class NewOptions:
+    """The options of the command line."""
+
+    folder: Path | None
+    model: Path | None
+    config: Path | None
+    package_folder: Path | None
+    contexts: Path | None
+    kernel: str | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    params: tuple[str, ...]
+    package: str | None
+    chosen: tuple[str, ...]
+    wanted: tuple[str, ...]
+    dims: tuple[str, ...]
+    port: str | None
+    as_json: bool
+
+    @property
+    def sources(self) -> dict[str, Path | None]:
+        """The options that name what a project is made from."""
+        return {
+            "--from-onnx": self.model,
+            "--from-config": self.config,
+            "--from-package": self.package_folder,
+            "--from-contexts": self.contexts,
+        }
+
+
+def _check(options: NewOptions) -> None:
+    """Raise for options that exclude each other."""
+    given = [name for name, path in options.sources.items() if path is not None]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint="leave one of them out")
+    source = given[0] if given else ""
+    described = {"--input": options.inputs, "--output": options.outputs, "--param": options.params}
+    fits: dict[str, tuple[object, Iterable[str]]] = {
+        **{name: (value, ("",)) for name, value in described.items()},
+        "--op": (options.wanted, ("--from-onnx",)),
+        "--dim": (options.dims, ("--from-onnx",)),
+        "--to": (options.port, ("--from-package",)),
+        "--package": (options.package, ("", "--from-onnx")),
+        "--backend": (options.chosen, ("", "--from-onnx")),
+        "--kernel": (options.kernel, ("", "--from-onnx", "--from-config")),
+    }
+    for name, (value, sources) in fits.items():
+        if value and source not in sources:
+            what = f"means nothing with {source}" if source else f"is for {' and '.join(sources)}"
+            raise UsageError(f"{name} {what}", hint="leave it out")
+    if options.folder is None and source in ("--from-onnx", "--from-config", "--from-package"):
+        raise UsageError("the project has no name", hint=f"udogen new NAME {source} {options.sources[source]}")
+
+
+def _from_contexts(options: NewOptions, folder: Path) -> None:
+    from udogen.runtime.models.first import first_description
+
+    file, found = first_description(folder, options.folder)
+    if options.as_json:
+        files = [{"path": str(file), "action": "written"}]
+        output.print_json({"ok": True, "files": files, "links": found.links, "state": found.state})
+        return
+    output.print_result(f"{file}: written")
+    output.print_next(f"`udogen run context {shlex.quote(str(file))} --dry-run` shows how its contexts belong together")
+
+
+def _make(options: NewOptions) -> None:
+    from udogen.init import project
+
+    folder, drafts, contents = _contents(options)
+    made = project.make(folder, contents, kernel=options.kernel or "cpp")
+    if options.as_json:
+        _print_json(folder, made, drafts)
+    else:
+        _print(folder, made, drafts)
+
+
+def _contents(options: NewOptions) -> tuple[Path, list[Draft], Contents]:
+    """The folder, drafts of its configs, and what is in it."""
+    from udogen.init import project
+
+    if options.config is not None:
+        assert options.folder is not None
+        return options.folder, [], project.of_config(options.config)
+    folder, drafts, is_starter = options.folder, [], False
+    if options.model is not None:
+        from udogen.init import from_onnx
+
+        draft = from_onnx.draft(
+            options.model,
+            wanted=options.wanted,
+            package=options.package or "",
+            chosen=options.chosen,
+            dims=_dims(options.dims),
+        )
+        drafts = [draft] if options.package else project.per_op(draft)
+    elif folder is not None and not (options.inputs or options.outputs or options.params):
+        drafts = [project.starter(project.op_name(folder), package=options.package or "", chosen=options.chosen)]
+        is_starter = True
+    else:
+        name, drafts = _described(options)
+        folder = folder or Path(name)
+    assert folder is not None
+    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
+
+
+def _described(options: NewOptions) -> tuple[str, list[Draft]]:
+    """The op that flags, or answers to questions, describe; and its name."""
+    from udogen.init import from_flags, project
+
+    name = project.op_name(options.folder) if options.folder is not None else ""
+    inputs, outputs, params, chosen = options.inputs, options.outputs, options.params, options.chosen
+    if not name:
+        if options.as_json or not (sys.stdin and sys.stdin.isatty()):
+            raise UsageError("the project has no name, and no terminal is open for questions", hint="udogen new NAME")
+        answers = from_flags.interview("", ask=_ask, log=output.print_note)
+        name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
+        chosen = chosen or answers.chosen
+    draft = from_flags.draft(
+        name, inputs=inputs, outputs=outputs, params=params, package=options.package or "", chosen=chosen
+    )
+    return name, [draft]
+
+
+def _ask(question: str, usual: str) -> str:
+    answer: str = click.prompt(question, default=usual, show_default=bool(usual), err=True)
+    return answer
+
+
+def _dims(texts: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for name, text in pairs(texts, "--dim"):
+        if not text.isdecimal() or not 0 < int(text) < 1 << 24:
+            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
+        found[name] = int(text)
+    return found
+
+
+def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
+    remarks = [remark for draft in drafts for remark in draft.remarks]
+    output.print_json(
+        {
+            "ok": True,
+            "folder": str(folder),
+            "packages": [package.name for package in made.packages],
+            "ops": [op.name for package in made.packages for op in package.ops],
+            "files": [{"path": str(path), "action": action} for path, action in made.files.items()],
+            "unwritten": list(made.unwritten),
+            "decisions": [each.as_json() for each in remarks if each.decide],
+            "remarks": [each.as_json() for each in remarks if not each.decide],
+            "warnings": [problem.as_json() for problem in made.warnings],
+        }
+    )
+
+
+def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
+    output.print_problems(made.warnings)
+    for path, action in made.files.items():
+        output.print_result(f"{path}: {action}")
+    open_points = [
+        f"{'.'.join(remark.about) or draft.package.name}: {remark.sentence}"
+        for draft in drafts
+        for remark in draft.remarks
+        if remark.decide
+    ]
+    if open_points:
+        output.print_note("TODO, as the model does not define it (comments in the config):")
+    for point in open_points[:_SHOWN]:
+        output.print_note(f"  {point}")
+    if len(open_points) > _SHOWN:
+        output.print_note(f"  … and {len(open_points) - _SHOWN} more")
+    shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
+    write = f"write {shown}; then " if made.unwritten else ""
+    output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
+
+
+# --- an old package --------------------------------------------------------------------------------------------------
+
+
+def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> None:
+    """Make the project OUT of a package; FOLDER is only read."""
+    from udogen.adopt import project
+
+    chosen = out or Path(f"{folder.resolve().name}-udogen")
+    report = project.adopt(project.AdoptOptions(folder, chosen, to_qhpi=to_qhpi), log=output.print_note)
+    if as_json:
+        output.print_json(
+            {
+                "ok": True,
+                "folder": str(chosen),
+                "config": str(report.config),
+                "recognized": list(report.recognized),
+                "decide": list(report.decide),
+                "port": list(report.port),
+                "packages": [str(each.folder) for each in report.packages],
+            }
+        )
+    else:
+        _print_report(report, chosen)
+
+
+def _print_report(report: AdoptReport, out: Path) -> None:
+    for title, lines in (
+        ("recognized", report.recognized),
+        ("TODO", report.decide),
+        ("a port to QHPI", report.port),
+    ):
+        if lines:
+            output.print_result(f"{title}:")
+        for line in lines:
+            output.print_result(f"  {line}")
+    for each in report.packages:
+        kinds = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
+        output.print_result(f"{each.folder}: {kinds} package {each.plan.package}")
+    output.print_next(
+        f"`udogen build -C {shlex.quote(str(out))}`, then write {shlex.quote(str(out))}/reference.py for `udogen test`"
+    )

@@ -1,0 +1,266 @@
+"""A project folder: configs, kernels, references, op_tests.toml, Makefile, README; nothing is overwritten."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from udogen import backends
+from udogen.backends.plan import PlannedFile
+from udogen.configs.load import load
+from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.generate import op_tests
+from udogen.generate.pipeline import Generated, GenerateOptions, generate
+from udogen.generate.render import render_file
+from udogen.init import from_flags, write
+from udogen.init.draft import Draft, DraftCase, clean
+from udogen.opdef import names
+from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.problems import Problem
+
+KERNELS = ("cpp", "python")  # what kernels can be written in
+_STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
+_SHOWN_OPS = 3
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a project begins with."""
+
+    configs: Mapping[str, bytes]  # by file name
+    cases: Sequence[DraftCase] = ()
+    references: Mapping[str, str] = field(default_factory=dict)  # by op, as test files name them
+    files: Mapping[str, bytes] = field(default_factory=dict)  # finished ones, by path
+    is_starter: bool = False  # the op is y = factor * x, and its kernel and reference are finished
+    warnings: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project folder that was written."""
+
+    files: Mapping[Path, str]  # path -> `created` or `unchanged`
+    packages: Sequence[OpPackage]
+    warnings: Sequence[Problem]
+    unwritten: Sequence[str]  # references and kernels that a person has to write, in this order
+
+
+def op_name(folder: Path) -> str:
+    """An op named after the folder of its project: `leaky_relu` becomes LeakyRelu."""
+    words = [part for part in re.split(r"[^A-Za-z0-9]+", folder.name) if part]
+    return names.suggestion("".join(part[0].upper() + part[1:] for part in words), "MyOp")
+
+
+def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
+    """The op y = factor * x, whose kernel and reference are finished."""
+    return from_flags.draft(
+        name,
+        inputs=(f"x:{_STARTER_TYPES}",),
+        outputs=(f"y:{_STARTER_TYPES}",),
+        params=("factor:FLOAT_32=2.0",),
+        package=package,
+        chosen=chosen,
+    )
+
+
+def per_op(draft: Draft) -> list[Draft]:
+    """One package for each op of a draft, as ONNX Runtime needs it."""
+    ops = draft.package.ops
+    return [_only(draft, op, is_first=op is ops[0]) for op in ops]
+
+
+def _only(draft: Draft, op: Op, *, is_first: bool) -> Draft:
+    supplements = (
+        replace(each, ops=tuple(row for row in each.ops if row.name == op.name)) for each in draft.package.supplements
+    )
+    package = replace(
+        draft.package,
+        name=f"{op.name}OpPackage",
+        ops=(op,),
+        supplements=tuple(each for each in supplements if each.ops),
+    )
+    remarks = (each for each in draft.remarks if (each.about[0] == op.name if each.about else is_first))
+    return replace(draft, package=package, remarks=tuple(remarks))
+
+
+def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> Contents:
+    """The configs of drafts, with the cases and references of all of them."""
+    configs, warnings = {}, []
+    for draft in drafts:
+        ops = draft.package.ops
+        name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
+        text, lost = write.config_text(draft, "xml")
+        _, found = write.check(text, "xml", name)
+        configs[name] = text.encode()
+        warnings += [*lost, *found]
+    return Contents(
+        configs=configs,
+        cases=drafts[0].cases,
+        references=drafts[0].references,
+        files=drafts[0].files,
+        is_starter=is_starter,
+        warnings=warnings,
+    )
+
+
+def of_config(config: Path) -> Contents:
+    """A config as it is; its name becomes that of its package if make could not take it."""
+    packages, problems = load([config])
+    try:
+        content = read_plain(config)
+    except OSError as fault:
+        raise UsageError(f"{config} cannot be read: {fault.strerror}", hint="give a config") from fault
+    plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", config.name)
+    name = config.name if plain else f"{packages[0].name}{config.suffix.lower()}"
+    return Contents({name: content}, warnings=problems.warnings)
+
+
+def make(folder: Path, contents: Contents, *, kernel: str) -> Project:
+    """Write the project; an error leaves nothing."""
+    packages, folders, generated = _generated(contents.configs)
+    ops = [op for package in packages for op in package.ops]
+    kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
+    known = {
+        op.name: op_tests.KnownTests(
+            config=Path(package.sources[0]).name,
+            reference=contents.references.get(op.name, ""),
+            cases=write.case_lines(op, [each for each in contents.cases if each.op == op.name]),
+            body="return factor * x" if contents.is_starter else "",
+        )
+        for package in packages
+        for op in package.ops
+    }
+    unreferenced = [op for op in ops if not known[op.name].reference]
+    files = {
+        **contents.configs,
+        **kernels,
+        **contents.files,
+        **{each.path: render_file(each) for each in op_tests.files(packages, known)},
+    }
+    files |= _commands(folder, packages, files, folders)
+    unwritten = [f"{op_tests.REFERENCES}: {op_tests.snake_case(op.name)}" for op in unreferenced]
+    unwritten += [path for path in kernels if path not in contents.files]
+    return Project(
+        files=write.save({folder / name: content for name, content in files.items()}),
+        packages=packages,
+        warnings=contents.warnings,
+        unwritten=() if contents.is_starter else unwritten,
+    )
+
+
+def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[Generated], list[Generated]]:
+    """The packages of configs, what `udogen generate` would write for them, and the same with a package per backend."""
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in configs]
+        for path, content in zip(paths, configs.values(), strict=True):
+            path.write_bytes(content)
+        packages, problems = load(paths)
+        options = GenerateOptions(Path(folder), dry_run=True)
+        usual = generate(packages, options, problems)
+        if all(each.plan.backend in backends.ALL for each in usual):
+            return packages, usual, usual
+        try:
+            return packages, usual, generate(packages, options._replace(layout="qnn"), problems)
+        except UdogenError:  # no such layout for one of the backends
+            return packages, usual, usual
+
+
+def _kernels(
+    packages: Sequence[OpPackage], generated: Sequence[Generated], kernel: str, *, is_starter: bool
+) -> dict[str, bytes]:
+    """The kernels by path: one of each op for the backends that share kernels, others by backend."""
+    found: dict[str, bytes] = {}
+    for each in generated:
+        ops = {op.name: op for package in packages if package.name == each.plan.package for op in package.ops}
+        for file in each.plan.files:
+            if not (file.user_owned and file.template):
+                continue
+            name = file.path.rpartition("/")[2]
+            backend = each.plan.backend if each.plan.backend in backends.ALL else file.template.split("/")[1]
+            op = ops.get(Path(name).stem)
+            if not backends.ALL[backend].common_kernels or op is None:
+                path = f"kernels/{backend}/{name}"
+                found[path] = _skeleton(path, file.path, each.rendered)
+            elif kernel == "python" or is_starter:
+                path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
+                found.setdefault(path, _own_kernel(path, op, each.plan.package, is_starter=is_starter))
+            else:
+                path = f"kernels/{name}"
+                found.setdefault(path, _skeleton(path, file.path, each.rendered))
+    return found
+
+
+_SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n", re.MULTILINE)
+_ARGS = re.compile(r"^struct Args \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+
+
+def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
+    """The skeleton of a package as a file of a project: with what its arguments are, as no header is beside it."""
+    text = rendered[source].decode().replace(source, path)
+    header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
+    if args := _ARGS.search(rendered[header].decode() if header else ""):
+        fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
+        text = _SEE_HEADER.sub(lambda _: f"  // Write the kernel here.  args holds:\n{fields}", text)
+    return text.encode()
+
+
+def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
+    """A kernel in Python, or the finished one of the starter."""
+    tensors = [each.name for each in (*op.inputs, *op.outputs, *op.params)]
+    for each in tensors if path.endswith(".py") else ():
+        if not each.isidentifier() or keyword.iskeyword(each):
+            raise UsageError(
+                f"a kernel of {op.name} in Python cannot have an argument `{each}`", hint="--kernel cpp, or rename it"
+            )
+    template = "starter" if is_starter else "kernel"
+    data = {"op": op.name, "package": package, "tensors": ", ".join(tensors), "output": op.outputs[0].name}
+    return render_file(PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data))
+
+
+def _commands(
+    folder: Path, packages: Sequence[OpPackage], files: Mapping[str, bytes], folders: Sequence[Generated]
+) -> dict[str, bytes]:
+    """Makefile, README and .gitignore."""
+    of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
+    client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
+    register = f"udogen register {' '.join(f'out/{each.folder.name}' for each in of_one)} --client {client}"
+    first = next(each for each in folders if each.plan.package == packages[0].name)
+    configs = [Path(package.sources[0]).name for package in packages]
+    ops = [op for package in packages for op in package.ops]
+    data = {
+        "title": clean(folder.resolve().name),
+        "op": ops[0].name,
+        "ops": ", ".join(op.name for op in ops[:_SHOWN_OPS]) + (" …" if len(ops) > _SHOWN_OPS else ""),
+        "several": len(packages) > 1,
+        "build": [f"generate {' '.join(dict.fromkeys(configs))} --kernels kernels -o out", "build -C out"],
+        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0], f"out/{first.folder.name}")),
+        "commands": ["make test", "make run", register],
+        "files": [(path, _contents(path)) for path in sorted(files)],
+    }
+    made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
+    return {**{each.path: render_file(each) for each in made}, ".gitignore": b"out/\nreport.html\n"}
+
+
+def _run(op: Op, folder: str) -> list[str]:
+    """The arguments of `udogen run` for one execution."""
+    words = ["run", "op", folder, op.name]
+    shapes = op_tests.shapes_of(op.inputs)
+    for each in op.inputs:
+        if each.mandatory:
+            words += ["--input", f"{each.name}={(shapes or op_tests.shapes_of([each]) or ['1'])[-1]}"]
+    for param in op.params:
+        if param.mandatory and param.default is None:
+            words += ["--param", f"{param.name}={op_tests.example_value(param)}"]
+    return words
+
+
+def _contents(path: str) -> str:
+    if path.startswith("kernels/"):
+        return "a kernel"
+    texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "what the ops must compute, in numpy"}
+    return texts.get(path) or ("a config" if path.endswith((".xml", ".json")) else "part of a reference")
