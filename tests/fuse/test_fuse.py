@@ -1,4 +1,4 @@
-"""`udogen fuse`: what is cut out of a model, what is written, and that it is right on both backends."""
+"""`udogen onnx fuse`: what is cut out of a model, what is written, and that it is right on both backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 def fuse(model: Path, nodes: str, *options: object, name: str = "Fused") -> Any:
     """The answer of the verb, which only writes."""
     done = udogen(
-        "fuse", model, "--nodes", nodes, "--name", name, "-o", model.parent / name, "--no-run", "--json", *options
+        "onnx", "fuse", model, "--nodes", nodes, "--name", name, "-o", model.parent / name, "--no-run", "--json", *options
     )
     answer = json.loads(done.stdout)
     return answer if done.returncode == 0 else (done.returncode, answer["error"]["message"])
@@ -42,7 +42,7 @@ def test_an_op_of_two_outputs_is_right_on_both_backends(backend: str, tmp_path: 
     ids = np.array([8, 0, 3, -1, 2])
     np.save(tmp_path / "ids.npy", ids)
     done = udogen(
-        "fuse", model, "--nodes", "relu..total, rows, weighted", "--name", "Scores", "-o", tmp_path / "scores",
+        "onnx", "fuse", model, "--nodes", "relu..total, rows, weighted", "--name", "Scores", "-o", tmp_path / "scores",
         "--dim", "n=6", "--feed", f"ids={tmp_path / 'ids.npy'}", "--backend", backend, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

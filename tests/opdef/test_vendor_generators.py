@@ -130,10 +130,9 @@ def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
         assert not udogen("convert", xml, "--to", "json", "-o", xml.with_suffix(".json")).returncode
         paths += [xml, xml.with_suffix(".json")]
     for backend in ("cpu", "gpu", "htp", "dsp"):
-        path = tmp_path / f"{backend}.xml"
         flags = ("--input", "x:FLOAT_32:4D", "--output", "y:FLOAT_32:4D", "--param", "by:FLOAT_32=2")
-        assert not udogen("init", "Scale", *flags, "--backend", backend, "-o", path).returncode
-        paths.append(path)
+        assert not udogen("new", tmp_path / backend, *flags, "--backend", backend).returncode
+        paths += (tmp_path / backend).glob("*.xml")
     assert all(agree(paths).values())
 
 

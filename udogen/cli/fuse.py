@@ -1,4 +1,4 @@
-"""`udogen fuse`: nodes of an ONNX model become one custom op, which is built and compared."""
+"""`udogen onnx fuse`: nodes of an ONNX model become one custom op, which is built and compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def command(
     click_context: click.Context, /, model: Path, nodes: str, name: str, out: Path | None, feeds: tuple[str, ...],
     dims: tuple[str, ...], backends: tuple[str, ...], no_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make one custom op of nodes of an ONNX model.
+    """Example: udogen onnx fuse model.onnx --nodes conv_1..relu_1 --name ConvRelu
+
+    Make one custom op of nodes of an ONNX model.
 
     DIR gets its config, a kernel in Python with a line for each node, ONNX's own reference, test cases with the values
     of the model, and the model with the op in place of the nodes.  Then that model runs in ONNX Runtime with Qualcomm's

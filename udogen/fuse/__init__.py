@@ -1,1 +1,1 @@
-"""`udogen fuse`: nodes of an ONNX model become one custom op: kernel, reference, test cases, and a new model."""
+"""`udogen onnx fuse`: nodes of an ONNX model become one custom op: kernel, reference, test cases, and a new model."""

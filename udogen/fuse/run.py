@@ -1,4 +1,4 @@
-"""`udogen fuse` from beginning to end: read, write, build, and compare on the real backends."""
+"""`udogen onnx fuse` from beginning to end: read, write, build, and compare on the real backends."""
 
 from __future__ import annotations
 

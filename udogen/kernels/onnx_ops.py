@@ -1,4 +1,4 @@
-"""ONNX's ops on tensors of known shapes, for kernels in Python: what `udogen fuse` writes its kernels with.
+"""ONNX's ops on tensors of known shapes, for kernels in Python: what `udogen onnx fuse` writes its kernels with.
 
 A `Value` is calculated where it is needed.  Only what is folded over a domain (a sum, a mean, a convolution) is kept:
 for as few elements as the loops over the output allow.  Numbers are floats or integers of 32 bits, or true and false.
