@@ -58,7 +58,7 @@ class Kernel:
     @property
     def is_core(self) -> bool:
         """Whether it speaks HTP's C++ interface."""
-        return self.backend == "htp" and vendor.is_core_style(self.text)
+        return self.backend == "htp" and vendor.style("htp", self.text) == "core"
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
         return []
     plain = vendor.without_comments(text).decode("utf-8", "replace")
     for backend in vendor.BACKENDS:
-        if vendor.is_vendor_style(backend, text):
+        if vendor.style(backend, text):
             return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
-    if vendor.is_qhpi_style(text):
+    if vendor.style("htp", text) == "qhpi":
         named = re.findall(r'"::(\w+)"', plain)  # ops and kernels
         for lower in dict.fromkeys(re.findall(r"\bregister_(\w+)_ops\s*\(", plain)):
             names = [name for name in named if name.lower() == lower]
