@@ -125,16 +125,7 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
         "package": PackageView(package.name, cpp_string(package.name), provider),
         "config": source.label,
     }
-    placed_views = (
-        replace(
-            view,
-            kernel=place.own(view.kernel),
-            header=place.own(view.header),
-            kernel_text=place.own(f"src/ops/{view.name}.cl"),
-        )
-        for view in op_tables.ops(package, folder.dialect)
-    )
-    ops = [folder.view(*pair) for pair in zip(placed_views, package.ops, strict=True)]
+    ops = _views(package, folder, place)
     vendor_ops = source.vendor.get(folder.backend, ())
     everything = {
         **shared,
@@ -174,6 +165,20 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
         sources=tuple(file.path for file in placed if _is_compiled(file.path)),
     )
     return Contents((part,), tuple(placed))
+
+
+def _views(package: OpPackage, folder: BackendFolder, place: Placement) -> list[op_tables.OpNames]:
+    """The ops as templates see them, with paths of the layout."""
+    placed = (
+        replace(
+            view,
+            kernel=place.own(view.kernel),
+            header=place.own(view.header),
+            kernel_text=place.own(f"src/ops/{view.name}.cl"),
+        )
+        for view in op_tables.ops(package, folder.dialect)
+    )
+    return [folder.view(*pair) for pair in zip(placed, package.ops, strict=True)]
 
 
 def _op_files(

@@ -37,6 +37,10 @@ class Table(NamedTuple):
         return [short] if len(short) <= _WIDTH else [head, *_filled(plain, "    ", "    ", ","), "};"]
 
 
+def _literals(tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    return tuple(cpp_string(tensor.name) for tensor in tensors)
+
+
 def _filled(words: Sequence[str], first: str, others: str, end: str) -> list[str]:
     """Words with commas between them, wrapped; a mask (`A | B`) may span lines."""
     pieces = []
@@ -244,7 +248,7 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
         inputs=inputs.code,
         outputs=outputs.code,
         params=params.code,
-        param_literals=tuple(cpp_string(param.name) for param in op.params),
+        param_literals=_literals(op.params),
     )
 
 
@@ -295,8 +299,8 @@ def _only(name: str, tensor: Tensor) -> Expression:
     """The last member of a row: the default, if no other value is supported."""
     if not tensor.only_default or (tensor.default is None and not tensor.default_text):
         return _NOTHING
-    leaves = values.flatten(tensor.default) if tensor.default is not None else []
-    numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
+    leaves = [] if tensor.default is None else values.flatten(tensor.default)
+    numbers = [leaf for leaf in leaves if not isinstance(leaf, str)]
     halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
     name = f"{name}_only"
     columns = (

@@ -298,7 +298,7 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
 
 
 def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -> dict[str, OpPackage]:
-    """The package per backend: those that were asked for, or those of the config that we can generate."""
+    """The package per backend: the chosen ones, or those of the config that udogen supports."""
     supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
     wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not problems.errors:
@@ -306,38 +306,37 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
         problems.error(
             package.location,
             f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
-            f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend all the same",
+            f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend anyway",
         )
-    by_backend: dict[str, OpPackage] = {}
-    limits: dict[str, Problems] = {}
-    for backend in wanted:
-        forced = backend not in supported
-        if forced:
-            problems.warn(
-                package.location,
-                f"no op of `{package.name}` names the backend {backend.upper()}",
-                f"all of them are generated for it, because of --backend {backend}",
-            )
-        found = Problems()
-        by_backend[backend] = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
-        if found.errors:
-            limits[backend] = found
-        else:
-            problems.extend(found.all())
-    alone = not options.backends and len(limits) < len(by_backend)
-    for backend, found in limits.items():
-        if not alone:
-            problems.extend(found.all())
-            continue
-        for each in found.all():
-            problems.warn(each.location, each.message, each.hint)
-        del by_backend[backend]
+    found = {each: _resolve_one(package, each, options, problems, forced=each not in supported) for each in wanted}
+    limits = {backend: faults for backend, (_, faults) in found.items() if faults.errors}
+    alone = not options.backends and len(limits) < len(found)
+    for backend, faults in limits.items() if alone else ():
+        problems.extend(each._replace(doubtful=True) for each in faults.all())
         problems.warn(
             package.location,
-            f"`{package.name}` is not generated for {backend.upper()}, which cannot take it: see the warnings for it",
-            f"mend the config, or take {backend.upper()} out of it; --backend {backend} makes them errors",
+            f"`{package.name}` is not generated for {backend.upper()}, which does not support it: see its warnings",
+            f"correct the config, or remove {backend.upper()} from it; --backend {backend} makes them errors",
         )
-    return by_backend
+    kept = {backend: pair for backend, pair in found.items() if not (alone and backend in limits)}
+    for _, faults in kept.values():
+        problems.extend(faults.all())
+    return {backend: resolved for backend, (resolved, _) in kept.items()}
+
+
+def _resolve_one(
+    package: OpPackage, backend: str, options: GenerateOptions, problems: Problems, *, forced: bool
+) -> tuple[OpPackage, Problems]:
+    """The package for one backend, and its problems there."""
+    if forced:
+        problems.warn(
+            package.location,
+            f"no op of `{package.name}` names the backend {backend.upper()}",
+            f"all of them are generated for it, because of --backend {backend}",
+        )
+    found = Problems()
+    resolved = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
+    return resolved, found
 
 
 def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
