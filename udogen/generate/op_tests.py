@@ -1,4 +1,4 @@
-"""Tests to begin with: a test file for `udogen test` and the references that a person has to write."""
+"""First tests: a test file for `udogen test`, and skeletons of its references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_ANY_RANK = ("7", "3x5", "1x8x8x16")
 
 
 def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFile]:
-    """Both files; `config` names the config where no packages lie beside them."""
+    """Both files; `config` is named if no packages are beside them."""
     data = {
         "package": ", ".join(dict.fromkeys(each.name for each in packages)),
         "config": json.dumps(config, ensure_ascii=False) if config else "",
@@ -35,25 +35,25 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
 
 
 def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", log: Say = no_say) -> list[Path]:
-    """Write the files that do not exist yet and touch no other.  Returns what was written."""
+    """Write the files that do not exist yet; return those."""
     from udogen.generate.render import render_file
 
     refuse_links(folder)
-    with opened(folder, log=log) as there, there.writing():
-        missing = [file for file in files(packages, config=config) if not there.exists(file.path)]
+    with opened(folder, log=log) as target, target.writing():
+        missing = [file for file in files(packages, config=config) if not target.exists(file.path)]
         for file in missing:
-            there.put(file.path, render_file(file))
+            target.put(file.path, render_file(file))
     return [folder / file.path for file in missing]
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise where a link has the name of a file that we would write, and leads to none."""
+    """Raise for a broken link with the name of a file that would be written."""
     for name in (FILE, REFERENCES):
         path = folder / name
         if path.is_symlink() and not path.exists():
             raise UsageError(
                 f"{path} is a link to {path.readlink()}, which does not exist",
-                hint="remove the link, or create the file that it leads to",
+                hint="remove the link, or create its target",
             )
 
 
@@ -89,7 +89,7 @@ def snake_case(name: str) -> str:
 
 
 def _signature(op: Op) -> str:
-    """The inputs by their place, the parameters by their name; for names that Python cannot have, `**params`."""
+    """Inputs by position, parameters by name; `**params` if a name is not valid in Python."""
     inputs = [_identifier(each.name, f"input_{number}") for number, each in enumerate(op.inputs)]
     params = [each.name for each in op.params]
     named = all(each.isidentifier() and not keyword.iskeyword(each) and each not in inputs for each in params)
