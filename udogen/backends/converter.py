@@ -34,7 +34,7 @@ KIND = Kind(
             ("",),
             "x86-64 Linux, where converters run",
             "x86",
-            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
+            "built, loaded by a host of udogen that asks for shapes and types; not tried with Qualcomm's converters",
             native=True,
             usual=True,
         ),

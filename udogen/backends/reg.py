@@ -24,7 +24,7 @@ _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
 
 _READ = (
-    "read through its C API by a host of ours, which registers what it names in the real runtimes; not loaded by SNPE"
+    "read through its C API by a host of udogen, which registers its libraries in the real runtimes; not loaded by SNPE"
 )
 KIND = Kind(
     id="reg",
