@@ -302,12 +302,7 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
     supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
     wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not problems.errors:
-        named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
-        problems.error(
-            package.location,
-            f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
-            f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend anyway",
-        )
+        _refuse_backends(package, problems)
     found = {each: _resolve_one(package, each, options, problems, forced=each not in supported) for each in wanted}
     limits = {backend: faults for backend, (_, faults) in found.items() if faults.errors}
     alone = not options.backends and len(limits) < len(found)
@@ -322,6 +317,15 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
     for _, faults in kept.values():
         problems.extend(faults.all())
     return {backend: resolved for backend, (resolved, _) in kept.items()}
+
+
+def _refuse_backends(package: OpPackage, problems: Problems) -> None:
+    named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
+    problems.error(
+        package.location,
+        f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
+        f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend anyway",
+    )
 
 
 def _resolve_one(
