@@ -255,7 +255,7 @@ def test_android_without_an_ndk(folder: Path) -> None:
 def test_android_with_a_wrong_ndk(folder: Path, tmp_path: Path) -> None:
     done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path))
     assert done.returncode == 3
-    assert "there is no ndk-build in it" in done.stderr
+    assert "which has no ndk-build" in done.stderr
 
 
 def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_an_sdk_that_does_not_know_the_version(package: PackageLibrary, tmp_path
             {"hexagon_sdk_roots": {"v73": "/nowhere"}},
             "HEXAGON_SDK_ROOT_V73 is /nowhere, which has no tools/HEXAGON_Tools",
         ),
-        ({"hexagon_sdk_root": str(bare)}, f"there is no hexagon-clang++ in {bare / 'tools/HEXAGON_Tools'}"),
+        ({"hexagon_sdk_root": str(bare)}, f"no hexagon-clang++ in {bare / 'tools/HEXAGON_Tools'}"),
         (
             {"hexagon_sdk_root": str(root), "hexagon_tools_versions": {"v73": "8.6.02"}},
             f"HEXAGON_TOOLS_VERSION_V73 is 8.6.02: no {root}/tools/HEXAGON_Tools/8.6.02/Tools/bin/hexagon-clang++",
@@ -194,7 +194,7 @@ def test_make_by_hand_reports_what_is_wrong_with_the_sdk(folder: Path) -> None:
     env = {**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": "/nowhere"}
     done = subprocess.run(["make", "htp_v73"], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "set HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 to a Hexagon SDK that knows v73" in done.stderr
+    assert "set HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 to a Hexagon SDK for v73" in done.stderr
 
 
 # --- aarch64 ----------------------------------------------------------------------------------------------------
