@@ -172,7 +172,7 @@ def test_a_target_that_is_not_there(folder: Path, name: str) -> None:
 def test_a_folder_that_is_no_package(tmp_path: Path) -> None:
     done = build(tmp_path)
     assert done.returncode == 2
-    assert "holds no package that udogen generated" in done.stderr
+    assert "contains no package that udogen generated" in done.stderr
 
 
 def test_the_only_package_below_is_meant(folder: Path) -> None:
