@@ -52,8 +52,7 @@ def run(example: Example) -> list[Outcome]:
 
 def main() -> int:
     """Run all examples and print a row for each op, data type and backend."""
-    # vendor_style has one package with two folders of kernels; `udogen test` gives each a folder of its own.
-    folders = sorted(path.parent for path in HERE.glob("*/reference.py") if path.parent.name != "vendor_style")
+    folders = sorted(path.parent for path in HERE.glob("*/reference.py"))
     if not find_spec("halide"):
         note("examples/python_kernels is left out: pip install 'udogen[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]

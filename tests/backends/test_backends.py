@@ -64,7 +64,7 @@ def test_a_package_for_a_new_backend_is_generated(tmp_path: Path) -> None:
     (tmp_path / "p.xml").write_text(CONFIG)
     made = run(tmp_path, "generate", "p.xml", "-o", "out")
     assert made.returncode == 0 and "npu package P" in made.stdout, made.stderr
-    assert "INT_32, which the NPU runtime never hands to an op" in made.stderr
+    assert "INT_32, which the NPU runtime never passes to an op" in made.stderr
     assert (tmp_path / "out/P/src/ops/Twice.cpp").is_file()
     manifest = json.loads((tmp_path / "out/P/.udogen/manifest.json").read_text())
     assert (manifest["backend"], manifest["parts"][0]["targets"]) == ("npu", ["npu_x86"])

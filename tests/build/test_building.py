@@ -166,13 +166,13 @@ def test_targets_and_groups(package: PackageLibrary, tmp_path: Path) -> None:
 def test_a_target_that_is_not_there(folder: Path, name: str) -> None:
     done = build(folder, name)
     assert done.returncode == 2
-    assert "its targets are cpu_x86, cpu_aarch64, cpu_android" in done.stderr
+    assert "its targets: cpu_x86, cpu_aarch64, cpu_android" in done.stderr
 
 
 def test_a_folder_that_is_no_package(tmp_path: Path) -> None:
     done = build(tmp_path)
     assert done.returncode == 2
-    assert "holds no package that udogen generated" in done.stderr
+    assert "contains no package that udogen generated" in done.stderr
 
 
 def test_the_only_package_below_is_meant(folder: Path) -> None:
@@ -205,7 +205,7 @@ def test_no_compiler_at_all(package: PackageLibrary, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tools, "zig", lambda: ())
     with pytest.raises(ToolMissing) as caught:
         planned(package)
-    assert caught.value.details == ("sdk: QNN_SDK_ROOT is not set", "open: there is no C++ compiler")
+    assert caught.value.details == ("sdk: QNN_SDK_ROOT is not set", "open: no C++ compiler found")
     assert "pip install ziglang" in caught.value.hint
 
 
@@ -234,7 +234,7 @@ def test_headers_of_an_sdk_are_used_and_named(folder: Path, tmp_path: Path) -> N
 def test_a_wrong_sdk_root_is_reported(folder: Path, tmp_path: Path) -> None:
     done = build(folder, QNN_SDK_ROOT=str(tmp_path))
     assert done.returncode == 3
-    assert f"QNN_SDK_ROOT is {tmp_path}, but there is no include/QNN/QnnInterface.h in it" in done.stderr
+    assert f"QNN_SDK_ROOT is {tmp_path}, which has no include/QNN/QnnInterface.h" in done.stderr
     assert "unset it" in done.stderr
 
 
@@ -255,7 +255,7 @@ def test_android_without_an_ndk(folder: Path) -> None:
 def test_android_with_a_wrong_ndk(folder: Path, tmp_path: Path) -> None:
     done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path))
     assert done.returncode == 3
-    assert "there is no ndk-build in it" in done.stderr
+    assert "which has no ndk-build" in done.stderr
 
 
 def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
@@ -312,11 +312,11 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     lines = done.stderr.splitlines()
     printed = [line for line in lines if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
     log = folder / "obj" / "cpu_x86.log"
-    assert printed[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
+    assert printed[0].startswith("error: cpu_x86 of LeakyReluPackage failed to build (")
     assert printed[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in printed[1]
     assert "float leaky(float x, float alpha)" in printed[2] and "^" in printed[3]
     assert printed[4].startswith(f"  {utils}:") and "missing_of_ours" in printed[4]
-    assert printed[-1] == f"  = the whole output of the compiler is in {log}"
+    assert printed[-1] == f"  = full output of the compiler: {log}"
     assert len(printed) == 8, "each fault once, though two files include the header"
     assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
 

@@ -234,12 +234,12 @@ def test_a_tied_program_is_as_any_other() -> None:
 
 
 def test_zig_by_the_name_that_make_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from udogen.build.toolchains import open as open_toolchain
+    from udogen.build import toolchains
 
     compiler("zig")
     chosen = Path(sys.executable)
     monkeypatch.setenv("PATH", str(script(tmp_path / "python3", "exit 1\n").parent))
-    assert str(chosen) in open_toolchain._zig()
+    assert str(chosen) in toolchains.zig_command()
     monkeypatch.setenv("PATH", str(chosen.parent))
     if (chosen.parent / "python3").exists():
-        assert open_toolchain._zig() == "python3 -m ziglang c++"
+        assert toolchains.zig_command() == "python3 -m ziglang c++"

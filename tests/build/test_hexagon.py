@@ -82,7 +82,7 @@ def test_the_makefile_knows_the_same_groups(folder: Path) -> None:
 def test_zig_does_not_know_v85(package: PackageLibrary) -> None:
     with pytest.raises(ToolMissing) as caught:
         planned(package, "htp_v85")
-    assert "open: zig does not know Hexagon v85" in caught.value.details
+    assert "open: zig does not support Hexagon v85" in caught.value.details
     assert "Hexagon SDK 6.5.0 with tools 21.0.03, and set HEXAGON_SDK_ROOT_V85" in caught.value.hint
 
 
@@ -148,17 +148,17 @@ def test_an_sdk_that_does_not_know_the_version(package: PackageLibrary, tmp_path
     for env, expected in (
         (
             {"hexagon_sdk_root": str(root)},
-            f"Hexagon tools 8.4.09, 8.5.08 in {root} do not know v73: it needs 8.6 or later",
+            f"Hexagon tools 8.4.09, 8.5.08 in {root} do not support v73: it needs 8.6 or later",
         ),
         (
             {"hexagon_sdk_root": str(tmp_path / "empty")},
-            f"HEXAGON_SDK_ROOT is {tmp_path / 'empty'}, but there is no tools/HEXAGON_Tools in it",
+            f"HEXAGON_SDK_ROOT is {tmp_path / 'empty'}, which has no tools/HEXAGON_Tools",
         ),
         (
             {"hexagon_sdk_roots": {"v73": "/nowhere"}},
-            "HEXAGON_SDK_ROOT_V73 is /nowhere, but there is no tools/HEXAGON_Tools in it",
+            "HEXAGON_SDK_ROOT_V73 is /nowhere, which has no tools/HEXAGON_Tools",
         ),
-        ({"hexagon_sdk_root": str(bare)}, f"there is no hexagon-clang++ in {bare / 'tools/HEXAGON_Tools'}"),
+        ({"hexagon_sdk_root": str(bare)}, f"no hexagon-clang++ in {bare / 'tools/HEXAGON_Tools'}"),
         (
             {"hexagon_sdk_root": str(root), "hexagon_tools_versions": {"v73": "8.6.02"}},
             f"HEXAGON_TOOLS_VERSION_V73 is 8.6.02: no {root}/tools/HEXAGON_Tools/8.6.02/Tools/bin/hexagon-clang++",
@@ -171,7 +171,7 @@ def test_a_wrong_sdk_is_reported_before_anything_is_compiled(folder: Path, tmp_p
     root = stand_ins.hexagon_sdk(tmp_path / "sdk", "8.4.09", log=tmp_path / "log")
     done = build(folder, "htp_v68", "htp_v73", "--toolchain", "sdk", HEXAGON_SDK_ROOT=str(root))
     assert done.returncode == 3
-    assert "do not know v73: it needs 8.6 or later" in done.stderr and "Traceback" not in done.stderr
+    assert "do not support v73: it needs 8.6 or later" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "log").exists()
 
 
@@ -194,7 +194,7 @@ def test_make_by_hand_reports_what_is_wrong_with_the_sdk(folder: Path) -> None:
     env = {**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": "/nowhere"}
     done = subprocess.run(["make", "htp_v73"], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "set HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 to a Hexagon SDK that knows v73" in done.stderr
+    assert "set HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 to a Hexagon SDK for v73" in done.stderr
 
 
 # --- aarch64 ----------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:
         ({}, "ANDROID_NDK_ROOT is not set"),
         (
             {"ANDROID_NDK_ROOT": str(tmp_path)},
-            "but there is no toolchains/llvm/prebuilt/linux-x86_64/bin/clang++ in it",
+            "which has no toolchains/llvm/prebuilt/linux-x86_64/bin/clang++",
         ),
     ):
         done = build(folder, "all_android", **env)
@@ -257,5 +257,5 @@ def test_one_target_that_fails_among_several(folder: Path, tmp_path: Path) -> No
     stand_ins.script(root / "tools/HEXAGON_Tools/8.4.09/Tools/bin/hexagon-clang++", "echo no such luck >&2; exit 1\n")
     done = build(folder, "htp_v73", "htp_v68", HEXAGON_SDK_ROOT=str(root))
     assert done.returncode == 4
-    assert "error: htp_v68 of LeakyReluPackage did not build" in done.stderr and "no such luck" in done.stderr
+    assert "error: htp_v68 of LeakyReluPackage failed to build" in done.stderr and "no such luck" in done.stderr
     assert (folder / "build/hexagon-v73" / LIBRARY).is_file()

@@ -231,7 +231,7 @@ def test_mistakes(shards: Path, arguments: tuple[str, ...], message: str) -> Non
     [
         ("no.so", 5, "no op package at no.so"),
         ("lib.so:1x", 5, "no op package at lib.so:1x"),
-        ("docs:P", 2, "docs holds no package that udogen generated"),
+        ("docs:P", 2, "docs contains no package that udogen generated"),
     ],
 )
 def test_op_packages_that_are_none(shards: Path, package: str, code: int, message: str) -> None:

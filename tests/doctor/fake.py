@@ -8,7 +8,7 @@ from pathlib import Path
 
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
-from udogen.build.toolchains.choice import Choice
+from udogen.build.toolchains import Choice
 from udogen.build.tools import Environment
 from udogen.doctor.examination import Examination, examine
 from udogen.doctor.model import CheckOutcome, CheckResult, Machine

@@ -115,13 +115,12 @@ def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
     for kind in ("UINT_16", "FLOAT_16", "UINT_32"):
         for layout in ("qnn", "snpe"):
             found = problems_of(kind, tmp_path, layout=layout)
-            assert any("which DSP does not know: it is ignored" in text for text in found), kind
+            assert any("which DSP does not support: it is ignored" in text for text in found), kind
 
 
 def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:
-    assert any(
-        "is repeated, which DSP V65/V66 cannot take" in text for text in problems_of("UINT_8", tmp_path, repeated=True)
-    )
+    refused = "is repeated, which DSP V65/V66 does not support"
+    assert any(refused in text for text in problems_of("UINT_8", tmp_path, repeated=True))
 
 
 def test_of_several_types_the_first_is_taken_and_reported(tmp_path: Path) -> None:

@@ -24,7 +24,18 @@ INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 def fuse(model: Path, nodes: str, *options: object, name: str = "Fused") -> Any:
     """The answer of the verb, which only writes."""
     done = udogen(
-        "onnx", "fuse", model, "--nodes", nodes, "--name", name, "-o", model.parent / name, "--no-run", "--json", *options
+        "onnx",
+        "fuse",
+        model,
+        "--nodes",
+        nodes,
+        "--name",
+        name,
+        "-o",
+        model.parent / name,
+        "--no-run",
+        "--json",
+        *options,
     )
     answer = json.loads(done.stdout)
     return answer if done.returncode == 0 else (done.returncode, answer["error"]["message"])

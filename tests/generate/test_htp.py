@@ -215,8 +215,8 @@ GOOD = {"repeated": "", "mandatory": "true", "datatype": "FLOAT_16", "param": "I
     ("change", "printed"),
     [
         ({"repeated": "<Repeated>true</Repeated>"}, "repeated, which HTP"),
-        ({"datatype": "FLOAT_64"}, "never hands to an op"),
-        ({"param": "STRING"}, "is a text, which HTP"),
+        ({"datatype": "FLOAT_64"}, "never passes to an op"),
+        ({"param": "STRING"}, "is a string, which HTP"),
     ],
 )
 def test_what_htp_cannot_take_is_an_error(change: dict[str, str], printed: str, tmp_path: Path) -> None:

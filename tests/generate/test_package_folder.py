@@ -139,7 +139,7 @@ def test_generate_waits_for_another_and_reports_it(work: Work, how: int) -> None
     with locked(work.package, how):
         child = started("generate", work.config, "-o", work.out, "--json")
         assert child.stderr is not None
-        assert child.stderr.readline() == f"  waiting for another udogen that is working in {work.package}\n"
+        assert child.stderr.readline() == f"  waiting for another udogen in {work.package}\n"
         assert tree(work.out) == before
     out, _ = child.communicate(timeout=120)
     assert child.returncode == 0 and json.loads(out)["ok"]
@@ -151,7 +151,7 @@ def test_build_waits_for_generate_and_reports_it(work: Work) -> None:
         child = started("build", "-C", work.package, "cpu_x86")
         assert child.stderr is not None
         lines = iter(child.stderr.readline, "")
-        assert any(line == f"  waiting for another udogen that is working in {work.package}\n" for line in lines)
+        assert any(line == f"  waiting for another udogen in {work.package}\n" for line in lines)
         assert not (work.package / "obj").exists()
         child.kill()
     child.communicate(timeout=60)

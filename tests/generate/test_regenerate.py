@@ -222,7 +222,7 @@ def test_a_conflict_is_settled_by_taking_either_file(work: Work) -> None:
     work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
     work.grow()
     assert work.generate().returncode == 2
-    assert f"{HEADER}.udogen-new still waits to be merged" in work.generate().stdout
+    assert f"{HEADER}.udogen-new is still to be merged" in work.generate().stdout
     shutil.move(work.package / f"{HEADER}.udogen-new", work.package / HEADER)
     assert set(work.actions().values()) == {"unchanged"}
 
@@ -292,7 +292,7 @@ def test_another_package_in_the_folder_is_refused(work: Work) -> None:
     manifest.write_text(manifest.read_text().replace('"LeakyReluPackage"', '"OtherPackage"'))
     done = work.generate()
     assert done.returncode == 2
-    assert "holds the cpu package OtherPackage" in done.stderr
+    assert "contains the cpu package OtherPackage" in done.stderr
 
 
 @pytest.mark.parametrize("below", ["file", "file/deeper"])

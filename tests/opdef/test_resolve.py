@@ -153,7 +153,7 @@ def test_only_ops_of_the_backend(tmp_path: Path) -> None:
 def test_open_types_are_all_that_the_backend_has(backend: str, tmp_path: Path) -> None:
     found, [*_, warning] = resolved(tmp_path, collection(op(OPEN, backends=backend.upper())), backend)
     assert "FLOAT_32" in types(found.inputs[0])
-    assert warning.doubtful and "BACKEND_SPECIFIC, and nothing defines that for" in warning.message
+    assert warning.doubtful and "BACKEND_SPECIFIC, which no supplement defines for" in warning.message
     assert f'<SupplementalOpDefList Backend="{backend.upper()}">' in warning.hint
 
 
@@ -178,7 +178,7 @@ def test_types_that_are_never_delivered(tmp_path: Path) -> None:
     found, output = resolved(tmp_path, collection(op(body)))
     assert {types(each) for each in found.inputs} == {"FLOAT_32"}
     assert [each.message for each in output] == [
-        "`a`, `b`, `c`, `d`, `e`, `f` … of `Scale` may be FLOAT_16, which the CPU runtime never hands to an op"
+        "`a`, `b`, `c`, `d`, `e`, `f` … of `Scale` may be FLOAT_16, which the CPU runtime never passes to an op"
     ]
     found, output = resolved(tmp_path, collection(op(tensor("Input", "x", "UFIXED_POINT_32") + Y)))
     assert (types(found.inputs[0]), [each.doubtful for each in output]) == ("UINT_32", [True])
@@ -191,7 +191,7 @@ def test_a_type_that_udo_ignores_beside_one_that_is_delivered_is_left_out(tmp_pa
     package = resolve.for_backend(packages(tmp_path, text)[0], "cpu", problems, layout="snpe")
     assert types(package.ops[0].inputs[0]) == "INT_32"
     assert [each.message for each in problems.all()] == [
-        "`x` of `Scale` may be FLOAT_16, which the CPU runtime never hands to an op"
+        "`x` of `Scale` may be FLOAT_16, which the CPU runtime never passes to an op"
     ]
 
 
@@ -239,8 +239,8 @@ def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
     problems = Problems()
     resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], problems)
     assert [each.message.split(",")[-1] for each in problems.warnings] == [
-        " and nothing defines that for CPU",
-        " and nothing defines that for GPU",
+        " which no supplement defines for CPU",
+        " which no supplement defines for GPU",
     ]
     assert not problems.errors
 

@@ -32,7 +32,8 @@ def to_xml(package: OpPackage) -> tuple[str, list[str]]:
 
 def to_json(package: OpPackage) -> tuple[str, list[str]]:
     problems = Problems()
-    return json_write.write([package], problems), [problem.message for problem in problems.all()]
+    text = json_write.write([package], problems)
+    return text, [item for problem in problems.all() for item in problem.message.split("; ")]
 
 
 def from_xml(text: str) -> OpPackage:

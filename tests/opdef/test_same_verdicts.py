@@ -80,7 +80,8 @@ def test_of_several_types_one_is_written_that_the_backends_deliver(tmp_path: Pat
     assert found.agree, found.printed
     [package] = json.loads((tmp_path / "converted.json").read_text()).values()
     assert package["Operators"][0]["inputs"][0]["data_type"] == "FLOAT_32"
-    assert "the data type FLOAT_16, UINT_16 of `x` of `Scale`: lost" in found.printed
+    lost = "Domain of `Demo`; Version of `Demo`; data type FLOAT_16, UINT_16 of `x` of `Scale`"
+    assert f"JSON UDO cannot store 3 items: {lost}" in found.printed
 
 
 def test_a_default_chooses_the_type(tmp_path: Path) -> None:

@@ -26,15 +26,15 @@ _Choice = TypeVar("_Choice")
 
 REFUSED = (
     ("<Description></Description>", "", "<OpDef> has no <Description>"),
-    ("<Description></Description>", "<Description>x</Description>", "holds <Content> and <Code>"),
+    ("<Description></Description>", "<Description>x</Description>", "contains only <Content> and <Code>"),
     ("<Mandatory>", '<Constraint id="0" Type="Size">x</Constraint><Mandatory>', "Type of a <Constraint> is `Size`"),
     ("<Rank>ND</Rank>", "<Rank>1D or 4D</Rank>", "<Rank> is `1D or 4D`"),
     ("<Rank>ND</Rank>", "<Rank>ND</Rank><Layout>NCHW</Layout>", "<Layout> is `NCHW`"),
     ("FLOAT_32", "FLOAT_64", "<Datatype> is `FLOAT_64`"),
-    ("FLOAT_32", "BACKEND_SPECIFIC", "nothing defines that for CPU"),
+    ("FLOAT_32", "BACKEND_SPECIFIC", "no supplement for CPU defines it"),
     ('Version="1.0"', 'Version="1.0" UseQHPI="true"', "the attribute `UseQHPI`"),
     ("CPU<", "LPAI<", "the backend LPAI"),
-    ("CPU<", "CPU</SupportedBackend><SupportedBackend>HTP<", "takes one backend"),
+    ("CPU<", "CPU</SupportedBackend><SupportedBackend>HTP<", "accepts one backend"),
 )
 
 

@@ -110,7 +110,7 @@ def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: P
     here = tmp_path / "here"
     here.mkdir()
     (here / "link").symlink_to(tmp_path)
-    leads = "leads outside the current folder"
+    leads = "is outside the current folder"
     for path, outside in (
         ("..", True),
         (str(tmp_path / "there"), True),
@@ -138,7 +138,7 @@ def test_the_announcement_comes_before_the_first_byte(tmp_path: Path, monkeypatc
 
     def look() -> None:
         seen.append((tmp_path / "Named").exists())
-        assert "leads outside the current folder" in problems.warnings[-1].message
+        assert "is outside the current folder" in problems.warnings[-1].message
 
     generate(packages, GenerateOptions(), problems, before_writing=look)
     assert seen == [False] and (tmp_path / "Named/Makefile").is_file()
@@ -182,7 +182,7 @@ def test_a_path_of_the_config_that_make_would_read_otherwise_is_left_out(path: s
     written = config(tmp_path, package("One", op("A", "CPU"), SNPE_UDO_ROOT=path))
     done = udogen("generate", written, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "SNPE_UDO_ROOT" in done.stderr and "is not written into a Makefile" in done.stderr
+    assert "SNPE_UDO_ROOT" in done.stderr and "is left out of the Makefile" in done.stderr
     assert "\nSNPE_UDO_ROOT :=" not in (tmp_path / "out/One/jni/src/reg/Makefile").read_text()
 
 

@@ -201,8 +201,8 @@ def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
     assert [row.name for row in found.outputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
     assert not problems.errors
     assert [(str(each.location), each.message) for each in problems.warnings] == [
-        (f"{tmp_path}/config.json:1", "`x` of `A` is FLOAT_16, which CPU does not know: it is ignored"),
-        (f"{tmp_path}/config.json:1", "`y` of `A` is UINT_16, which CPU does not know: it is ignored"),
+        (f"{tmp_path}/config.json:1", "`x` of `A` is FLOAT_16, which CPU does not support: it is ignored"),
+        (f"{tmp_path}/config.json:1", "`y` of `A` is UINT_16, which CPU does not support: it is ignored"),
     ]
 
 
@@ -219,7 +219,8 @@ def test_of_v66_too(tmp_path: Path, written: str, taken: str) -> None:
     [made], problems = load([config(tmp_path, package("P", body))])
     found = resolve.for_backend(made, "dsp", problems).ops[0]
     assert " ".join(row.name for row in found.inputs[0].datatypes) == taken
-    assert f"`x` of `A` is {written}, which DSP does not know: it is ignored" in [p.message for p in problems.warnings]
+    expected = f"`x` of `A` is {written}, which DSP does not support: it is ignored"
+    assert expected in [p.message for p in problems.warnings]
 
 
 def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError) as caught:
         make_packages([path], tmp_path / "out")
-    assert "`x` of `A` is STRING, which the CPU runtime never hands to an op" in caught.value.problems[0].message
+    assert "`x` of `A` is STRING, which the CPU runtime never passes to an op" in caught.value.problems[0].message
     path.write_text(path.read_text().replace("STRING", "FLOAT_16"))
     with pytest.raises(ConfigError):
         make_packages([path], tmp_path / "out", layout="qnn")

@@ -48,9 +48,9 @@ Qnn_ErrorHandle_t free(CustomOp& operation) {
 @pytest.mark.parametrize("backend", vendor.BACKENDS)
 def test_the_style_is_known_by_the_text(backend: str) -> None:
     own = (EXAMPLE / "kernels" / backend / "ScaleClamp.cpp").read_bytes()
-    assert vendor.is_vendor_style(backend, own)
-    assert not vendor.is_vendor_style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
-    assert not vendor.is_vendor_style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+    assert vendor.style(backend, own) == "vendor"
+    assert not vendor.style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
+    assert not vendor.style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
 
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
@@ -60,6 +60,23 @@ def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
     [package] = again["packages"]
     assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
     assert {file["action"] for file in package["files"]} == {"unchanged", "kept"}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_a_kernel_in_another_style_replaces_an_edited_one(tmp_path: Path, backend: str) -> None:
+    call = ("generate", CONFIG, "--backend", backend, "-o", tmp_path, "--kernels")
+    assert udogen(*call, EXAMPLE / "kernels").returncode == 0
+    [kernel] = tmp_path.rglob("src/ops/ScaleClamp.cpp")
+    old = kernel.with_name("ScaleClamp.cpp.udogen-old")
+    edited = kernel.read_bytes() + b"// edited\n"
+    kernel.write_bytes(edited)
+    for number in range(2):  # the second time there is nothing to replace
+        done = udogen(*call, EXAMPLE / "kernels" / "args")
+        assert ("has another style; your old one is src/ops/ScaleClamp.cpp.udogen-old" in done.stdout) == (number == 0)
+    assert kernel.read_bytes() == (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes()
+    assert old.read_bytes() == edited
+    built = make(kernel.parents[2], f"{backend}_x86")
+    assert built.returncode == 0, built.stderr
 
 
 def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: Path) -> None:

@@ -104,4 +104,4 @@ def test_a_folder_without_a_converter_package_is_refused(pool: Path, tmp_path: P
     text = (POOL / "op_tests.toml").read_text().replace('kernels = "kernels"\n', 'converter = "."\n')
     (tmp_path / "t/op_tests.toml").write_text(text)
     done = udogen("test", tmp_path / "t", "--backend", "shapes")
-    assert done.returncode == 5 and "holds no package that udogen generated" in done.stdout + done.stderr
+    assert done.returncode == 5 and "contains no package that udogen generated" in done.stdout + done.stderr

@@ -55,7 +55,7 @@ class Kernel:
     @property
     def is_core(self) -> bool:
         """Whether it uses HTP's C++ interface."""
-        return self.backend == "htp" and vendor.is_core_style(self.text)
+        return self.backend == "htp" and vendor.style("htp", self.text) == "core"
 
 
 @dataclass
@@ -133,7 +133,7 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
         return []
     plain = vendor.without_comments(text).decode("utf-8", "replace")
     for backend in vendor.BACKENDS:
-        if vendor.is_vendor_style(backend, text):
+        if vendor.style(backend, text):
             return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
     if functions := vendor.registrations(text):

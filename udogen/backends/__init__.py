@@ -1,7 +1,7 @@
-"""The backends, one object each in a file of its own, and how configs call them.
+"""The backends, one object in a file for each, and their names in configs.
 
-A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
-V68 and later is what QNN calls HTP; before that, and without an architecture, it is the DSP backend.
+A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP V68 and
+later is HTP in QNN; earlier ones, and DSP without an architecture, are the DSP backend.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
-KINDS: dict[str, Kind] = {}  # everything that a library of a package can be for
-ALL: dict[str, Backend] = {}  # of these, the backends
+KINDS: dict[str, Kind] = {}  # backends, registration libraries, converter op packages
+ALL: dict[str, Backend] = {}  # the backends
 RUNTIMES: dict[str, HostRuntime] = {}  # of the backends that have one
-PLACES: dict[str, Place] = {}  # where ops can run, by the names of test files and `--backend`
-_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places: what others are compared with comes first
+PLACES: dict[str, Place] = {}  # where ops can run, by their names in test files and `--backend`
+_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places in the order of tests
 
 
 def register(kind: Kind) -> None:
-    """Add an object; what lists backends and targets when it is imported must be imported afterwards."""
+    """Add an object, before modules are imported that list backends and targets."""
     KINDS[kind.id] = kind
     if isinstance(kind, Backend):
         ALL[kind.id] = kind
@@ -39,36 +39,36 @@ def register(kind: Kind) -> None:
 for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND):
     register(_each)
 
-# The layout of a package whose config is written in this language, unless the user chooses another.
+# Language of a config -> the default layout of its packages.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
-_FOREIGN = ("AIC", "HTA", "LPAI")  # names that configs use of backends that udogen does not generate for
-_OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
+_FOREIGN = ("AIC", "HTA", "LPAI")  # backends of configs that udogen does not generate for
+_OLD_NAMES = {"HTP_FP16": "HTP"}  # a separate backend in SDKs of 2021 to 2023
 
 
 def by_number(number: int) -> Backend | None:
-    """The backend that has this number in the API of QNN."""
+    """The backend with this number in the QNN API."""
     return next((each for each in ALL.values() if each.number == number), None)
 
 
 def canonical(name: str) -> str:
-    """A backend's name as it is kept in the model."""
+    """A backend's name in the model."""
     plain = name.strip().upper()
     return _OLD_NAMES.get(plain, plain)
 
 
 def known_names() -> tuple[str, ...]:
-    """The names of backends that configs use, whether udogen generates for them or not."""
+    """The names of backends in configs, also of those that udogen does not generate for."""
     return (*(name for each in ALL.values() for name in each.names), *_FOREIGN)
 
 
 def is_known(name: str) -> bool:
-    """True for the name of a backend, whether udogen generates for it or not."""
+    """True for the name of a backend, also if udogen does not generate for it."""
     return name in known_names() or bool(_DSP.match(name))
 
 
 def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`CPU, DSP_V68` -> (`CPU, DSP`), (`v68`): names and architectures apart, in order, each once."""
+    """`CPU, DSP_V68` -> (`CPU, DSP`), (`v68`): names and architectures, in order, each once."""
     backends: dict[str, None] = {}
     archs: dict[str, None] = {}
     for name in names:
@@ -80,7 +80,7 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
-    """The ids of the backends that this op supports, by its config."""
+    """The ids of the backends that this op supports."""
     names, archs = of_supplements(op, package)
     versions = [int(arch[1:]) for arch in archs] if "DSP" in names else []
 
@@ -93,7 +93,7 @@ def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
 
 
 def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
-    """Whether a runtime hands a tensor of this type to an op; parameters by value are never refused."""
+    """Whether a runtime passes a tensor of this type to an op; true for parameters by value."""
     row = ALL[backend]
     named = row.params or row.delivers if tensor.role == "param" else row.delivers
     return tensor.is_scalar or datatype.kind == "special" or not named or datatype.name in named
@@ -115,6 +115,6 @@ def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
 
 
 def of_supplements(op: Op, package: OpPackage) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backends and DSP architectures of an op: its own, then those whose supplements list it as supported."""
+    """Backends and DSP architectures of an op: its own, then those whose supplements list it."""
     names, archs = split_dsp(each.backend for each in package.supplements if op.name in each.supported)
     return tuple(dict.fromkeys((*op.backends, *names))), tuple(dict.fromkeys((*op.dsp_archs, *archs)))

@@ -1,4 +1,4 @@
-"""The versions of Hexagon, one row each: what compiles for them, and how their libraries look."""
+"""The versions of Hexagon: tools that compile for them, and facts about their libraries."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ class Architecture(NamedTuple):
     """One version of Hexagon."""
 
     name: str
-    backend: str  # what runs there: htp, or before V68 dsp
+    backend: str  # htp, or before V68 dsp
     flags: int  # e_flags of its ELF files
-    releases: tuple[Release, ...]  # known to build for it, the one of Qualcomm's own Makefiles first
+    releases: tuple[Release, ...]  # that build for it, the one of Qualcomm's Makefiles first
     qurt: str  # the folder of its real-time system in the SDK
-    verified: str  # how we know that what the open toolchain makes for it is right, for the README
-    tools_before: str = ""  # the first tools that are not for it any more, where the documentation has it
-    open: bool = True  # zig compiles for it; where it does not, only who names it gets its libraries
+    verified: str  # how builds of the open toolchain were verified, for the README
+    tools_before: str = ""  # the first tools that no longer support it, if documented
+    open: bool = True  # zig compiles for it; otherwise it is not in groups of targets
 
     @property
     def variable(self) -> str:
-        """How the variables of the vendor's Makefiles end: HEXAGON_SDK_ROOT_V73."""
+        """The ending of variables in the vendor's Makefiles: HEXAGON_SDK_ROOT_V73."""
         return self.name.upper()
 
     @property
     def oldest_tools(self) -> tuple[int, ...]:
-        """The first tools that know it, as far as we know: major and minor of the oldest release."""
+        """The first tools that support it: major and minor of the oldest known release."""
         return min(version(release.tools)[:2] for release in self.releases)
 
 
 _BUILT = (
     "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`, loaded and run "
-    "by a loader of ours under `qemu-hexagon`; not on hardware"
+    "by a loader of udogen under `qemu-hexagon`; not on hardware"
 )
 
 _BUILT_DSP = (
     "built by zig; symbols and layout checked against real libraries of V65 and V66, the kernel run under "
-    "`qemu-hexagon` by a harness of ours that plays the DSP; not on hardware"
+    "`qemu-hexagon` by a harness of udogen in place of the DSP; not on hardware"
 )
 _SDK3 = (Release("3.5.2", "8.3.07"),)
 
@@ -93,5 +93,5 @@ def of_backend(backend: str) -> dict[str, Architecture]:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """The numbers of a version, to compare: 8.7.06 is (8, 7, 6); empty where it is none."""
+    """The numbers of a version, to compare: 8.7.06 is (8, 7, 6); empty if it is none."""
     return tuple(int(number) for number in text.split(".")) if re.fullmatch(r"\d+(\.\d+)*", text) else ()

@@ -1,6 +1,6 @@
-"""What a library of a package is for: the classes of the objects in this folder, one object for each backend.
+"""The classes of the objects in this folder, one object for each backend.
 
-All that differs from one backend to another is a field here, and is asked for; nothing compares names of backends.
+Everything that differs between backends is a field here; no code compares names of backends.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from udogen.backends import architectures, common
 from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage
 
-STRICT = "-Wl,-z,defs"  # how a library is linked that leaves nothing undefined
+STRICT = "-Wl,-z,defs"  # links a library without undefined symbols
 NOT_BUILT = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
 
 
 class Target(NamedTuple):
-    """One make target: where its library goes, and the machine it is for."""
+    """A make target: the folder of its library, and the machine it is for."""
 
     id: str
     backend: str
-    folders: tuple[str, ...]  # below libs/; of several the toolchain chooses one, by itself the first is meant
+    folders: tuple[str, ...]  # below libs/; the toolchain chooses one, by default the first
     machine: str  # in words
-    compiler: str  # the toolchain's word for what it must be able to compile for: x86, aarch64, android, hexagon, …
-    verified: str  # how we know that it works, for the README
+    compiler: str  # the kind of compiler that it needs: x86, aarch64, android, hexagon, …
+    verified: str  # how it was verified, for the README
     native: bool = False  # runs on this machine
     arch: str = ""  # the version of Hexagon
-    ending: str = ""  # of its library's name, where several libraries of a package lie in one folder
-    usual: bool = False  # part of the groups `all` and that of the backend's name
+    ending: str = ""  # of its library's name, if several libraries of a package are in one folder
+    usual: bool = False  # part of the group `all`, and of that named like the backend
 
     @property
     def folder(self) -> str:
-        """Where its library goes, unless the toolchain chooses another folder."""
+        """The folder of its library, unless the toolchain chooses another one."""
         return self.folders[0]
 
 
@@ -59,134 +59,132 @@ _UDO_FOLDERS = {"x86_64-linux-clang": "x86-64_linux_clang", "aarch64-android": "
 
 
 def udo_target(target: Target) -> Target:
-    """The same target in a package of the UDO documentation, where libraries lie in other folders."""
+    """The same target in a package of the UDO documentation, which has other folders."""
     folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
     return target._replace(folders=tuple(folders))
 
 
 @dataclass(frozen=True)
 class UdoCore:
-    """The place of a backend in a package of the UDO documentation (layout `snpe`), and how SNPE runs it."""
+    """A backend in a package of the UDO documentation (layout `snpe`), and how SNPE runs it."""
 
-    core: str  # CPU, GPU, DSP: as the SnpeUdo API calls it; several backends may be one core
+    core: str  # CPU, GPU, DSP: its name in the SnpeUdo API; several backends may be one core
     folder: str  # of its sources
     library: str  # `{}` is the name of the package
-    link: str = STRICT  # what may stay undefined
-    shows: tuple[str, ...] = ()  # files of the folder that the documentation shows, besides the interface and the ops
+    link: str = STRICT  # flags for undefined symbols
+    shows: tuple[str, ...] = ()  # files of the folder in the documentation, besides the interface and the ops
     android: bool = False  # ndk-build makes its library for devices
-    own_makefile: bool = False  # the documentation shows a Makefile.linux-x86_64 in its folder
-    one_library: bool = False  # the library for the oldest version of Hexagon serves all
-    loaded_with: str = ""  # a library of SNPE that must be loaded together with it on aarch64
+    own_makefile: bool = False  # the documentation has a Makefile.linux-x86_64 in its folder
+    one_library: bool = False  # the library for the oldest version of Hexagon serves all versions
+    loaded_with: str = ""  # a library of SNPE that must be loaded with it on aarch64
     calculates: tuple[str, ...] = ()  # the types in which kernels of SNPE's own packages calculate
-    # Of the kind of a type that the core does not know: the types that replace it ("Compiling a UDO package").
+    # Kind of a type that the core lacks -> the types that replace it ("Compiling a UDO package").
     instead: Callable[[str], tuple[str, ...]] | None = None
-    floats_and_bytes: bool = False  # models are of floats or quantized, and a config names one of the two
-    native: str = ""  # the target whose library the runtime of this machine loads
-    machines: tuple[str, ...] = ()  # other machines whose libraries the core itself loads
+    floats_and_bytes: bool = False  # models have floats or bytes, and a config names one of the two
+    native: str = ""  # the target whose library this machine's runtime loads
+    machines: tuple[str, ...] = ()  # other machines whose libraries the core loads
     not_run: str = ""  # why no runtime of this machine runs it
     net_run: tuple[str, ...] = ()  # options of snpe-net-run
-    compared: str = ""  # what of its library is compared with the registration: its `records` or its `validation`
+    compared: str = ""  # the part of its library that is compared with the registration: `records` or `validation`
 
 
 @dataclass(frozen=True)
 class HostRuntime:
-    """Qualcomm's library that runs the packages of a backend, and what was measured of it."""
+    """Qualcomm's library that runs the packages of a backend, with measured facts."""
 
     library: str
     ranks: tuple[int, ...]  # of tensors
-    forwards_log: bool = True  # it calls a package's logInitialize; where it does not, the worker does
-    clears_outputs: bool = False  # it fills outputs with zeros at each execution: a client cannot fill them otherwise
-    keeps_memory: bool = False  # of tensors, from one graph to the next: only in a new process is it new
+    forwards_log: bool = True  # it calls a package's logInitialize; otherwise the worker does
+    clears_outputs: bool = False  # it fills outputs with zeros at each execution
+    keeps_memory: bool = False  # of tensors, from one graph to the next, until the process ends
     validates: bool = True  # it calls a package's validateOpConfig before it adds a node
     machines: tuple[str, ...] = ("x86_64", "aarch64")  # on which it can run
-    # Machines on which all graphs of a process wait for each other: two executions at once never end.
+    # Machines on which graphs of a process block each other: two concurrent executions never end.
     one_at_a_time: tuple[str, ...] = ()
-    forks: bool = True  # a process that is forked while the library is in use can use it too, and end
-    prints: bool = False  # to stdout and stderr, what belongs into a log (`udogen.qnn.interface`)
+    forks: bool = True  # a process forked while the library is in use can use it, and end
+    prints: bool = False  # log lines to stdout and stderr (`udogen.qnn.interface`)
     hint: str = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
     essential: bool = False  # a machine without it is not ready for udogen
-    ort_below: tuple[int, ...] = ()  # the first release of ONNX Runtime's plug-in that does not carry it
-    strict_in_ort: bool = True  # a session of ONNX Runtime can be forbidden to use any other processor
-    wide_in_ort: bool = True  # custom ops have tensors of 64 bits in ONNX Runtime
-    drops_unknown_ops: bool = False  # it restores a context without the ops of a package that is not registered
-    buffers: bool = False  # it takes buffers of the client for weights and spill-fill (external buffers)
+    ort_below: tuple[int, ...] = ()  # the first release of ONNX Runtime's plug-in without it
+    strict_in_ort: bool = True  # a session of ONNX Runtime can forbid the fallback to other processors
+    wide_in_ort: bool = True  # custom ops may have tensors of 64 bits in ONNX Runtime
+    drops_unknown_ops: bool = False  # it restores contexts without the ops of unregistered packages
+    buffers: bool = False  # it accepts buffers of the client for weights and spill-fill (external buffers)
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """A QNN backend of our own: a folder of udogen/emulator, beside `core`."""
+    """udogen's emulator of a backend: a folder of udogen/emulator, beside `core`."""
 
     library: str
-    header: str = ""  # that its sources need besides udogen's own
-    install: str = ""  # what brings header and runtime
-    traces_graph: bool = False  # it can show what becomes of a graph (--graph)
-    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, made of udogen's tables
+    header: str = ""  # that its sources need besides udogen's
+    install: str = ""  # how to install header and runtime
+    traces_graph: bool = False  # it can show how a graph is optimized (--graph)
+    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, generated from tables
 
 
 @dataclass(frozen=True)
 class Harness:
-    """A program that plays the runtime of a backend under qemu-hexagon."""
+    """A program that replaces the runtime of a backend under qemu-hexagon."""
 
-    arch: str  # the version of Hexagon unless another one is chosen
+    arch: str  # the default version of Hexagon
     sources: tuple[str, ...]
     ranks: tuple[int, ...]
     protocol: str  # of requests and results: `qhpi` or `udo`
-    records: bool  # a package has several kernels of an op, one of which is chosen (--kernel, --slices)
-    elsewhere: str  # where debuggers and sanitizers work
-    wrapped: tuple[str, ...] = ("__cxa_throw",)  # calls that the linker sends through it: QEMU unwinds no exception
+    records: bool  # a package may have several kernels of an op (--kernel, --slices)
+    elsewhere: str  # an alternative for debuggers and sanitizers
+    wrapped: tuple[str, ...] = ("__cxa_throw",)  # functions that it wraps: QEMU unwinds no exceptions
     flags: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """One place in which ops run: as test files and `--backend` call it."""
+    """A place where ops run, for test files and `--backend`."""
 
     id: str
-    config: str  # whose packages run there: a backend of configs
+    config: str  # the backend of its packages
     title: str
     kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
     ranks: tuple[int, ...]
     heading: str  # in reports
-    twin: str = ""  # the place whose cases it takes too
-    usual: bool = True  # also where it is not asked for
-    blind: Mapping[str, str] = field(
-        default_factory=dict
-    )  # check of safety -> why it sees nothing there, and what does
-    device: str = ""  # the device that it is on, as `--on` names it; empty: this machine
+    twin: str = ""  # the place whose cases it runs too
+    usual: bool = True  # used by default
+    blind: Mapping[str, str] = field(default_factory=dict)  # safety check -> why it finds nothing, an alternative
+    device: str = ""  # the device as `--on` names it; empty: this machine
 
     @property
     def instructions(self) -> bool:
-        """It runs Hexagon code in QEMU: each call is a process, packets are counted, time means nothing."""
+        """It runs Hexagon code in QEMU: each call is a process; packets are counted, times are meaningless."""
         return self.kind == "instructions"
 
     @property
     def client(self) -> bool:
-        """A program that loads packages runs the op, as users do; times and memory of the op are not seen."""
+        """A program that loads packages runs the op; its times and memory cannot be measured."""
         return self.kind == "ort"
 
     @property
     def watched(self) -> bool:
-        """A runtime in a child of udogen, in which times are measured and memory is watched."""
+        """A runtime in a worker, in which times are measured and memory is watched."""
         return not self.instructions and not self.client and not self.device
 
     @property
     def base(self) -> str:
-        """The place of this machine that test files name."""
+        """The same place on this machine."""
         return self.id.partition("@")[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What a library of a package is for: a backend, registration with SNPE, or converters."""
+    """A kind of library: for a backend, for registration with SNPE, or for converters."""
 
-    id: str  # as on the command line and in manifests
+    id: str  # on the command line and in manifests
     title: str
     targets: tuple[Target, ...] = ()
     udo_targets: tuple[Target, ...] = ()  # in a package of the UDO documentation
     udo: UdoCore | None = None
     opencl: bool = False  # its sources may call OpenCL
-    cmake: bool = False  # CMake builds it too, on Windows nothing else does
-    registration: bool = False  # SNPE loads it, and finds the other libraries of a package by it
+    cmake: bool = False  # CMake can build it, as is necessary on Windows
+    registration: bool = False  # SNPE loads it, and finds the other libraries of a package through it
     converter: bool = False  # converters load it
 
     @property
@@ -206,43 +204,43 @@ class Backend(Kind):
     # What it is called.
     suffix: str  # in file and folder names
     number: int  # in the API of QNN
-    names: tuple[str, ...]  # in configs; DSP with a version is a name of the backend that runs on that version
+    names: tuple[str, ...]  # in configs; DSP with a version names the backend for that version
     json_names: tuple[str, ...]  # of its supplements in a JSON config
     hexagon: range = range(0)  # the versions of Hexagon that it runs on
-    # What it takes.
+    # What it accepts.
     can_repeat: bool = True  # inputs and outputs of unknown number
-    can_omit: bool = True  # inputs and outputs that a client leaves out
-    ends: Callable[[Op], frozenset[str]] | None = None  # where it cannot: inputs at the end that may be missing even so
-    has_texts: bool = True  # parameters that are texts
-    names_params: bool = True  # an op finds its parameters by name; otherwise by their place
-    # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
+    can_omit: bool = True  # absent inputs and outputs
+    ends: Callable[[Op], frozenset[str]] | None = None  # if not can_omit: inputs at the end that may still be absent
+    has_texts: bool = True  # parameters that are strings
+    names_params: bool = True  # parameters are found by name, otherwise by position
+    # Types of tensors that reach a custom op (measured); empty: the backend refuses the others.
     delivers: tuple[str, ...] = ()
-    params: tuple[str, ...] = ()  # the same of tensor parameters, where it is other types
-    one_type: bool = False  # an op declares once, for all graphs, of which type each input and output is
+    params: tuple[str, ...] = ()  # of tensor parameters, if they differ
+    one_type: bool = False  # an op declares one type for each input and output, for all graphs
     activations: bool = False  # in JSON configs UINT_8 and UINT_16 mean fixed point
-    # How a package for it is made.
+    # How packages for it are generated.
     contents: Callable[[OpPackage, Source, common.Placement], common.Contents]
-    libraries: str = "libs"  # where Qualcomm's Makefiles put what they build
-    interfaces: Mapping[str, str] = field(default_factory=dict)  # where it has several: name -> folder of kernels
+    libraries: str = "libs"  # the output folder of Qualcomm's Makefiles
+    interfaces: Mapping[str, str] = field(default_factory=dict)  # if it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel
-    common_kernels: bool = False  # kernels/<Op>.cpp (or .py), which serves several backends, serves it too
-    stores_unsigned: bool = False  # signed numbers of 8 and 16 bits reach a kernel as unsigned ones with an offset
+    common_kernels: bool = False  # it uses kernels/<Op>.cpp (or .py), which several backends share
+    stores_unsigned: bool = False  # signed types of 8 and 16 bits reach a kernel as unsigned with an offset
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False
-    usual: bool = False  # made where the user names none
+    usual: bool = False  # generated by default
     # Where its packages run.
     runtime: HostRuntime | None = None
     skels: tuple[str, ...] = ()  # its libraries on Hexagon; `{arch}` is the version
-    device_libraries: tuple[str, ...] = ()  # further ones on Arm that have functions which its packages call
-    symbols: str = ""  # the file here that lists what its libraries on Hexagon may leave undefined
+    device_libraries: tuple[str, ...] = ()  # further libraries on Arm with functions that its packages call
+    symbols: str = ""  # the file here that lists symbols which its libraries on Hexagon may leave undefined
     emulator: Emulator | None = None
     harness: Harness | None = None
     places: tuple[Place, ...] = ()  # in which `udogen test` runs ops
     restored_by_ort: bool = True  # ONNX Runtime restores its contexts
-    # Its packages call functions of the runtime's library, and find them in the first library that has them.
+    # Its packages call functions of the runtime's library, found in the first loaded library that has them.
     calls_runtime: bool = False
     prepares_for_soc: bool = False  # graphs are prepared for one processor (--soc, --arch)
-    # A package on a device is two libraries: one for Arm, which registers (target CPU), one for Hexagon (target HTP).
+    # On a device a package is two libraries: for Arm, which registers (target CPU), and for Hexagon (target HTP).
     two_halves: bool = False
 
     @property
@@ -252,10 +250,10 @@ class Backend(Kind):
 
     @property
     def dsp_symbols(self) -> frozenset[str]:
-        """What every library that is loaded on its DSP may leave undefined: the DSP itself has it."""
+        """Symbols that the DSP provides to every library."""
         lines = Path(__file__).with_name(self.symbols).read_text("utf-8").splitlines() if self.symbols else []
         return frozenset(name for line in lines if not line.startswith("#") for name in line.split())
 
     def kernels_folder(self, interface: str) -> str:
-        """The folder of its kernels: its name, or that of the interface they are written for."""
+        """The folder of its kernels: named like it, or for an interface."""
         return self.interfaces.get(interface, self.id)

@@ -1,4 +1,4 @@
-"""What one backend contributes to a package folder: what all backends have in common in saying it."""
+"""The files that a backend contributes to a package folder: the part that all backends share."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _SHARED = (
     "src/utils/Executions.cpp",
     "src/utils/Values.hpp",
 )
-# Of a kernel in Python: how the folder ends that `udogen build` compiles it into, and the C++ there that calls it.
+# Of a kernel in Python: the ending of the folder that `udogen build` compiles it into, and the C++ there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
-# Of backends whose kernels are `udo::Status execute(const Args&)`; each has a BackendTensor.hpp of its own.
+# For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 _FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 
 class Placement:
-    """Where a layout puts the files of a backend; an empty path drops one.  Here: where the QNN layout has them."""
+    """Where a layout puts the files of a backend; an empty path drops one.  This one is of the layout qnn."""
 
-    has_cl_files = True  # kernels for the GPU are files of their own, not texts in C++
+    has_cl_files = True  # kernels for the GPU are files, not strings in C++
 
     def own(self, path: str) -> str:
-        """Where a file of this backend goes."""
+        """The path of a file of this backend."""
         return path
 
     def shared(self, path: str) -> str:
-        """Where a file goes that is the same for every backend."""
+        """The path of a file that is the same for all backends."""
         return path
 
 
@@ -45,7 +45,7 @@ QNN = Placement()
 
 @dataclass(frozen=True)
 class Contents:
-    """The files of one backend, and the libraries that are made of them."""
+    """The files of one backend, and the libraries that are built from them."""
 
     parts: tuple[Part, ...]
     files: tuple[PlannedFile, ...]
@@ -53,7 +53,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class BackendFolder:
-    """In what the folders of the backends differ; `{package}` is replaced by the package's name."""
+    """How the folder of a backend differs; `{package}` is replaced by the package's name."""
 
     backend: str
     library: str
@@ -62,21 +62,23 @@ class BackendFolder:
     templates: Mapping[str, str]  # file -> template in the backend's folder of templates/qnn
     copies: tuple[str, ...]  # files there
     shared: tuple[str, ...]  # files below templates/qnn/shared
-    api: str = ""  # where a backend has several interfaces: which one
-    template_folder: str = ""  # where that is not the backend's name
-    # File -> template, for each op; `{op}` is replaced by its name.
+    dialect: op_tables.Dialect = op_tables.USUAL
+    api: str = ""  # the interface, if the backend has several
+    template_folder: str = ""  # if it is not the backend's name
+    # File -> template for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = field(
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     )
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
+    vendor_kernel: str = ""  # of a kernel in Qualcomm's style, if a package may have both
     glue: str = ""  # the header between the tables and a kernel
-    hooks: bool = False  # whether kernels may define `hooks`
-    data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
-    view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # more that they know of an op
+    hooks: bool = False  # kernels may define `hooks`
+    data: Mapping[str, Any] = field(default_factory=dict)  # more for its templates
+    view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # more about an op
 
 
 class PackageView(NamedTuple):
-    """A package as its templates see it."""
+    """A package as templates see it."""
 
     name: str
     literal: str
@@ -87,11 +89,11 @@ class HexagonBuild(NamedTuple):
     """A version of Hexagon, as Makefiles name it."""
 
     name: str
-    variable: str  # how the names of its make variables end
+    variable: str  # the ending of its make variables
     sdk: str
     tools: str
     qurt: str
-    usual: bool  # of the groups of targets; others are made where they are named
+    usual: bool  # part of the groups of targets
 
 
 def architectures_of(backend: str) -> list[HexagonBuild]:
@@ -103,36 +105,33 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
 
 
 def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
-    """The files of a folder that are the same for every backend; `in_python`: there are kernels in Python."""
+    """The files that are the same for all backends; `in_python`: there are kernels in Python."""
     paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()), *headers)
     files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
 
 def _placed(own: Sequence[PlannedFile], shared: Sequence[PlannedFile], place: Placement) -> list[PlannedFile]:
-    """The files where the layout puts them, sorted; without those that it drops."""
+    """The files at their paths in the layout, sorted, without those that it drops."""
     files = [replace(file, path=place.own(file.path)) for file in own]
     files += [replace(file, path=place.shared(file.path)) for file in shared]
     return sorted((file for file in files if file.path), key=lambda file: file.path)
 
 
-def contents(
-    package: OpPackage, source: Source, folder: BackendFolder, dialect: op_tables.Dialect, place: Placement = QNN
-) -> Contents:
+def contents(package: OpPackage, source: Source, folder: BackendFolder, place: Placement = QNN) -> Contents:
     """What a backend contributes to the folder of one package."""
     provider = f"{package.name}{PROVIDER}"
     shared = {
         "package": PackageView(package.name, cpp_string(package.name), provider),
         "config": source.label,
     }
-    ops = [
-        folder.view(replace(view, kernel=place.own(view.kernel), header=place.own(view.header)), op)
-        for view, op in zip(op_tables.ops(package, dialect), package.ops, strict=True)
-    ]
+    ops = _views(package, folder, place)
+    vendor_ops = source.vendor.get(folder.backend, ())
     everything = {
         **shared,
         **folder.data,
         "ops": ops,
+        "vendor_ops": [op for op in ops if op.name in vendor_ops],
         "tables": [table for op in ops for table in op.tables],
         "defaults": [default for op in ops for default in op.defaults],
         "count": len(ops),
@@ -149,7 +148,11 @@ def contents(
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
-        files += _op_files(op.name, folder, own, finished, data)
+        kernel = folder.vendor_kernel if folder.vendor_kernel and op.name in vendor_ops else folder.kernel
+        made = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
+        if op.name in source.restyled.get(folder.backend, ()):
+            made[-1] = replace(made[-1], replaces=True)
+        files += made
     placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,
@@ -164,10 +167,24 @@ def contents(
     return Contents((part,), tuple(placed))
 
 
+def _views(package: OpPackage, folder: BackendFolder, place: Placement) -> list[op_tables.OpNames]:
+    """The ops as templates see them, with paths of the layout."""
+    placed = (
+        replace(
+            view,
+            kernel=place.own(view.kernel),
+            header=place.own(view.header),
+            kernel_text=place.own(f"src/ops/{view.name}.cl"),
+        )
+        for view in op_tables.ops(package, folder.dialect)
+    )
+    return [folder.view(*pair) for pair in zip(placed, package.ops, strict=True)]
+
+
 def _op_files(
-    op: str, folder: BackendFolder, own: str, finished: Mapping[str, bytes], data: Mapping[str, Any]
+    op: str, folder: BackendFolder, own: str, finished: Mapping[str, bytes], data: Mapping[str, Any], *, skeleton: str
 ) -> list[PlannedFile]:
-    """The files of one op: what is generated for it, and its kernel, in Python, finished or as a skeleton."""
+    """The files of one op: what is generated for it, and its kernel: in Python, finished, or a skeleton."""
     generated = [
         PlannedFile(path.format(op=op), template=f"{own}/{template}", data=data)
         for path, template in folder.op_templates.items()
@@ -178,16 +195,16 @@ def _op_files(
         names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
         calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
-    skeleton = f"{own}/{folder.kernel}" if ready is None else ""
-    return [*generated, PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True)]
+    template = skeleton if ready is None else ""
+    return [*generated, PlannedFile(kernel, template=template, data=data, content=ready, user_owned=True)]
 
 
 def _is_compiled(path: str) -> bool:
-    """Whether it is a source of each target; those of the rules of make are of some targets only."""
+    """Whether it is a source of all targets; those in `makefiles` are of some only."""
     return path.endswith(".cpp") and "makefiles/" not in path
 
 
 def _versions(backend: str, package: OpPackage) -> tuple[str, ...]:
-    """The versions of Hexagon that a config names, of those that this backend runs on."""
+    """The versions of Hexagon that the config names and this backend runs on."""
     named = {version for op in package.ops for version in op.dsp_archs}
     return tuple(version for version in architectures.of_backend(backend) if version in named)

@@ -1,7 +1,7 @@
 """The converter op package: shapes and data types of outputs, for Qualcomm's converters.
 
-The tree is that of Qualcomm's page "Create a QNN converter Op Package shared library"; what it takes from an installed
-SDK lies in the hidden folder `.sdk`.
+The tree is that of Qualcomm's page "Create a QNN converter Op Package shared library"; files of an installed SDK are in
+the hidden folder `.sdk`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KIND = Kind(
             ("",),
             "x86-64 Linux, where converters run",
             "x86",
-            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
+            "built, loaded by a host of udogen that asks for shapes and types; not tried with Qualcomm's converters",
             native=True,
             usual=True,
         ),
@@ -79,7 +79,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
 
 
 def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
-    """Warn of each shape and data type that does not follow from the config, and that the user has to write."""
+    """Warn of each shape and data type that the user must write, as the config does not give it."""
     for op in package.ops:
         for output in op.outputs:
             for what, function, found in (
@@ -90,12 +90,12 @@ def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
                     problems.warn(
                         output.location,
                         f"the config does not give the {what} of output `{output.name}` of `{op.name}` for converters",
-                        f"write {op.name}{function} in ConverterOpPackage.cpp: it returns an error until then",
+                        f"write {op.name}{function} in ConverterOpPackage.cpp; until then it returns an error",
                     )
 
 
 class _Step(NamedTuple):
-    """The code for one output: a call, and why the config makes it right."""
+    """The code for one output: a call, and its reason in the config."""
 
     comment: list[str]
     code: str
@@ -130,7 +130,7 @@ def _types(tensor: Tensor) -> list[str]:
 
 
 def _count(tensors: tuple[Tensor, ...]) -> str:
-    """How many a client may give: those behind the last mandatory one may be left out."""
+    """The least and greatest number: tensors after the last mandatory one may be absent."""
     least = max([index + 1 for index, each in enumerate(tensors) if each.mandatory], default=0)
     most = _ANY if any(each.repeated for each in tensors) else len(tensors)
     return f"{{{least}, {'udo::any' if most == _ANY else most}}}"
@@ -138,7 +138,7 @@ def _count(tensors: tuple[Tensor, ...]) -> str:
 
 def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> _Step:
     if call is None or output.repeated:
-        comment = "add code here, it does not follow from the config"
+        comment = "add code here, the config does not give it"
         statement = f"op.missing({index}, {cpp_string(output.name)});"
     else:
         comment, statement = call

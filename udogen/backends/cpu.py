@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from udogen.backends import common, op_tables, vendor
+from dataclasses import replace
+
+from udogen.backends import common, vendor
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
-from udogen.opdef.names import cpp_string
 
 _TARGETS = (
     Target(
@@ -68,17 +69,32 @@ _FOLDER = common.BackendFolder(
     glue="CPU/CpuBackendUtils.hpp",
 )
 
+# Of a package with kernels in the style of Qualcomm's generators, beside others.
+_VENDOR_FOLDER = replace(
+    _FOLDER,
+    templates={
+        **_FOLDER.templates,
+        "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
+        "src/CustomOpTables.cpp": "src/CustomOpTables.cpp.mako",
+    },
+    copies=(
+        *_FOLDER.copies,
+        "include/CpuBackendUtils.hpp",
+        "include/CustomBEMacros.hpp",
+        "include/CustomOpPackage.hpp",
+        "src/utils/CustomOps.cpp",
+        "src/utils/CustomOps.hpp",
+    ),
+    vendor_kernel="src/ops/VendorOp.cpp.mako",
+)
+
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the CPU backend contributes to a package folder."""
     if source.vendor.get("cpu"):
-        return vendor.cpu_contents(package, source, _FOLDER, _DIALECT, place)
-    return common.contents(package, source, _FOLDER, _DIALECT, place)
+        return common.contents(package, vendor.completed(package, source), _VENDOR_FOLDER, place)
+    return common.contents(package, source, _FOLDER, place)
 
-
-_DIALECT = op_tables.Dialect(
-    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor
-)
 
 _RANKS = tuple(range(9))
 
@@ -91,7 +107,7 @@ BACKEND = Backend(
     number=3,
     names=("CPU",),
     json_names=("CPU",),
-    # libQnnCpu 2.47 takes other types without a word, and hands the op unset pointers.
+    # libQnnCpu 2.47 accepts other types without an error, and passes unset pointers to the op.
     delivers=("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8"),
     contents=contents,
     targets=_TARGETS,

@@ -8,10 +8,9 @@ from udogen.backends import common, op_tables, vendor
 from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
 from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage, Tensor
-from udogen.opdef.names import cpp_string
 
 _TARGETS = hexagon_targets("dsp")
-_LIBRARIES = "dsp_v60"  # where a package of the UDO documentation has the libraries of every version before V68
+_LIBRARIES = "dsp_v60"  # the folder for all versions before V68 in a package of the UDO documentation
 
 _FOLDER = common.BackendFolder(
     backend="dsp",
@@ -43,6 +42,15 @@ _FOLDER = common.BackendFolder(
     data={"architectures": common.architectures_of("dsp")},
 )
 
+# Of a package whose kernels are in the style of Qualcomm's generators.
+_VENDOR_FOLDER = replace(
+    _FOLDER,
+    templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
+    copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
+    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
+    kernel="src/ops/VendorOp.cpp.mako",
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _DspOp(op_tables.OpNames):
@@ -53,25 +61,27 @@ class _DspOp(op_tables.OpNames):
 
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
-    """What the DSP backend contributes; where there are several ops, libraries and their sources are named by them."""
+    """What the DSP backend contributes; of several ops, each has a library, which its name ends."""
     op_of = "{op}" if len(package.ops) > 1 else ""
     interface = f"src/{package.name}{op_of}Interface.cpp"
     library = f"libQnn{package.name}{op_of}.so"
 
     def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         return _DspOp(
-            **op_tables.fields_of(base),
+            **vars(base),
             interface=interface.format(op=op.name),
             library=library.format(op=op.name),
             input_quantization=tuple(_quantization(tensor) for tensor in op.inputs),
             output_quantization=tuple(_quantization(tensor) for tensor in op.outputs),
         )
 
-    files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
-    own = replace(_FOLDER, op_templates=files, view=view)
     if source.vendor.get("dsp"):
-        own = vendor.dsp_folder(own, package, source)
-    made = common.contents(package, source, own, _DIALECT, place)
+        vendor.refuse_mixture("dsp", package, source)
+        folder = replace(_VENDOR_FOLDER, op_templates={interface: "src/VendorInterface.cpp.mako"}, view=view)
+    else:
+        files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
+        folder = replace(_FOLDER, op_templates=files, view=view)
+    made = common.contents(package, source, folder, place)
     if not op_of:
         return made
     [part] = made.parts
@@ -85,13 +95,9 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
 
 def _quantization(tensor: Tensor) -> str:
-    """What queryOp returns: floats as they are, or the stored numbers with their range."""
+    """What queryOp returns: plain floats, or stored numbers with their range."""
     return "UDO_QUANTIZATION_NONE" if tensor.datatypes[0].kind == "float" else "UDO_QUANTIZATION_TF"
 
-
-_DIALECT = op_tables.Dialect(
-    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor
-)
 
 _RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
 
@@ -106,8 +112,8 @@ BACKEND = Backend(
     json_names=("DSP",),
     hexagon=range(68),
     can_repeat=False,
-    # An input that is left out has its place (UDO_LAYOUT_NULL).
-    # "Compiling a UDO package": the DSP hands on bytes, or floats that it has made of them.
+    # An absent input keeps its position (UDO_LAYOUT_NULL).
+    # "Compiling a UDO package": the DSP passes bytes, or floats converted from them.
     delivers=("FLOAT_32", "UFIXED_POINT_8", "UINT_8"),
     # Parameters are copied as they are; UDO has no values of 64 bits.
     params=(
@@ -131,10 +137,10 @@ BACKEND = Backend(
         protocol="udo",
         records=False,
         elsewhere="a kernel for --backend cpu that does the same can be debugged on this machine",
-        # An op must not use the heap while it executes: the harness counts.
+        # An op must not use the heap while it executes: the harness counts calls.
         wrapped=("__cxa_throw", "malloc", "calloc", "realloc"),
     ),
-    # One folder for the whole family, by its first version; the config may name more of them at any time.
+    # One folder for the whole family, named by its first version.
     udo=UdoCore(
         core="DSP",
         folder="jni/src/DSP_V65",

@@ -11,11 +11,7 @@ from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
-KERNEL_TEXT = "src/ops/{op}.cl"  # the user's
-# The skeleton for layouts that have no .cl files: the text of the kernel is in the C++ file.
-TEXT_IN_CPP = "qnn/gpu/src/ops/Op.text.cpp.mako"
-
-# Words of OpenCL C (version 3.0, 6.1 and 6.3) that are no words of C++: no argument can be called so.
+# Keywords of OpenCL C (version 3.0, 6.1 and 6.3) that C++ lacks: no argument can have these names.
 _VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
 _WORDS = {
     *_VECTORS,
@@ -28,7 +24,7 @@ _WORDS = {
     ).split(),
 }
 
-# What an argument by value is in OpenCL (Kernel::value in templates/qnn/gpu/include/Operation.hpp).
+# The OpenCL type of an argument by value (Kernel::value in templates/qnn/gpu/include/Operation.hpp).
 _BY_VALUE = {
     "bool": "int", "float": "float", "double": "float",
     "std::int8_t": "char", "std::int16_t": "short", "std::int32_t": "int", "std::int64_t": "long",
@@ -39,17 +35,11 @@ _BY_VALUE = {
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the GPU backend contributes to a package folder."""
     if source.vendor.get("gpu"):
-        return vendor.gpu_contents(package, source, _FOLDER, _DIALECT, place)
-
-    def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-        return _view_of_op(base, op, kernel_text=place.own(KERNEL_TEXT.format(op=op.name)))
-
-    made = common.contents(package, source, replace(_FOLDER, view=view), _DIALECT, place)
-    if not place.has_cl_files:
-        files = tuple(
-            replace(file, template=TEXT_IN_CPP) if file.user_owned and file.template else file for file in made.files
-        )
-        made = replace(made, files=files)
+        vendor.refuse_mixture("gpu", package, source)
+        data = {"sorts_params": "false" if place.has_cl_files else "true"}
+        return common.contents(package, source, replace(_VENDOR_FOLDER, data=data), place)
+    folder = _FOLDER if place.has_cl_files else replace(_FOLDER, kernel="src/ops/Op.text.cpp.mako")
+    made = common.contents(package, source, folder, place)
     ready = source.kernels.get("gpu", {})
     texts = [
         _kernel_text(file, ready)
@@ -60,7 +50,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
 
 def _has_cl_file(op: str, ready: Mapping[str, bytes], place: common.Placement) -> bool:
-    """Whether a kernel's text is a file of its own; that of a finished C++ file without one is in it."""
+    """Whether a kernel's OpenCL is a file; a finished C++ file without one contains it."""
     return f"{op}.cl" in ready or (place.has_cl_files and op not in ready)
 
 
@@ -74,18 +64,17 @@ def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _GpuOp(op_tables.OpNames):
-    kernel_text: str
     entry: str
     names: tuple[op_tables.Table, ...]
     input_names: str
     output_names: str
     param_names: str
-    work: str  # how many work items there are
+    work: str  # the number of work items
     passed: tuple[str, ...]
     declared: tuple[str, ...]
 
 
-def _view_of_op(base: op_tables.OpNames, op: Op, *, kernel_text: str) -> _GpuOp:
+def _view_of_op(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     tables = {
         role: op_tables.Table(
             "const char*", f"{base.prefix}_{role}_names", tuple(cpp_string(_cl_name(t)) for t in tensors)
@@ -98,11 +87,10 @@ def _view_of_op(base: op_tables.OpNames, op: Op, *, kernel_text: str) -> _GpuOp:
     passed = [tensor for tensor in (*op.inputs, *op.outputs, *op.params) if _is_passed(tensor, by_value)]
     declared = [_declared(tensor, by_value) for tensor in passed]
     return _GpuOp(
-        **op_tables.fields_of(base),
+        **vars(base),
         input_names=named["input"],
         output_names=named["output"],
         param_names=named["param"],
-        kernel_text=kernel_text,
         entry=f"{op.name}_kernel",
         names=tuple(table for table in tables.values() if table.items),
         work=f"args.{identifier(first.name)}{'[0]' if first.repeated else ''}.size()" if first else "1",
@@ -112,7 +100,7 @@ def _view_of_op(base: op_tables.OpNames, op: Op, *, kernel_text: str) -> _GpuOp:
 
 
 def _values(view: op_tables.OpNames) -> dict[str, str]:
-    """The fields of an op's Args that are numbers, with their type in OpenCL."""
+    """The members of an op's Args that are numbers, with their type in OpenCL."""
     bases = {enum.name: enum.base for enum in view.enums}
     kinds = {field.name: bases.get(field.type, field.type) for field in view.fields}
     return {name: _BY_VALUE[kind] for name, kind in kinds.items() if kind in _BY_VALUE}
@@ -125,7 +113,7 @@ def _is_passed(tensor: Tensor, by_value: dict[str, str]) -> bool:
         return tensor.default is None
     if identifier(tensor.name) in by_value:
         return True
-    # A default is no memory of the GPU, and a text is nothing for it.
+    # Neither defaults nor strings are in memory of the GPU.
     return tensor.default is None and any(datatype.kind != "string" for datatype in tensor.datatypes)
 
 
@@ -142,7 +130,7 @@ def _declared(tensor: Tensor, by_value: dict[str, str]) -> str:
 
 
 def _cl_name(tensor: Tensor) -> str:
-    """How a tensor is called in OpenCL: as in C++, but for words of OpenCL; a repeated one gets a number behind it."""
+    """The name of a tensor in OpenCL: as in C++, except for keywords; a repeated one gets a number appended."""
     name = identifier(tensor.name)
     return f"{name}_" if name in _WORDS and not tensor.repeated else name
 
@@ -150,10 +138,6 @@ def _cl_name(tensor: Tensor) -> str:
 def _view(tensor: Tensor) -> str:
     return "udo::Output" if tensor.role == "output" else "udo::Input"
 
-
-_DIALECT = op_tables.Dialect(
-    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor, view=_view
-)
 
 _TARGETS = (
     Target(
@@ -221,6 +205,28 @@ _FOLDER = common.BackendFolder(
     ),
     kernel="src/ops/Op.cpp.mako",
     op_templates={"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"},
+    dialect=op_tables.Dialect(view=_view),
+    view=_view_of_op,
+)
+
+# Of a package whose kernels are in the style of Qualcomm's generators.
+_VENDOR_FOLDER = replace(
+    _FOLDER,
+    templates={
+        "Makefile": "Makefile.mako",
+        "makefiles/Android.mk": "makefiles/Android.mk.mako",
+        "include/Operation.hpp": "include/VendorOperation.hpp.mako",
+        "src/VendorTables.cpp": "src/VendorTables.cpp.mako",
+        "src/{package}Interface.cpp": "src/Interface.cpp.mako",
+    },
+    copies=(
+        "include/QnnGpuOpPackage.h",
+        "makefiles/kernels.mk",
+        "src/utils/GPU/GpuVendorOps.cpp",
+        "src/utils/GPU/GpuVendorOps.hpp",
+    ),
+    kernel="src/ops/VendorOp.cpp.mako",
+    op_templates={},
 )
 
 _RANKS = tuple(range(9))
@@ -242,7 +248,7 @@ BACKEND = Backend(
     runtime=HostRuntime(
         "libQnnGpu.so",
         ranks=_RANKS,
-        machines=("aarch64",),  # that of x86-64 needs a target server and offline compilers
+        machines=("aarch64",),  # the one for x86-64 needs a target server and offline compilers
         hint="set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
     ),
     emulator=Emulator(
@@ -264,7 +270,7 @@ BACKEND = Backend(
         Place(
             "gpu",
             "gpu",
-            "GPU: udogen's emulator on OpenCL where there is no Adreno",
+            "GPU: udogen's emulator on OpenCL, if there is no Adreno",
             "auto",
             _RANKS,
             "GPU",

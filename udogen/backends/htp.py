@@ -1,11 +1,8 @@
-"""The HTP backend: C++ for QHPI, the C plug-in interface of HTP.
-
-Its older interface, C++ of the SDK's headers, is in `htp_core`.
-"""
+"""The HTP backend: C++ for QHPI, the C plug-in interface of HTP.  `htp_core` has the older C++ interface."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from udogen.backends import common, htp_core, op_tables, vendor
 from udogen.backends.backend import (
@@ -28,15 +25,10 @@ from udogen.qnn import socs
 _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegistration.cpp")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _HtpOp(op_tables.OpNames):
-    param_defaults: str
-
-
 def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-    """With the defaults of parameters as tables, for an op of which a client may leave out one before others."""
+    """Add tables of the defaults of parameters, if a client may leave out one before others."""
     if len(op.params) < 2:
-        return _HtpOp(**op_tables.fields_of(base), param_defaults="{}")
+        return base
     base = replace(base, most_inputs=base.most_inputs + 1)
     tables = {table.name: table for table in base.tables}
     rows = []
@@ -51,10 +43,31 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
             tables |= {table.name: table for table in (default.data, default.dims)}
         rows.append((str(index), op_tables.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
     if not rows:
-        return _HtpOp(**op_tables.fields_of(base), param_defaults="{}")
+        return base
     defaults = op_tables.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
-    base = replace(base, tables=(*tables.values(), defaults))
-    return _HtpOp(**op_tables.fields_of(base), param_defaults=defaults.name)
+    return replace(base, tables=(*tables.values(), defaults), param_defaults=defaults.name)
+
+
+def _element(datatype: DataType) -> str:
+    """Signed types of 8 and 16 bits arrive as unsigned with an offset, halves as udo::Half."""
+    if datatype.name == "FLOAT_16":
+        return "udo::Half"
+    if datatype.bits in (8, 16):
+        return f"std::uint{datatype.bits}_t"
+    return op_tables.stored(datatype)
+
+
+def _shift(datatype: DataType) -> int:
+    """The offset of signed types."""
+    signed = datatype.name in ("INT_8", "INT_16", "SFIXED_POINT_8", "SFIXED_POINT_16")
+    return 1 << (datatype.bits - 1) if signed else 0
+
+
+def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
+    """A view of the tables."""
+    shift = f", {_shift(default.datatype)}" if _shift(default.datatype) else ""
+    element = f"elementOf({op_tables.code(default.datatype)})"
+    return op_tables.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
 
 
 _TARGETS = (
@@ -119,8 +132,23 @@ _FOLDER = common.BackendFolder(
     glue="HtpHooks.hpp",
     hooks=True,
     api="qhpi",
+    dialect=op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift),
     view=_view,
     data={"architectures": common.architectures_of("htp"), "core": False},
+)
+
+# Of a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.
+_VENDOR_FOLDER = replace(
+    _FOLDER,
+    templates={
+        "Makefile": "Makefile.mako",
+        "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
+        "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
+    },
+    copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
+    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
+    op_templates={},
+    view=lambda base, _op: base,
 )
 
 
@@ -129,44 +157,21 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     if source.htp_api == "core":
         return htp_core.contents(package, source, _FOLDER, place)
     if source.vendor.get("htp"):
-        return vendor.htp_contents(package, source, _FOLDER, _DIALECT, place)
-    return common.contents(package, source, _FOLDER, _DIALECT, place)
-
-
-def _element(datatype: DataType) -> str:
-    """Signed types of 8 and 16 bits arrive as unsigned ones with an offset, halves as our own type."""
-    if datatype.name == "FLOAT_16":
-        return "udo::Half"
-    if datatype.bits in (8, 16):
-        return f"std::uint{datatype.bits}_t"
-    return op_tables.stored(datatype)
-
-
-def _shift(datatype: DataType) -> int:
-    """That offset."""
-    signed = datatype.name in ("INT_8", "INT_16", "SFIXED_POINT_8", "SFIXED_POINT_16")
-    return 1 << (datatype.bits - 1) if signed else 0
-
-
-def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
-    """A view of the tables."""
-    shift = f", {_shift(default.datatype)}" if _shift(default.datatype) else ""
-    element = f"elementOf({op_tables.code(default.datatype)})"
-    return op_tables.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
-
-
-_DIALECT = op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift)
+        vendor.refuse_mixture("htp", package, source, complete=True)
+        own = replace(_VENDOR_FOLDER, data={**_VENDOR_FOLDER.data, "registrations": source.registrations})
+        return common.contents(package, source, own, place)
+    return common.contents(package, source, _FOLDER, place)
 
 
 def _ends(op: Op) -> frozenset[str]:
-    """The inputs at the end that a node may lack: where the number of its values, or their types, tell that it does.
+    """The optional inputs at the end whose absence shows in the number of a node's values, or in their types.
 
-    A node has its inputs, then its parameters, and optional ones of these may be missing at the end, too.
+    A node has its inputs, then its parameters, which may be absent at the end, too.
     """
     found: list[str] = []
     arrive = {_element(row) for param in op.params for row in param.datatypes}
     if any(row.integral for param in op.params for row in param.datatypes):
-        arrive.add("std::int32_t")  # ONNX Runtime gives each integer so
+        arrive.add("std::int32_t")  # ONNX Runtime passes all integers so
     if any(row.kind == "bool" for param in op.params for row in param.datatypes):
         arrive.add("float")
     counted = all(param.required for param in op.params)
@@ -179,13 +184,13 @@ def _ends(op: Op) -> frozenset[str]:
 
 
 def _udo(target: Target) -> Target:
-    """A target as the UDO documentation calls it: HTP is the DSP."""
+    """A target as the UDO documentation names it: HTP is the DSP."""
     ending = "_AltPrep" if target.id == "htp_aarch64" else ""
     return udo_target(target)._replace(id=target.id.replace("htp_", "dsp_"), ending=ending)
 
 
 def _instead(kind: str) -> tuple[str, ...]:
-    """What the DSP hands to an op: bytes and floats, and whole numbers of 32 bits since V68."""
+    """The types that the DSP passes to an op: bytes and floats, since V68 also integers of 32 bits."""
     found = {"float": ("FLOAT_32",), "int": ("INT_32",), "uint": ("UINT_32",)}
     return found.get(kind, ("UFIXED_POINT_8", "UINT_8"))
 
@@ -196,7 +201,7 @@ def _socs() -> dict[str, str]:
 
 
 _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
-# What a check cannot see there, and what can; measured with kernels that have exactly these faults.
+# What checks miss there, and an alternative; measured with kernels that have exactly these faults.
 _SIDE_BY_SIDE = (
     "on htp tensors lie side by side in memory of the runtime, and accesses beside them are not seen "
     "(--backend hexagon sees them, and --backend htp-emulator what is written)"
@@ -217,7 +222,7 @@ BACKEND = Backend(
     names=("HTP",),
     json_names=("DSP", "HTP"),
     hexagon=range(68, 100),
-    # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
+    # libQnnHtp 2.47 refuses other types and strings, or crashes; it passes parameters without names.
     can_repeat=False,
     can_omit=False,
     ends=_ends,
@@ -239,11 +244,11 @@ BACKEND = Backend(
         ranks=_RANKS,
         keeps_memory=True,  # 2.47 of x86-64 does
         validates=False,  # 2.47 to 2.51 do not: a client must ask for it
-        one_at_a_time=("x86_64",),  # it has one pool of threads there, for its make-believe processor
+        one_at_a_time=("x86_64",),  # one thread pool there, for its simulated processor
         forks=False,  # 2.47 of x86-64 hangs when it is called, and crashes in its destructors
         prints=True,
         buffers=True,
-        wide_in_ort=False,  # they are nowhere but before a Cast
+        wide_in_ort=False,  # only before a Cast
     ),
     skels=("libQnnHtp{arch}Skel.so",),
     # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).

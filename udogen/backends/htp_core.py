@@ -1,8 +1,8 @@
-"""HTP's older interface: a model in the C++ macros of the SDK's headers.
+"""HTP's older interface: ops in the C++ macros of the SDK's headers.
 
-Every op is a function template over the tensor classes of the SDK, and is registered for each combination of them.  The
-macros are from the topics `writing_op_package` and `implementing_ops` of the QNN documentation; how HTP keeps each data
-type was measured on libQnnHtp 2.48.
+Every op is a function template over the tensor classes of the SDK, registered for each combination of them.  The macros
+are from the topics `writing_op_package` and `implementing_ops` of the QNN documentation; the storage of data types was
+measured on libQnnHtp 2.48.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
 _ANY = "Tensor"  # the base of all tensor classes
-# An op of more combinations of types is registered for those where all its tensors have the same, as far as they can.
+# An op with more combinations of types is registered for those in which its tensors have the same, if they can.
 _MOST_COMBINATIONS = 24
-# Words that the SDK's headers define as macros, that a config may contain too.
+# Macros of the SDK's headers that may be names in a config.
 _MACROS = frozenset(
     "ANALYSIS BEGIN EARLY LATE MIDDLE MIN_WIDTH NOINLINE QNN SPACE_DEPTH TILE_HEIGHT TILING TRANSLATE".split()
 )
 
 
 class _Stored(NamedTuple):
-    """How HTP keeps a data type: the class of its flat tensors of rank 4, its DType, and its elements in C++."""
+    """How HTP stores a data type: the class of its flat tensors of rank 4, its DType, and its elements in C++."""
 
     tensor: str
     dtype: str
@@ -50,7 +50,7 @@ _WHOLE = {
 
 
 def needs_all(op: Op) -> Op:
-    """The op with all its inputs given: the macros have no kernel for a node that lacks one."""
+    """The op with all inputs required: the macros have no kernel for a node that lacks one."""
     return replace(
         op,
         inputs=tuple(
@@ -62,7 +62,7 @@ def needs_all(op: Op) -> Op:
 def contents(
     package: OpPackage, source: Source, qhpi: common.BackendFolder, place: common.Placement
 ) -> common.Contents:
-    """What the backend contributes; what has nothing to do with the interface is as in a package of QHPI."""
+    """What the backend contributes, based on the folder of a QHPI package."""
     own = replace(
         qhpi,
         api="core",
@@ -83,14 +83,15 @@ def contents(
             "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",
         },
         data={**qhpi.data, "core": True},
+        dialect=_DIALECT,
         view=_view,
     )
     package = package.with_ops(tuple(needs_all(op) for op in package.ops))
-    return common.contents(package, source, own, _DIALECT, place)
+    return common.contents(package, source, own, place)
 
 
 def _stored(datatype: DataType) -> _Stored | None:
-    """None for what HTP never brings."""
+    """None for types that HTP never passes."""
     return (_FLOATS if datatype.kind == "float" else _WHOLE).get(datatype.bits)
 
 
@@ -107,20 +108,20 @@ def _element(datatype: DataType) -> str:
 
 
 def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
-    """HTP itself brings the default of a tensor parameter: it gets it with the order of the parameters."""
+    """HTP passes the default of a tensor parameter: it is registered with the order of the parameters."""
     return op_tables.Expression(
         f"{view}()", constants=(op_tables.Constant(default.name, op_tables.code(default.datatype)),)
     )
 
 
-# A default is a tensor as a client would give it.
+# Defaults are stored as a client would pass them.
 _DIALECT = op_tables.Dialect(
-    element=_element, key=lambda _param, index: str(index), default=_default, stored=op_tables.stored
+    element=_element, key=lambda _param, index: str(index), default=_default, default_element=op_tables.stored
 )
 
 
 class _Argument(NamedTuple):
-    """A tensor as a parameter of the kernel, for its comment."""
+    """A tensor as argument of the kernel, for its comment."""
 
     name: str
     comment: list[str]
@@ -154,8 +155,6 @@ class _CoreOp(op_tables.OpNames):
     params_given: tuple[op_tables.Field, ...]
     call: str
     checks: tuple[_Check, ...]
-    default_tables: tuple[op_tables.Table, ...]
-    spec_tables: tuple[op_tables.Table, ...]
     default_params: tuple[op_tables.Constant, ...]
     order: str
     entries: tuple[_Entry, ...]
@@ -176,10 +175,9 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         for tensor, kind, name in zip(tensors, types, variables, strict=False)
     ]
     parts.append(f"const Params& {variables[-1]}")
-    defaults = tuple(table for table in base.tables if table.name.endswith(("_data", "_dims")))
     entries = tuple(_entry(op, types, left_out) for left_out in _left_out(op))
     return _CoreOp(
-        **op_tables.fields_of(base),
+        **vars(base),
         registration=f"include/ops/{op.name}.registration.hpp",
         impl=f"{op.name.lower()}Impl",
         template_list=", ".join(f"class {each}" for each in types),
@@ -189,8 +187,6 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         params_given=(*base.fields[:front], *base.fields[len(base.fields) - len(op.params) :]),
         call=", ".join([*(_place(tensor, op) for tensor in tensors), "args"]),
         checks=tuple(_check(tensor, op) for tensor in tensors),
-        default_tables=defaults,
-        spec_tables=tuple(table for table in base.tables if table not in defaults),
         default_params=tuple(made for param in op.params if (made := _default_param(base, param))),
         order=_order(base, op),
         entries=entries,
@@ -206,7 +202,7 @@ def _check(tensor: Tensor, op: Op) -> _Check:
 
 
 def _without_macros(view: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-    """Names that are macros of the SDK get an underscore; an op cannot, for clients call it."""
+    """Append an underscore to names that are macros of the SDK; refuse an op's name, which clients use."""
     if op.name in _MACROS:
         raise UsageError(f"an op cannot be called `{op.name}`: the SDK's headers have a macro of this name")
     enums = [
@@ -235,7 +231,7 @@ def _type_names(tensors: Sequence[Tensor]) -> list[str]:
 
 
 def _free_names(names: list[str]) -> list[str]:
-    """The same names; those that occur twice give way."""
+    """The names, with underscores where one repeats."""
     found: list[str] = []
     for name in names:
         free = name
@@ -251,7 +247,7 @@ def _argument(tensor: Tensor, variable: str, kind: str) -> _Argument:
 
 
 def _place(tensor: Tensor, op: Op) -> str:
-    """How generated code calls an argument, whatever its config calls it."""
+    """The name of an argument in generated code: `in0`, `out0` …"""
     row = op.outputs if tensor.role == "output" else op.inputs
     return f"{'out' if tensor.role == 'output' else 'in'}{row.index(tensor)}"
 
@@ -260,7 +256,7 @@ def _place(tensor: Tensor, op: Op) -> str:
 
 
 def _classes(tensor: Tensor) -> list[str]:
-    """The classes in which HTP may bring a tensor; packages have none of their own for more than four dimensions."""
+    """The classes of a tensor that HTP may pass; there are none of packages for more than four dimensions."""
     if tensor.rank.ranks and min(tensor.rank.ranks) > 4:
         return [_ANY]
     return list(dict.fromkeys(row.tensor for row in _rows(tensor)))
@@ -281,13 +277,13 @@ def _combinations(tensors: Sequence[Tensor]) -> list[tuple[str, ...]]:
 
 
 def _left_out(op: Op) -> list[frozenset[int]]:
-    """Which parameters a client may leave out together: HTP gives no names, so it is always the last ones."""
+    """Which parameters a client may leave out together: always the last ones, as HTP passes no names."""
     free = [index for index, param in enumerate(op.params) if not param.mandatory and param.default is None]
     return [frozenset(free[count:]) for count in range(len(free), -1, -1)]
 
 
 def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
-    """The function that HTP calls where these parameters are left out."""
+    """The function that HTP calls if these parameters are absent."""
     tensors = (*op.outputs, *op.inputs)
     there = [index for index in range(len(op.params)) if index not in left_out]
     arguments = [
@@ -300,13 +296,13 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
 
 
 def _default_param(view: op_tables.OpNames, param: Tensor) -> op_tables.Constant | None:
-    """The default of a parameter, as HTP takes it; None where there is none."""
+    """The default of a parameter in HTP's form; None without one."""
     if param.default is None:
         return None
     name = view.table_names[param.role, param.name]
     literal = cpp_string(param.name)
     if param.is_scalar:
-        # A scalar of the API has no place for a half.
+        # Scalars of the API cannot be halves.
         datatype = BY_NAME["FLOAT_32"] if param.datatypes[0].kind == "float" else param.datatypes[0]
         made = f"scalarParam({literal}, {op_tables.code(datatype)}, {_double(param.default)})"
     else:
@@ -323,7 +319,7 @@ def _double(value: object) -> str:
 
 
 def _order(view: op_tables.OpNames, op: Op) -> str:
-    """Name, whether a client must give it, and default of each parameter, in their order."""
+    """Name, whether it is mandatory, and default of each parameter, in their order."""
     rows = []
     for param in op.params:
         name = f"&udo::{op.name}_registered::{view.table_names[param.role, param.name]}_default"
@@ -334,9 +330,9 @@ def _order(view: op_tables.OpNames, op: Op) -> str:
 
 
 def _properties(op: Op) -> str:
-    """All tensors flat, in main memory: what a kernel expects that knows nothing of the memory of HTP.
+    """All tensors flat, in main memory: what a portable kernel expects.
 
-    One for each op, also where parameters may be left out: with a second one libQnnHtp 2.48 finalizes no graph at all.
+    One for each op, even if parameters may be absent: with a second one libQnnHtp 2.48 finalizes no graph.
     """
     inputs = [cpp_string(_place(tensor, op)) for tensor in op.inputs]
     outputs = [cpp_string(_place(tensor, op)) for tensor in op.outputs]

@@ -1,27 +1,24 @@
-"""What the backends share in saying a model in C++: tables that validation reads, and the fields a kernel is given."""
+"""The model as C++ for all backends: tables that validation reads, and the members of a kernel's Args."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from udogen.opdef import values
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string, distinct, identifier
 
-# Where a number is nearer to infinity, or to zero, than to a FLOAT_32.
+# Limits beyond which a number rounds to infinity, or to zero, as FLOAT_32.
 _INFINITE, _FLOAT_ENDS, _FLOAT_BEGINS = float("inf"), float.fromhex("0x1.ffffffp127"), 2.0**-150
-
-
 _WIDTH = 112  # columns of a line of a table
 
 
 class Table(NamedTuple):
-    """An array of constants.  An item is a number, or the members of a struct."""
+    """A C++ array.  An item is a number, or the members of a struct."""
 
     type: str
     name: str
@@ -30,7 +27,7 @@ class Table(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Its definition: numbers on as few lines as they need, a struct on a line of its own."""
+        """Its definition: numbers fill lines, each struct has a line of its own."""
         head = f"{'constexpr ' * self.constant}{self.type} {self.name}[] = {{"
         plain = [item for item in self.items if isinstance(item, str)]
         if len(plain) < len(self.items):
@@ -40,10 +37,14 @@ class Table(NamedTuple):
         return [short] if len(short) <= _WIDTH else [head, *_filled(plain, "    ", "    ", ","), "};"]
 
 
+def _literals(tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    return tuple(cpp_string(tensor.name) for tensor in tensors)
+
+
 def _filled(words: Sequence[str], first: str, others: str, end: str) -> list[str]:
-    """Words with commas between them, on lines that are not too long; a mask may be on several."""
+    """Words with commas between them, wrapped; a mask (`A | B`) may span lines."""
     pieces = []
-    for word in words:  # a mask is no text
+    for word in words:  # string literals are not split
         *masks, rest = word.split(" | ") if '"' not in word else [word]
         pieces += [*(f"{mask} |" for mask in masks), f"{rest},"]
     lines, line = [], first
@@ -56,14 +57,14 @@ def _filled(words: Sequence[str], first: str, others: str, end: str) -> list[str
 
 
 class Constant(NamedTuple):
-    """An object that is made of tables before it is used: the default of a tensor."""
+    """An object that is built from tables: the default of a tensor."""
 
     name: str
     value: str
 
 
 class Expression(NamedTuple):
-    """A piece of C++, and what must be declared before it."""
+    """A C++ expression, with the tables and constants that it needs."""
 
     code: str
     tables: tuple[Table, ...] = ()
@@ -71,9 +72,9 @@ class Expression(NamedTuple):
 
 
 class Default(NamedTuple):
-    """The default of a tensor, as tables that hold its numbers and its dimensions."""
+    """The default of a tensor, as tables of its numbers and its dimensions."""
 
-    name: str  # how an object made of them may be called
+    name: str  # of an object that is made of them
     datatype: DataType
     data: Table
     dims: Table
@@ -87,32 +88,32 @@ class Field(NamedTuple):
     type: str
     initial: str
     comment: tuple[str, ...]
-    value: str  # how generated code finds it
+    value: str  # the expression that reads it from the node
 
 
 class EnumItem(NamedTuple):
-    """A value of an enumeration, and what it is called."""
+    """A value of an enumeration."""
 
     name: str
     value: int
 
 
 class Enum(NamedTuple):
-    """The type of a parameter that has names for its values."""
+    """The type of a parameter with named values."""
 
     name: str
     base: str
     items: tuple[EnumItem, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OpNames:
-    """One op as the templates see it; a backend may add to it."""
+    """One op as the templates see it; backends derive from it."""
 
     name: str
     literal: str
-    prefix: str  # how names of its own tables begin
-    table_names: Mapping[tuple[str, str], str]  # the same for each of its tensors, by role and name
+    prefix: str  # of the names of its tables
+    table_names: Mapping[tuple[str, str], str]  # the prefix of each tensor, by role and name
     package: str
     kernel: str
     header: str
@@ -127,39 +128,73 @@ class OpNames:
     inputs: str
     outputs: str
     params: str
+    param_literals: tuple[str, ...]
+    param_defaults: str = "{}"  # HTP: the table of defaults of parameters
+    kernel_text: str = ""  # GPU: the OpenCL source of its kernel
+
+    @property
+    def lower(self) -> str:
+        """Its name in functions of Qualcomm's generators."""
+        return self.name.lower()
+
+    @property
+    def param_count(self) -> int:
+        """How many parameters it has."""
+        return len(self.param_literals)
+
+    @property
+    def default_tables(self) -> list[Table]:
+        """The tables that hold the defaults of tensors."""
+        return [table for table in self.tables if table.name.endswith(("_data", "_dims"))]
+
+    @property
+    def spec_tables(self) -> list[Table]:
+        """The other tables."""
+        return [table for table in self.tables if not table.name.endswith(("_data", "_dims"))]
 
     @property
     def qualified(self) -> str:
-        """Its name with that of the package before it, as a literal."""
+        """Its name with its package, as a literal."""
         return cpp_string(f"{self.package}::{self.name}")
 
     @property
     def space(self) -> str:
-        """The namespace of what is generated for its kernel."""
+        """The namespace of the declarations for its kernel."""
         return f"ops::{self.package}::{self.name}"
 
 
-def fields_of(view: OpNames) -> dict[str, Any]:
-    """What a view with more fields is made of."""
-    return {field.name: getattr(view, field.name) for field in dataclass_fields(OpNames)}
+def raw_tensor(default: Default, _view: str) -> Expression:
+    """A tensor of the runtime's own type, made of the tables."""
+    datatype, data, dims = code(default.datatype), default.data.name, default.dims.name
+    made = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
+    return Expression(f"&{default.name}", constants=(made,))
+
+
+def stored(datatype: DataType) -> str:
+    """The C++ type that stores one element of the config's type."""
+    return datatype.c_type if datatype.c_type in ("float", "double") else f"std::{datatype.c_type or 'uint8_t'}"
 
 
 class Dialect(NamedTuple):
-    """In what the backends differ."""
+    """How the C++ of a backend differs."""
 
-    element: Callable[[DataType], str]  # the C++ type of one stored element
-    key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
-    default: Callable[[Default, str], Expression]  # what a default is for a view of this type
-    # Of a default: the C++ type of its elements where it is another, and what is added to its integers.
-    stored: Callable[[DataType], str] | None = None
+    element: Callable[[DataType], str] = stored  # the C++ type of one stored element
+    # What finds a parameter: its name, or its position.
+    key: Callable[[Tensor, int], str] = lambda param, _index: cpp_string(param.name)
+    default: Callable[[Default, str], Expression] = raw_tensor  # a default as a view of this type
+    # Of a default: the C++ type of its elements if it differs, and the offset that is added to its integers.
+    default_element: Callable[[DataType], str] | None = None
     shift: Callable[[DataType], int] = lambda _datatype: 0
-    view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
+    view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, if it does not follow from its elements
+
+
+USUAL = Dialect()
 
 
 def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]]]:
-    """How names of tables begin, for each op and each of its tensors: `Scale`, {(`input`, `in[0]`): `Scale_in_0`}.
+    """Prefixes of table names, for each op and its tensors: `Scale`, {(`input`, `in[0]`): `Scale_in_0`}.
 
-    All are different, and no two that are used end alike, so that what is put behind them makes no two names alike.
+    All differ, also after a suffix is appended.
     """
     prefixes = distinct(op.name.rstrip("_") for op in ops)
     pairs = [(prefix, tensor.name) for prefix, op in zip(prefixes, ops, strict=True) for tensor in op.tensors]
@@ -213,6 +248,7 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
         inputs=inputs.code,
         outputs=outputs.code,
         params=params.code,
+        param_literals=_literals(op.params),
     )
 
 
@@ -222,7 +258,7 @@ _NOTHING = Expression("{}")
 
 
 def _named(kind: str, name: str, items: Sequence[str | tuple[str, ...]]) -> Expression:
-    """A table and its name; `{}` where nothing is in it."""
+    """A table and its name; `{}` for an empty one."""
     return Expression(name, (Table(kind, name, tuple(items)),)) if items else _NOTHING
 
 
@@ -253,18 +289,18 @@ def _ranks(name: str, tensor: Tensor) -> Expression:
 
 
 def _whole(numbers: Sequence[bool | int | float]) -> list[int]:
-    """The numbers as bits of an int64_t, those of UINT_64 too; none where not all are whole."""
+    """The numbers as bits of an int64_t, also those of UINT_64; empty unless all are whole."""
     if not all(number == number and float(number).is_integer() for number in numbers):
         return []
     return [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
 
 
 def _only(name: str, tensor: Tensor) -> Expression:
-    """The last member of a row: the default, where no other value is supported."""
+    """The last member of a row: the default, if no other value is supported."""
     if not tensor.only_default or (tensor.default is None and not tensor.default_text):
         return _NOTHING
-    leaves = values.flatten(tensor.default) if tensor.default is not None else []
-    numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
+    leaves = [] if tensor.default is None else values.flatten(tensor.default)
+    numbers = [leaf for leaf in leaves if not isinstance(leaf, str)]
     halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
     name = f"{name}_only"
     columns = (
@@ -278,13 +314,13 @@ def _only(name: str, tensor: Tensor) -> Expression:
 
 
 def code(datatype: DataType) -> str:
-    """The enumerator; the number for types that older SDK headers do not know."""
+    """The enumerator; its number for types that older SDK headers lack."""
     if datatype.bits == 4 or datatype.name in ("BFLOAT_16", "FLOAT_64", "STRING"):
         return f"static_cast<Qnn_DataType_t>(0x{datatype.code:04x})"
     return datatype.qnn
 
 
-# --- what a kernel is given ------------------------------------------------------------------------------------
+# --- members of Args -------------------------------------------------------------------------------------------
 
 
 def _input_field(tensor: Tensor, index: int, name: str, dialect: Dialect) -> tuple[Field, Expression]:
@@ -315,7 +351,7 @@ def _view(tensor: Tensor, dialect: Dialect) -> str:
 
 
 def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[Field]:
-    """`has_x` for each scalar x that may be absent; it gives way to a tensor that is really called so."""
+    """`has_x` for each scalar x that may be absent; renamed if a tensor has that name."""
     found = []
     for index, param in enumerate(op.params):
         if param.mandatory or param.default is not None or not _by_value(param):
@@ -366,13 +402,13 @@ def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> Field:
 
 
 def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expression:
-    """A default as the backend takes it, with its tables."""
+    """A default in the form of the backend, with its tables."""
     default = param.default if param.default is not None else 0
     leaves, dims = values.flatten(default), values.shape(default) or _ones(param)
     datatype = default_type(param)
-    # Halves are given as their bits: no C++ type of them makes a constant.
+    # Halves are written as bits: C++ has no literals of them.
     half = datatype.name == "FLOAT_16"
-    element = "std::uint16_t" if half else (dialect.stored or dialect.element)(datatype)
+    element = "std::uint16_t" if half else (dialect.default_element or dialect.element)(datatype)
     shift = dialect.shift(datatype)
     whole = [leaf + shift if shift and isinstance(leaf, int | float) else leaf for leaf in leaves or [0]]
     numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
@@ -382,27 +418,20 @@ def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expressio
     return Expression(made.code, (data, shape, *made.tables), made.constants)
 
 
-def raw_tensor(default: Default, _view: str) -> Expression:
-    """A tensor of the runtime's own kind, made of the tables."""
-    datatype, data, dims = code(default.datatype), default.data.name, default.dims.name
-    made = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
-    return Expression(f"&{default.name}", constants=(made,))
-
-
 def _ones(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of a default that is one number: of an input, of a rank that it may have."""
+    """The shape of a default that is one number: ones, of a rank that an input may have."""
     ranks = tensor.rank.ranks if tensor.role == "input" else ()
     return (1,) * max(1, min(ranks, default=1))
 
 
 def default_type(param: Tensor) -> DataType:
-    """The first of a parameter's types that stores its default as it is."""
+    """The first type of a parameter that stores its default exactly."""
     leaves = values.flatten(param.default if param.default is not None else 0)
     return next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
 
 
 def scalar_default(param: Tensor, name: str) -> Default:
-    """The default of a scalar as tables with one number of 32 bits."""
+    """The default of a scalar: tables with one number of 32 bits."""
     default = param.default if isinstance(param.default, bool | int | float) else 0
     if _scalar_type(param.datatypes) in ("float", "double"):
         datatype, number = BY_NAME["FLOAT_32"], _number(default, "float")
@@ -415,13 +444,13 @@ def scalar_default(param: Tensor, name: str) -> Default:
 
 
 def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:
-    """Whether a tensor of this type can store these numbers as they are."""
+    """Whether this type stores these numbers exactly."""
     span = datatype.range()
     return span is None or all(isinstance(leaf, int) and span[0] <= leaf <= span[1] for leaf in leaves)
 
 
 def _scalar_type(datatypes: Sequence[DataType]) -> str:
-    """The C++ type that holds every value of these types exactly, as far as there is one."""
+    """The C++ type that holds all values of these types exactly, if one exists."""
     if len(datatypes) == 1:
         only = datatypes[0]
         if only.kind == "bool":
@@ -435,7 +464,7 @@ def _scalar_type(datatypes: Sequence[DataType]) -> str:
 
 
 def _number(value: object, kind: str) -> str:
-    """A number as a C++ literal of this type; compilers warn of one that the type cannot hold, so it never is."""
+    """A number as a C++ literal of this type, clamped to its range."""
     number = value if isinstance(value, bool | int | float) else 0
     if kind == "bool":
         return _bool(bool(number))
@@ -472,7 +501,7 @@ def _real(value: float, kind: str) -> str:
 
 
 def _enum_types(op: Op) -> dict[str, str]:
-    """The C++ type of each enumeration, by its parameter; it gives way to a field that is called so."""
+    """The C++ type of each enumeration, by its parameter; renamed if a field has that name."""
     taken = {identifier(tensor.name) for tensor in op.tensors}
     found = {}
     for param in op.params:
@@ -497,7 +526,7 @@ def comment(tensor: Tensor) -> list[str]:
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
     if tensor.converted:
-        facts.append(f"made of {' or '.join(each.name for each in tensor.converted)} where the client has that")
+        facts.append(f"converted from {' or '.join(each.name for each in tensor.converted)} if the client has that")
     if tensor.layout and tensor.layout != "UNDEFINED":
         facts.append(tensor.layout)
     if tensor.role != "param" and not tensor.mandatory and tensor.default is None:
@@ -512,14 +541,9 @@ def _default_comment(tensor: Tensor) -> list[str]:
     if tensor.only_default and (tensor.default is not None or tensor.default_text):
         facts.append("no other value is supported")
     if tensor.default_text:
-        facts.append(f"default {tensor.default_text[:60]}, which is yours to apply")
+        facts.append(f"default {tensor.default_text[:60]}, to be applied by the kernel")
     return facts
 
 
 def _bool(value: bool) -> str:
     return "true" if value else "false"
-
-
-def stored(datatype: DataType) -> str:
-    """The C++ type that stores one element of the config's type."""
-    return datatype.c_type if datatype.c_type in ("float", "double") else f"std::{datatype.c_type or 'uint8_t'}"

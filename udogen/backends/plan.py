@@ -1,4 +1,4 @@
-"""What will be written, as data: files, where their text comes from, and whose they are."""
+"""A package folder as data: its files, their sources, and which of them belong to the user."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registe
 
 @dataclass(frozen=True)
 class Part:
-    """One library that a package folder makes, and how make is asked for it."""
+    """One library of a package folder, and how make builds it."""
 
     backend: str
     library: str  # the file's name
-    provider: str  # the symbol that a client registers; none in a registration library
+    provider: str  # the symbol that a client registers; empty for a registration library
     ops: tuple[str, ...]
     targets: tuple[str, ...]
     makefile: str = "Makefile"
-    sources: tuple[str, ...] = ()  # what is compiled for it
-    api: str = ""  # where the backend has several interfaces: which one
-    op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
-    versions: tuple[str, ...] = ()  # of Hexagon that the config names
+    sources: tuple[str, ...] = ()
+    api: str = ""  # the interface, if the backend has several
+    op: str = ""  # its op, if each op has a library; the goals of make end with it
+    versions: tuple[str, ...] = ()  # of Hexagon, named by the config
 
 
 class Registration(NamedTuple):
@@ -34,38 +34,41 @@ class Registration(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """What a plan is made from besides the model: the configs, byte for byte, and the user's ready kernels."""
+    """The input of a plan besides the model: the configs' bytes, and the user's kernels."""
 
-    configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
+    configs: Mapping[str, bytes]  # file name in config/ -> content
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
-    htp_api: str = "qhpi"  # which interface of HTP the package speaks
-    # Backend -> the ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
+    htp_api: str = "qhpi"  # the interface of HTP
+    # Backend -> ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     registrations: tuple[Registration, ...] = ()  # of kernels for HTP in that style
-    # Backend -> headers that stand for those of the Hexagon SDK which its kernels include.
+    # Backend -> ops whose kernel in the folder has another style than the given one, which replaces it.
+    restyled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Backend -> udogen's versions of the Hexagon SDK's headers that its kernels include.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    version_folders: bool = False  # in the layout snpe, a folder for each version of DSP
+    version_folders: bool = False  # layout snpe: a folder for each version of DSP
 
     @property
     def label(self) -> str:
-        """How generated files name their config."""
+        """The configs, as generated files name them."""
         return ", ".join(f"config/{name}" for name in self.configs)
 
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """One file: rendered from a template, copied as it is, or given as bytes."""
+    """One file: rendered from a template, copied, or given as bytes."""
 
     path: str
     template: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
-    copy: str = ""  # a file under templates/, or under our headers with the prefix `headers:`
+    copy: str = ""  # a file in templates/, or with the prefix `headers:` one of the QNN headers
     content: bytes | None = None
-    user_owned: bool = False  # the user's: written once, then never touched
+    user_owned: bool = False  # written once
+    replaces: bool = False  # replaces also a file that the user edited, and keeps a copy of that
 
     @property
     def merges(self) -> bool:
-        """Whether edits in it are merged with what is generated later: it is made from the config."""
+        """Whether the user's edits are merged with later versions: it is generated from the config."""
         return bool(self.template) and not self.user_owned
 
 
@@ -74,14 +77,14 @@ class Plan:
     """One package folder."""
 
     package: str
-    backend: str  # what it is for: one backend, or `udo` where it has a library for each
+    backend: str  # one backend, or `udo` for a library of each
     layout: str
-    libraries: str  # the folder of built libraries, one folder per target in it
+    libraries: str  # the folder of built libraries, with a folder per target
     configs: tuple[str, ...]
     files: tuple[PlannedFile, ...]
     parts: tuple[Part, ...]
-    folder: str = ""  # its name, where it is not the package's
+    folder: str = ""  # its name, if it is not the package's
 
     def part(self, backend: str) -> Part | None:
-        """The library for a backend; None where there is none."""
+        """The library for a backend, or None."""
         return next((part for part in self.parts if part.backend == backend), None)

@@ -1,7 +1,7 @@
-"""The registration library of a UDO package: what its operations are, as the tables of `utils/IUdoOpDefinition.hpp`.
+"""The registration library of a UDO package: its operations as tables of `utils/IUdoOpDefinition.hpp`.
 
-SNPE knows three cores, and one word for each type of theirs; a config may allow several types, and name some that
-SNPE has no word for.  SNPE gets one, validation accepts all.
+SNPE has three cores, and one type of a tensor on each.  A config may allow several types, also some that SNPE lacks:
+SNPE gets one, validation accepts all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
 
 _READ = (
-    "read through its C API by a host of ours, which registers what it names in the real runtimes; not loaded by SNPE"
+    "read through its C API by a host of udogen, which registers its libraries in the real runtimes; not loaded by SNPE"
 )
 KIND = Kind(
     id="reg",
@@ -41,18 +41,18 @@ KIND = Kind(
 
 _Seen = Sequence[tuple[UdoCore, OpPackage]]  # the package as each backend sees it, with the core that the backend is
 
-_LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # any other, and none: LAST, as SNPE's own packages have it
+_LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # others become LAST, as in SNPE's packages
 
 
 class _Word(NamedTuple):
-    """How SNPE calls a type of QNN: the word it gets, and further ones that mean the same."""
+    """SNPE's name of a type of QNN, and others that mean the same."""
 
     word: str
     also: tuple[str, ...] = ()
 
 
-# Documents of SNPE call quantized activations UINT_8 as often as FIXED_8.  What has no word of its own (from BOOL_8 on)
-# becomes the nearest: SNPE converts a model to it.
+# Documents of SNPE call quantized activations UINT_8 as often as FIXED_8.  Types that SNPE lacks (from BOOL_8 on)
+# become the nearest: SNPE converts a model to it.
 _WORDS = {
     "FLOAT_16": _Word("FLOAT_16"),
     "FLOAT_32": _Word("FLOAT_32"),
@@ -74,14 +74,14 @@ _BITS = re.compile(r"\d+\Z")
 
 
 class _Reg(NamedTuple):
-    """One op, as each of its cores sees it."""
+    """One op on each of its cores."""
 
     cores: Mapping[str, tuple[Op, ...]]  # core -> the op resolved for its backends
     calculates: Mapping[str, tuple[str, ...]]  # core -> types
 
     @property
     def op(self) -> Op:
-        """The op as its first core sees it: names, ranks and order are the same everywhere."""
+        """The op on its first core: names, ranks and order are the same on all."""
         return next(iter(self.cores.values()))[0]
 
 
@@ -153,14 +153,14 @@ class _RegisteredOp(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """One row of a table of tensors, and the tables that it names."""
+    """A row of a table of tensors, and the tables that it refers to."""
 
     members: tuple[str, ...]
     tables: tuple[Table, ...]
 
 
 def _libraries(libraries: Sequence[tuple[str, str]]) -> list[_CoreLibrary]:
-    """Each library with a macro of its own: UDO_LIB_NAME_DSP, then UDO_LIB_NAME_DSP_2 …"""
+    """Each library with its macro: UDO_LIB_NAME_DSP, UDO_LIB_NAME_DSP_2 …"""
     found: list[_CoreLibrary] = []
     for core, name in libraries:
         number = sum(each.core == core for each in found) + 1
@@ -207,7 +207,7 @@ def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _Regist
 
 
 def _core_infos(reg: _Reg, prefix: str) -> Table:
-    """The data types of each core: those it calculates in, and those of its tensors."""
+    """The data types of each core: those of its calculations, and of its tensors."""
     infos = []
     for core, ops in reg.cores.items():
         own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
@@ -255,7 +255,7 @@ def _param(reg: _Reg, index: int, name: str) -> _Row:
 
 
 def _cores_of_only(reg: _Reg, index: int, default: Value) -> list[str]:
-    """The cores that support no other value of a parameter than its default."""
+    """The cores that support only the default of a parameter."""
     return [
         core
         for core, ops in reg.cores.items()
@@ -281,7 +281,7 @@ def _ranks(tensor: Tensor, name: str) -> tuple[Table, ...]:
 
 
 def _default(default: Value, word: str, name: str) -> tuple[Table, Table]:
-    """Two tables: the numbers as they lie in memory, and how many of them in each direction."""
+    """Two tables: the numbers as stored, and the shape."""
     leaves, dims = values.flatten(default), values.shape(default) or (1,)
     items = tuple(f"0x{_bits(leaf, word):x}u" for leaf in leaves)
     return (
@@ -291,13 +291,13 @@ def _default(default: Value, word: str, name: str) -> tuple[Table, Table]:
 
 
 def _stored(word: str) -> int:
-    """How many bits an element of this type has in memory."""
+    """The bits of a stored element of this type."""
     found = _BITS.search(word)
     return max(8, int(found[0])) if found else 32
 
 
 def _bits(value: object, word: str) -> int:
-    """A number as the bits of this type; nothing becomes 0, and what the type cannot hold the nearest that it can."""
+    """A number as bits of this type, clamped to its range; None becomes 0."""
     number = value if isinstance(value, bool | int | float) else 0
     bits = _stored(word)
     if word.startswith("FLOAT"):
@@ -321,9 +321,9 @@ def _word(datatype: DataType) -> _Word:
 
 
 def _words(datatypes: Sequence[DataType]) -> list[str]:
-    """The words for these types, the one that SNPE gets first.
+    """SNPE's names of these types, the one for registration first.
 
-    Where UINT_8 of a config means activations of the DSP, both types are allowed: SNPE gets the config's word.
+    UINT_8 of a config that means activations of the DSP stays UINT_8; both types are allowed.
     """
     words = [_word(datatype).word for datatype in datatypes] or [_ANY.word]
     own = [datatype.name for datatype in datatypes if datatype.kind == "uint"]
@@ -341,7 +341,7 @@ def _mask(kind: str, words: Mapping[str, object] | Sequence[str]) -> str:
 
 
 def _version(text: str) -> str:
-    """`1.2.0` of a config as three numbers; 1, 0, 0 where it has none."""
+    """`1.2.0` of a config as three numbers; 1, 0, 0 without one."""
     numbers = [part[:9] for part in re.findall(r"\d+", text, re.ASCII)[:3]] or ["1"]
     return ", ".join(str(int(part)) for part in [*numbers, "0", "0"][:3])
 

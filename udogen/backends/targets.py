@@ -1,4 +1,4 @@
-"""The make targets of all kinds of libraries, by layout, and the names that stand for several of them."""
+"""The make targets of all kinds of libraries, by layout, and groups of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _table(*rows: Iterable[Target]) -> dict[str, Target]:
 
 
 def _by_version(rows: Iterable[Target]) -> list[Target]:
-    """Those for Arm and PCs, then those for Hexagon by its versions, whichever backend runs there."""
+    """Targets for Arm and PCs, then those for Hexagon by version."""
     return sorted(rows, key=lambda row: _VERSIONS.index(row.arch) + 1 if row.arch else 0)
 
 
@@ -26,7 +26,7 @@ ALL = _table(
     _by_version(row for backend in backends.ALL.values() for row in backend.targets),
     *(kind.targets for kind in _OTHERS),
 )
-# Packages of the UDO documentation: the registration library comes first, what else there is names it.
+# Packages of the UDO documentation: the registration library comes first.
 UDO = _table(
     *(kind.udo_targets for kind in _OTHERS),
     _by_version(row for backend in backends.ALL.values() for row in backend.udo_targets),
@@ -38,7 +38,7 @@ def of_layout(layout: str) -> dict[str, Target]:
     return UDO if layout == "snpe" else ALL
 
 
-# --- names that stand for several ------------------------------------------------------------------------------
+# --- groups ----------------------------------------------------------------------------------------------------
 
 
 def _usual(kind: Kind) -> tuple[str, ...]:
@@ -49,14 +49,14 @@ def _platform(name: str) -> tuple[str, ...]:
     return tuple(row.id for row in ALL.values() if row.id == f"{row.backend}_{name}")
 
 
-_DEVICE = "reg_device"  # the registration library of a device: of Android where the NDK is installed, else of Linux
+_DEVICE = "reg_device"  # the registration library of a device: for Android with the NDK, else for Linux
 _DSP = tuple(row.id for row in ALL.values() if row.arch)
 _UDO_DSP = (_DEVICE, *(row.id for row in UDO.values() if row.arch))
 _UDO_ANDROID = ("reg_android", "cpu_android", "gpu_android", *_UDO_DSP[1:])
 GROUPS = {
     "qnn": {
         **{each.id: _usual(each) for each in backends.ALL.values()},
-        # As configs and Qualcomm's Makefiles call what runs on Hexagon, HTP too.
+        # In configs and Qualcomm's Makefiles, DSP includes HTP.
         "dsp": _DSP,
         "dsp_android": _DSP,
         "dsp_x86": ("htp_x86",),
@@ -66,7 +66,7 @@ GROUPS = {
         "all_aarch64": _platform("aarch64"),
         "all_android": _platform("android"),
     },
-    # The table of the UDO documentation; the library of a core brings its registration library.
+    # The table of the UDO documentation; each core includes its registration library.
     "snpe": {
         "all": ("reg_x86", "cpu_x86", *_UDO_ANDROID),
         "all_x86": ("reg_x86", "cpu_x86"),
@@ -93,21 +93,24 @@ def expand(
     ndk: bool = False,
     versions: tuple[str, ...] = (),
 ) -> tuple[Target, ...] | str:
-    """The targets behind names (none: what runs here); the name itself where a package does not offer it."""
+    """The targets of names and groups (none: what runs here); the name itself if a package does not offer it."""
     table, groups = of_layout(layout), GROUPS[layout if layout in GROUPS else "qnn"]
     device = "reg_android" if ndk else "reg_aarch64"
+    known = [each for each in offered if each in table]
     found: dict[str, Target] = {}
-    for name in names or tuple(target for target in offered if target in table and table[target].native):
+    for name in names or [each for each in known if table[each].native]:
         meant = [device if each == _DEVICE else each for each in groups.get(name, (name,))]
-        rows = {each: table[each] for each in meant if each in offered and each in table}
-        if name in groups:  # as documented: those that the config names, or all that can be made without an SDK
-            chosen = versions if groups[name] in (_DSP, _UDO_DSP) else ()
-            rows = {
-                each: row
-                for each, row in rows.items()
-                if not row.arch or (row.arch in chosen if chosen else row.usual or row.arch in versions)
-            }
+        rows = [table[each] for each in meant if each in known]
+        if name in groups:
+            rows = _of_group(rows, versions, only_named=groups[name] in (_DSP, _UDO_DSP))
         if not rows:
             return name
-        found.update(rows)
+        found.update({row.id: row for row in rows})
     return tuple(found.values())
+
+
+def _of_group(rows: Iterable[Target], versions: tuple[str, ...], *, only_named: bool) -> list[Target]:
+    """As documented: Hexagon versions of the config, or all that can be built without an SDK."""
+    if only_named and versions:
+        return [row for row in rows if not row.arch or row.arch in versions]
+    return [row for row in rows if not row.arch or row.usual or row.arch in versions]

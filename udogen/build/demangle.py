@@ -1,4 +1,4 @@
-"""Names of C++ as people write them."""
+"""Demangled names of C++."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 
 def demangled(name: str) -> str:
-    """A C++ name as people write it, by the C++ library of this machine; the name itself where that cannot be."""
+    """A demangled C++ name, by this machine's C++ library; the name itself if that fails."""
     library = _cxx_library() if name.startswith("_Z") else None
     if library is None:
         return name

@@ -1,4 +1,4 @@
-"""Which line of which function an address of a library is, by its debug information (-g); inlined calls too."""
+"""The source line and function of an address in a library, by its debug information (-g), with inlined calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from udogen.build.demangle import demangled
 
 
 class SourceLine(NamedTuple):
-    """A line of source; `line` is 0 where the library was built without -g, and then `file` is empty."""
+    """A line of source; without -g, `line` is 0 and `file` is empty."""
 
     function: str
     file: str
@@ -20,7 +20,7 @@ class SourceLine(NamedTuple):
 
 
 class Lines:
-    """The places of one library; use it as a context manager."""
+    """The source lines of one library; a context manager."""
 
     def __init__(self, library: Path) -> None:
         from elftools.elf.elffile import ELFFile
@@ -46,7 +46,7 @@ class Lines:
         return self._dwarf is not None
 
     def places(self, address: int) -> tuple[SourceLine, ...]:
-        """The function at an address, and those that it is inlined into, innermost first; empty where nobody knows."""
+        """The function at an address, and those that it is inlined into, innermost first; empty if unknown."""
         if address not in self._known:
             found = tuple(self._of_unit(address)) if self._dwarf is not None else ()
             self._known[address] = found or self._of_symbol(address)
@@ -147,19 +147,19 @@ class Lines:
 
 
 def readable(name: str) -> str:
-    """A name of C++ as people write it, without its arguments; unchanged where this machine cannot demangle it."""
+    """A demangled name without its arguments; unchanged if this machine cannot demangle it."""
     written = demangled(name)
     return name if written == name else _without_arguments(written)
 
 
 def _without_arguments(text: str) -> str:
-    """`a::b` of `a::b(int, std::vector<int>)`; a parenthesis of `(anonymous namespace)` is no such list."""
+    """`a::b` of `a::b(int, std::vector<int>)`, also with `(anonymous namespace)`."""
     kept = text.replace("(anonymous namespace)", "{anonymous}")
     return kept.partition("(")[0] or text
 
 
 def _name(die: Any) -> str:
-    """The full name of a function: with its namespaces and classes, without its arguments."""
+    """The full name of a function, without its arguments."""
     for link in ("DW_AT_abstract_origin", "DW_AT_specification"):
         while link in die.attributes:
             die = die.get_DIE_from_attribute(link)

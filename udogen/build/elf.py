@@ -1,7 +1,6 @@
-"""What the dynamic loader sees in a library: machine, what it needs, what it exports, what it leaves undefined.
+"""A library as the dynamic loader sees it: machine, needed libraries, exported and undefined symbols.
 
-pyelftools reads the headers; the symbol tables are unpacked here, because a runtime has thousands of symbols and
-is looked at whole.
+pyelftools reads the headers; symbol tables are unpacked here, because a runtime has thousands of symbols.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ MACHINES = {
     "EM_386": "x86",
 }
 
-# e_flags of Hexagon, as LLVM's ELF.h lists them; the small cores (t) have no HVX of their own.
+# e_flags of Hexagon, from LLVM's ELF.h; the small cores (t) have no HVX.
 HEXAGON = {
     0x60: "v60", 0x61: "v61", 0x62: "v62", 0x65: "v65", 0x66: "v66", 0x67: "v67", 0x8067: "v67t",
     0x68: "v68", 0x69: "v69", 0x71: "v71", 0x8071: "v71t", 0x73: "v73", 0x75: "v75", 0x77: "v77",
     0x79: "v79", 0x81: "v81", 0x83: "v83", 0x85: "v85",
 }  # fmt: skip
 
-# What a file is that is no ELF, by how it begins.
+# Kinds of files that are not ELF, by their first bytes.
 _MAGIC = (
     (b"!<arch>\n", "a static archive (.a)"),
     (b"PK\x03\x04", "a zip archive (a wheel, perhaps, or an .aar)"),
@@ -53,7 +52,7 @@ _PIE = 0x08000000  # of DT_FLAGS_1
 
 
 class NotElf(RunFailed):
-    """The file is not what the loader takes; `what` is the reason in a word."""
+    """The file cannot be loaded; `what` is the reason in one word."""
 
     def __init__(self, what: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -69,7 +68,7 @@ class Symbol(NamedTuple):
     address: int
     size: int
     version: str = ""  # of an undefined one: GLIBC_2.14
-    origin: str = ""  # and the library that shall have it
+    origin: str = ""  # the library that must provide it
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Elf:
     exports: Mapping[str, Symbol]
     imports: tuple[Symbol, ...]
     executable_stack: bool
-    interpreter: str  # the dynamic loader that an executable names
+    interpreter: str  # the dynamic loader of an executable
 
     @property
     def processor(self) -> str:
@@ -95,7 +94,7 @@ class Elf:
         return f"{self.machine} {self.arch}".strip()
 
     def versions(self, prefix: str) -> dict[str, str]:
-        """The highest version that is needed of each library, among those that begin with prefix_."""
+        """The highest version that is needed of each library, of those that begin with `prefix_`."""
         found: dict[str, str] = {}
         for symbol in self.imports:
             if symbol.version.startswith(f"{prefix}_"):
@@ -104,14 +103,14 @@ class Elf:
 
 
 def version_key(text: str) -> tuple[int, ...]:
-    """GLIBC_2.34, or v2.47.0.260601, as something to compare."""
+    """GLIBC_2.34, or v2.47.0.260601, as numbers to compare."""
     return tuple(int(number) for number in re.findall(r"\d+", text))
 
 
 def read(path: Path) -> Elf:
-    """The facts of a library; `NotElf` where it is none, or damaged."""
+    """Read a library; raises `NotElf` if it is none, or damaged."""
     if not path.exists():
-        raise NotElf("missing", f"there is no file {path}", hint="build it first, or give its path")
+        raise NotElf("missing", f"no file {path}", hint="build it first, or give its path")
     if not path.is_file():
         raise NotElf("no-file", f"{path} is not a file", hint="give a library or a folder")
     try:
@@ -125,16 +124,16 @@ def read(path: Path) -> Elf:
         raise NotElf("unreadable", f"{path} cannot be read: {problem.strerror}") from problem
     except NotElf:
         raise
-    except Exception as problem:  # a damaged file makes pyelftools and struct raise whatever they like
+    except Exception as problem:  # pyelftools and struct raise anything for damaged files
         raise NotElf(
             "damaged",
-            f"{path} is damaged: its ELF headers do not agree with its content ({type(problem).__name__})",
-            hint="build or copy it again; compare its size with the original",
+            f"{path} is damaged: its ELF headers do not match its content ({type(problem).__name__})",
+            hint="build or copy it again",
         ) from problem
 
 
 def text_of(elf: Elf, name: str) -> str:
-    """The text that an exported `const char name[]` holds; empty where there is none."""
+    """The text of an exported `const char name[]`, or empty."""
     symbol = elf.exports.get(name)
     if symbol is None:
         return ""
@@ -146,10 +145,10 @@ def text_of(elf: Elf, name: str) -> str:
 
 
 def sdk_releases(path: Path) -> list[str]:
-    """The QNN SDK releases (v2.47.0.260601114230) that are texts in a file, each once."""
+    """The QNN SDK releases (v2.47.0.260601114230) that occur as text in a file."""
     found: set[str] = set()
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-        at = image.find(_RELEASE_BEGINS)  # ten times as fast as the expression alone, in files of 100 MB
+        at = image.find(_RELEASE_BEGINS)  # ten times faster than the expression alone, in files of 100 MB
         while at >= 0:
             if match := _RELEASE.match(image, at):
                 found.add(match[0].decode())
@@ -167,25 +166,25 @@ def _not_elf(path: Path, head: bytes) -> NotElf:
     return NotElf(
         "not-elf",
         f"{path} is not a shared library (ELF): it is {known}",
-        hint="give the .so file that the build made",
+        hint="give the .so file of the build",
     )
 
 
 def _refuse_truncated(path: Path, image: Image) -> None:
-    """By hand and first of all: pyelftools needs the end of a file to open it."""
+    """Raise for a truncated file, which pyelftools cannot open."""
     wide, order = image[4] == 2, ">" if image[5] == 2 else "<"
     programs, sections = struct.unpack_from(order + ("QQ" if wide else "II"), image, 32 if wide else 28)
     program_size, program_count, size, count = struct.unpack_from(order + "HHHH", image, 54 if wide else 42)
     ends = [programs + program_size * program_count, sections + size * count]
     for at in range(programs, min(ends[0], len(image) - program_size + 1), program_size or 1):
-        # of each program header: where in the file its part begins, and how long it is there
+        # of each program header: offset and length of its segment in the file
         offset = struct.unpack_from(order + ("Q" if wide else "I"), image, at + (8 if wide else 4))[0]
         length = struct.unpack_from(order + ("Q" if wide else "I"), image, at + (32 if wide else 16))[0]
         ends.append(offset + length)
     if max(ends) > len(image):
         raise NotElf(
             "truncated",
-            f"{path} is cut off: it has {len(image):,} bytes of at least {max(ends):,}",
+            f"{path} is truncated: it has {len(image):,} bytes of at least {max(ends):,}",
             hint="build or copy it again",
         )
 
@@ -232,7 +231,7 @@ class _ElfReader:
         )
 
     def offset(self, address: int) -> int | None:
-        """Where in the file an address of memory is."""
+        """The offset in the file of an address."""
         for each in self._loads:
             if each["p_vaddr"] <= address < each["p_vaddr"] + each["p_filesz"]:
                 return int(each["p_offset"] + address - each["p_vaddr"])
@@ -250,7 +249,7 @@ class _ElfReader:
             return {}, ()
         table, texts = self.offset(where["DT_SYMTAB"]), self.offset(where["DT_STRTAB"])
         if table is None or texts is None:
-            raise ValueError("the symbol table lies outside of the file")
+            raise ValueError("the symbol table is outside of the file")
         strings = self._image[texts : texts + where.get("DT_STRSZ", 0)]
         layout = struct.Struct(self._order + ("IBBHQQ" if self._bits == 64 else "IIIBBH"))
         count = int(dynamic.num_symbols())

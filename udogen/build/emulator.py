@@ -1,6 +1,6 @@
-"""What udogen compiles of its own on first use and keeps in the cache: the emulator's backends, and what is preloaded.
+"""What udogen compiles on first use and caches: the emulator's backends, and libraries that are preloaded.
 
-A folder of the cache is whole or not there; its name is made of its contents.
+A folder of the cache is named by a checksum of its sources, and is complete or absent.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
-    """Compile sources of udogen's own."""
+    """Compile sources of udogen."""
     launcher = tools.launcher(tools.environment()) if "-c" in argv and "ziglang" not in argv else ()
     done = process.run([*launcher, *argv], cwd=folder, starting=process.Tied)
     if done.returncode != 0:
         printed = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise BuildFailed(f"{what} did not build", details=printed[:20], hint=f"it was: {shlex.join(argv)}")
+        raise BuildFailed(f"{what} failed to build", details=printed[:20], hint=f"command: {shlex.join(argv)}")
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> None:
-    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
+    """Make a folder of the cache, atomically, also if other processes do so at the same time."""
     if folder.is_dir():
         return
     try:
@@ -41,7 +41,7 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as fault:
         raise UsageError(
-            f"{folder.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+            f"cannot write to {folder.parent}: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
         ) from fault
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
         made = Path(scratch) / folder.name
@@ -49,23 +49,20 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> None:
         make(made)
         try:
             made.rename(folder)
-        except OSError:  # somebody else was quicker
+        except OSError:  # another process was faster
             if not folder.is_dir():
                 shutil.copytree(made, folder)
 
 
 def announce(title: str, seconds: int) -> None:
-    """A line for whoever waits, on a pipe too, before something is compiled that is kept."""
-    if seconds >= _WORTH_A_LINE:
+    """Print a line, also to a pipe, before something is compiled for several seconds."""
+    if seconds >= 5:
         print(f"  compiling {title}, once: about {seconds} s", file=sys.stderr, flush=True)
-
-
-_WORTH_A_LINE = 5  # seconds
 
 
 @dataclass(frozen=True)
 class KeptBuild:
-    """A folder of the cache, and what compiles its contents."""
+    """A folder of the cache, and the function that compiles its contents."""
 
     folder: Path
     title: str
@@ -74,11 +71,11 @@ class KeptBuild:
 
     @property
     def is_warm(self) -> bool:
-        """It need not be compiled."""
+        """It is compiled already."""
         return self.folder.is_dir()
 
     def ready(self) -> Path:
-        """The folder; its contents are compiled now, if they are not there."""
+        """The folder; compiles its contents if necessary."""
         if not self.is_warm:
             announce(self.title, self.seconds)
             make_once(self.folder, self.make)
@@ -86,9 +83,8 @@ class KeptBuild:
 
 
 SYSTEM = "libQnnSystem.so"
-_SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
-# Of one of the three: together they take 70 s of processor time (clang++ 14), on two cores.
-_SECONDS = 12
+_SHARED = ("core", "ops")  # folders that every backend needs besides its own
+_SECONDS = 12  # for one of the three, on two cores: together they take 70 s of CPU time with clang++ 14
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
@@ -103,12 +99,12 @@ def find(backend: str) -> Emulator:
 
 
 def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> Path:
-    """The library of one backend of the emulator; from the cache, where its sources and compiler are the same."""
+    """The library of one backend of the emulator, from the cache if its sources and compiler are unchanged."""
     return backend_build(backend, on_step=on_step).ready() / find(backend).library
 
 
 def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> KeptBuild:
-    """How the library of one backend is made."""
+    """How the library of one backend is built."""
     row = find(backend)
     folders, headers = _folders(backend), resources.qnn_headers()
     sources = sorted(path for folder in folders for path in folder.glob("*.cpp"))
@@ -133,7 +129,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
             (into / name).write_text(text, "utf-8")
         objects = process.at_once([partial(compile_one, source, into) for source in sources], os.cpu_count() or 1)
         compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
-        (into / SYSTEM).symlink_to(row.library)  # what is asked what a context binary holds
+        (into / SYSTEM).symlink_to(row.library)  # it also describes context binaries
         for each in (*objects, *tables):
             (into / each).unlink()
 
@@ -141,7 +137,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
 
 def steps(backend: str) -> int:
-    """How many lines `build_backend` logs, where it has to compile."""
+    """How many lines `build_backend` logs if it has to compile."""
     return sum(1 for folder in _folders(backend) for _ in folder.glob("*.cpp"))
 
 
@@ -153,16 +149,7 @@ def _compiler() -> tuple[str, ...]:
     given = tools.environment().x86_cxx
     if given and not tools.missing_program(given):
         return tuple(shlex.split(given))
-    found = next((path for name in ("clang++", "g++") if (path := tools.program(name))), "")
-    if found:
-        return (found,)
-    zig = tools.zig()
-    if not zig:
-        raise ToolMissing(
-            "there is no C++ compiler; the emulator is compiled on first use",
-            hint="install clang or g++, or `pip install ziglang`",
-        )
-    return (*zig, "c++")
+    return tools.host_compiler("c++", "the emulator is compiled on first use")
 
 
 def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -> None:
@@ -177,42 +164,26 @@ def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -
 
 
 _C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
-
-
 WATCH = ("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
 LOOP = ("libUdogenLoop.so", "loop.c")
 
 
 def build_watch() -> Path:
-    """The library to preload: it interposes the heap, builds walls around copies of tensors, and reports faults."""
+    """The library to preload: it interposes the heap, guards copies of tensors, and reports faults."""
     return c_build(*WATCH).ready() / WATCH[0]
 
 
 def build_loop() -> Path:
-    """The library that executes graphs in several threads at once."""
+    """The library that executes graphs in several threads."""
     return c_build(*LOOP).ready() / LOOP[0]
 
 
 def c_build(name: str, *sources: str) -> KeptBuild:
-    """A library of udogen's own; from the cache, where its sources and compiler are the same."""
+    """A library in C, from the cache if its sources and compiler are unchanged."""
     folder = resources.emulator("watch")
-    argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
+    cc = tools.host_compiler("cc", "the library that watches kernels is compiled on first use")
+    argv = [*cc, *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
     read = [folder / "watch.h", *(folder / source for source in sources)]
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
     folder = resources.cache_dir("watch") / key
-    return KeptBuild(
-        folder, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,")
-    )
-
-
-def _c_compiler() -> Sequence[str]:
-    found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
-    if found:
-        return (found,)
-    zig = tools.zig()
-    if not zig:
-        raise ToolMissing(
-            "there is no C compiler; what watches a kernel's memory is compiled on first use",
-            hint="install gcc or clang, or `pip install ziglang`",
-        )
-    return (*zig, "cc")
+    return KeptBuild(folder, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches kernels,"))

@@ -1,4 +1,4 @@
-"""Drives the package's own Makefile, which also works by hand, and shortens the output of compilers."""
+"""Builds packages through their own Makefiles, and shortens the output of compilers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from udogen.backends.backend import Target
 from udogen.backends.targets import expand
 from udogen.build import toolchains, tools, zig_libraries
 from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
-from udogen.build.toolchains import htp_core, snpe
-from udogen.build.toolchains.choice import Choice
+from udogen.build.toolchains import Choice
 from udogen.errors import BuildFailed, UsageError
 
 _FAULT = re.compile(
@@ -28,59 +27,51 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Step:
-    """One target, and what will compile it."""
+    """One target, and its compiler."""
 
     target: Target
     choice: Choice
     artifact: Path
 
     def proving(self) -> Step:
-        """The same for a library that writes how often its ops were executed to a file."""
+        """The same for a library that writes the number of executions of its ops to a file."""
         choice = self.choice._replace(variables=(*self.choice.variables, ("UDO_PROVE", "1")))
         return replace(self, choice=choice)
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One library that is now there."""
+    """A library that was built."""
 
     package: PackageLibrary
     step: Step
-    compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
+    compiled: tuple[str, ...]  # the sources that were compiled; empty if all was up to date
 
 
 def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
-    """The steps for these targets; nothing is started before all of them are known to be possible."""
+    """The steps for these targets; raises before anything is built if one is impossible."""
     ndk = bool(env.android_ndk_root)
     targets = expand(tuple(names), package.targets, layout=package.layout, ndk=ndk, versions=package.versions)
     if isinstance(targets, str):
-        raise UsageError(
-            f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
-        )
+        raise UsageError(f"{package.name} has no target `{targets}`", hint="its targets: " + ", ".join(package.targets))
     steps: dict[Path, Step] = {}
     for target in targets:
-        choice = with_launcher(_choice(package, target, toolchain, env), env)
+        found = toolchains.choose_for(target, env, toolchain, kind=package.kind, api=package.api)
+        choice = with_launcher(found, env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
-        # htp_aarch64 and htp_android are one library where the NDK is installed.
+        # With the NDK, htp_aarch64 and htp_android are one library.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
 
 
-def _choice(package: PackageLibrary, target: Target, toolchain: str, env: tools.Environment) -> Choice:
-    found = toolchains.choose(target, env, toolchain)
-    if package.kind.registration:
-        return snpe.choose(env, found, own_headers=toolchain == "open")
-    return htp_core.choose(target, env, found) if package.api == "core" else found
-
-
 def with_launcher(choice: Choice, env: tools.Environment) -> Choice:
-    """The same with the launcher in front of its compiler; without one, whatever the environment of make has."""
+    """The choice with the launcher of the environment in front of its compiler."""
     words = tools.launcher(env)
     title = choice.title
     if words:
         by_zig = any(name == "ZIG" or "c++" in value.split()[1:] for name, value in choice.variables)
         sent = not (by_zig and "distcc" in (Path(word).name for word in words))
-        title += f", by {' '.join(words)}" if sent else ", on this machine: distcc cannot send what zig compiles"
+        title += f", by {' '.join(words)}" if sent else ", locally: distcc cannot distribute zig"
     return choice._replace(title=title, variables=(*choice.variables, ("LAUNCHER", " ".join(words))))
 
 
@@ -92,16 +83,16 @@ def build(
     on_step: Callable[[str], None] = lambda _line: None,
     say: Say = no_say,
 ) -> list[Artifact]:
-    """Build every step; raises with the compilers' words, the user's own files first.
+    """Build every step; raises with the compilers' errors, those in the user's files first.
 
-    No `generate` writes into the package meanwhile; `say` is called where one is waited for.
+    The package is locked against `generate`; `say` is called to report waiting for one.
     """
     locked = open_locked(package.path, shared=True, say=say)
     try:
         if (package.path / UNFINISHED).exists():
             raise UsageError(
-                f"{package.path} is not complete: a `udogen generate` was interrupted there",
-                hint="generate it again with the same options; what you wrote in it stays",
+                f"{package.path} is incomplete: a `udogen generate` was interrupted",
+                hint="generate it again with the same options; your edits are kept",
             )
         return _build_all(package, steps, jobs, on_step)
     finally:
@@ -115,7 +106,7 @@ def _build_all(
     cores = jobs or os.cpu_count() or 1
     machines = [step.choice.folder or step.target.folder for step in steps]
     compile_python_kernels(package, machines, on_step, cores)
-    # One make for each target, so that the output of a compiler belongs to a target; together they use the cores once.
+    # One make for each target, which attributes compilers' output to targets; they share the cores.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
@@ -135,7 +126,7 @@ def _build_all(
 def compile_python_kernels(
     package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
 ) -> None:
-    """Compile the kernels in Python of a package, if any, for targets by the names of their folders."""
+    """Compile the kernels in Python of a package, if any, for targets, given as folder names."""
     call = f'{common.KERNEL_FOLDER}/{common.KERNEL_INCLUDE}"'.encode()
     calling = [path for each in package.sources if (path := package.path / each).with_suffix(".py").is_file()]
     files = sorted(path.with_suffix(".py") for path in calling if call in path.read_bytes())
@@ -151,7 +142,7 @@ def compile_python_kernels(
 def build_package(
     package: PackageLibrary, *, toolchain: str = "auto", on_step: Callable[[str], None] = lambda _line: None
 ) -> list[Artifact]:
-    """Build what runs on this machine."""
+    """Build the targets that run on this machine."""
     steps = plan(package, [], toolchain=toolchain, env=tools.environment())
     return build(package, steps, on_step=on_step)
 
@@ -175,12 +166,12 @@ def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: C
 def run_make(
     make: str, package: PackageLibrary, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
-    """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
-    # -Oline: the output of two compilers at once stays in whole lines.
+    """Run the package's Makefile; `on_step` gets a line for each call of a compiler or linker."""
+    # -Oline: concurrent output stays in whole lines.
     options = ["--no-print-directory", "-k", "-Oline", f"-j{jobs}"]
     return process.run(
         [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
-        # MAKEFLAGS of a make around us would bring its own jobserver and options.
+        # MAKEFLAGS of an outer make would bring its jobserver and options.
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
         starting=process.Tied,
@@ -188,17 +179,17 @@ def run_make(
 
 
 def variables(values: Iterable[tuple[str, str]]) -> list[str]:
-    """Variables as arguments of make, which reads a dollar as the beginning of one."""
+    """Variables as arguments of make, with dollars escaped."""
     return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
 def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
-    """The errors of the compilers: the user's own files first, each with its line."""
+    """The errors of the compilers with their lines, those in the user's files first."""
     log = package.path / "obj" / f"{step.target.id}.log"
     try:
         log.parent.mkdir(exist_ok=True)
         log.write_text(text, "utf-8")
-        hint = f"the whole output of the compiler is in {log}"
+        hint = f"full output of the compiler: {log}"
     except OSError:
         hint = ""
     lines = text.splitlines()
@@ -221,5 +212,5 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     if more > 0:
         details.append(f"… and {more} more")
     return BuildFailed(
-        f"{step.target.id} of {package.name} did not build ({step.choice.title})", details=details, hint=hint
+        f"{step.target.id} of {package.name} failed to build ({step.choice.title})", details=details, hint=hint
     )

@@ -1,4 +1,4 @@
-"""A package folder on disk and its manifest, for what writes it, builds it and runs it."""
+"""A package folder and its manifest."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
 MANIFEST = f"{MEMORY}/manifest.json"
-UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
-BACKUP = ".bak-"  # how the folder of a package that was moved aside ends, before its number; nothing builds it
+UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing, or was when it was interrupted
+BACKUP = ".bak-"  # a package that was moved aside ends with this and a number; it is not built
 
-Say = Callable[[str], None]  # prints a line for the person who waits
+Say = Callable[[str], None]  # prints a line
 
 
 def no_say(_line: str) -> None:
-    """For those whom nobody watches."""
+    """Print nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackageLibrary(Part):
-    """One library of a generated package, by the manifest in its folder, which may hold several."""
+    """One library of a generated package, as its manifest describes it."""
 
     path: Path
     name: str  # of the package
     layout: str
     libraries: str  # the folder of built libraries
     configs: tuple[Path, ...]
-    user_owned: tuple[str, ...]  # the user's own files
+    user_owned: tuple[str, ...]  # files
 
     @property
     def kind(self) -> Kind:
-        """What the library is for."""
+        """The kind of library."""
         found = backends.KINDS.get(self.backend)
         if found is None:
             raise UsageError(
-                f"{self.path} is a package for `{self.backend}`, which this udogen does not know",
-                hint="generate it again; it may be of a later udogen",
+                f"{self.path} is a package for `{self.backend}`, which this version of udogen does not support",
+                hint="generate it again, or update udogen",
             )
         return found
 
     def goal(self, row: Target) -> str:
-        """How make is asked for a target."""
+        """The goal of make for a target."""
         return f"{row.id}_{self.op}" if self.op else row.id
 
     def artifact(self, folder: str, ending: str = "") -> Path:
-        """The library of one target's folder; some targets name theirs with an ending."""
+        """The library in a target's folder; some targets append an ending to its name."""
         name = f"{self.library.removesuffix('.so')}{ending}.so" if ending else self.library
         return self.path / self.libraries / folder / name
 
@@ -66,20 +66,20 @@ class PackageLibrary(Part):
         return [table[name] for name in self.targets if name in table]
 
     def artifacts(self, row: Target) -> list[Path]:
-        """Where the library of a target may be: the toolchain chooses among several folders."""
+        """The possible paths of the library of a target; the toolchain chooses the folder."""
         return [self.artifact(each, row.ending) for each in row.folders]
 
     def changed_since(self, library: Path) -> list[str]:
-        """The files that are not as they were when a library of this package was built.
+        """The files that changed since a library of this package was built.
 
-        By the record that the Makefile left in `obj`; none where the library is not the one that a record is about.
+        Uses the record that the Makefile left in `obj`; empty if no record is of this library.
         """
         records = [each for depth in range(1, 5) for each in self.path.glob("obj/" + "*/" * depth + "library.made")]
         digest = _digest(library) if records else ""
         for record in records:
             lines = dict(line.split("  ", 1)[::-1] for line in record.read_text("utf-8", "replace").splitlines())
-            there = (name for name, was in lines.items() if was == digest)
-            if any((self.path / name).resolve() == library.resolve() for name in there):
+            same = (name for name, was in lines.items() if was == digest)
+            if any((self.path / name).resolve() == library.resolve() for name in same):
                 made = ("obj/", f"{self.libraries}/")
                 sources = {name: was for name, was in lines.items() if not name.startswith(made)}
                 return sorted(name for name, was in sources.items() if _digest(self.path / name) != was)
@@ -87,7 +87,7 @@ class PackageLibrary(Part):
 
 
 def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
-    """A descriptor of a folder that is locked until it is closed: by one who writes, or by any number who read."""
+    """A descriptor of a folder that is locked until it is closed, for one writer or for many readers (`shared`)."""
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -95,11 +95,11 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"  waiting for another udogen that is working in {folder}")
+                say(f"  waiting for another udogen in {folder}")
                 fcntl.flock(descriptor, how)
             except OSError as fault:
-                say(f"  {folder} cannot be locked ({fault.strerror}): run no second udogen there meanwhile")
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):  # or it was moved aside while we waited
+                say(f"  {folder} cannot be locked ({fault.strerror}): do not run another udogen there now")
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):  # it was not moved aside meanwhile
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -108,35 +108,35 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
 
 
 def _digest(file: Path) -> str:
-    """As sha256sum prints it; empty where there is no such file."""
-    import hashlib  # only now: it brings in OpenSSL
+    """SHA-256 in hexadecimal; empty without such a file."""
+    import hashlib  # loads OpenSSL
 
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 def open_package(path: Path) -> PackageLibrary:
-    """The package in this folder, or the only one right below it; an error where there is none."""
+    """The package in this folder, or the only one directly below it; raises if there is none."""
     found = open_packages(path)
     if len(found) > 1:
         raise UsageError(
-            f"{path} holds several packages", hint="choose one of " + ", ".join(str(each.path) for each in found[:5])
+            f"{path} contains several packages", hint="choose one of " + ", ".join(str(each.path) for each in found[:5])
         )
     return found[0]
 
 
 def open_packages(path: Path) -> list[PackageLibrary]:
-    """What the package in this folder makes, or all that lie right below it; an error where there is none."""
+    """The libraries of the package in this folder, or of all directly below it; raises if there are none."""
     if (path / MANIFEST).is_file():
         return list(_read(path))
     listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if BACKUP not in each.parts[-3])
     found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
-        raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")
+        raise UsageError(f"{path} contains no package that udogen generated", hint="run `udogen generate` first")
     return found
 
 
 def _read(path: Path) -> tuple[PackageLibrary, ...]:
-    """The libraries of a package; its manifest is read again only where it was written since."""
+    """The libraries of a package; caches manifests until they change."""
     try:
         status = (path / MANIFEST).stat()
     except OSError as fault:
@@ -162,9 +162,9 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ..
 
 
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:
-    """The libraries of a manifest; one of an older version has one, and no list of them."""
+    """The libraries of a manifest."""
     listed = manifest.get("parts")
-    rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
+    rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return [
         Part(
             backend=str(each.get("backend", "")),
@@ -187,7 +187,7 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 def package_of(library: Path) -> PackageLibrary | None:
-    """What a library is made of: among the parts of the folder it lies in, the one that makes it; None elsewhere."""
+    """The package that a library is built from: the part of the folder that contains it; None elsewhere."""
     resolved = library.resolve()
     for folder in resolved.parents:
         if (folder / MANIFEST).is_file():
@@ -198,7 +198,7 @@ def package_of(library: Path) -> PackageLibrary | None:
 
 
 def read_manifest(folder: Path) -> dict[str, object] | None:
-    """The content of `.udogen/manifest.json`; None where udogen did not generate the folder."""
+    """The content of `.udogen/manifest.json`; None if udogen did not generate the folder."""
     try:
         content = read_plain(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -209,7 +209,7 @@ def read_manifest(folder: Path) -> dict[str, object] | None:
 
 
 def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | None:
-    """The content of a manifest; None where there is none."""
+    """The content of a manifest, or None."""
     try:
         found = None if content is None else json.loads(content)
     except (ValueError, RecursionError) as fault:
@@ -220,5 +220,5 @@ def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | Non
 def _unreadable(file: Path, fault: Exception) -> UsageError:
     return UsageError(
         f"{file} cannot be read: {fault}",
-        hint="restore it, or move the folder away, generate again and put your kernels into src/ops",
+        hint="restore it; or move the folder away, generate again, and copy your kernels to src/ops",
     )

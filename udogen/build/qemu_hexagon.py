@@ -1,11 +1,11 @@
-"""Programs for qemu-hexagon: an HTP or DSP package compiled for Hexagon, linked with our harness; QEMU's plug-in."""
+"""Programs for qemu-hexagon: an HTP or DSP package for Hexagon, linked with udogen's harness; QEMU's plug-in."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +17,14 @@ from udogen.build.emulator import KeptBuild
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
 from udogen.build.package import PackageLibrary, open_locked
-from udogen.build.toolchains.choice import Choice
+from udogen.build.toolchains import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-# What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
+# QEMU's newest Hexagon (Debian's 7.2); integer HVX of later versions runs on it.
 CPU = "v67"
 
-# What -fPIC does for thread_local needs a dynamic loader.
+# thread_local of -fPIC would need a dynamic loader.
 _FLAGS = "-ftls-model=local-exec"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -33,14 +33,14 @@ _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
 
 @dataclass(frozen=True)
 class Qemu:
-    """The installed emulator of the instruction set."""
+    """The installed QEMU."""
 
     path: str
     version: str
 
     @property
     def plugin_api(self) -> int:
-        """The version of its plug-in interface; of those we use the calls that all have."""
+        """The version of its plug-in interface."""
         return 1 if int(self.version.split(".")[0]) < 9 else 2
 
 
@@ -57,20 +57,20 @@ def find_qemu() -> Qemu:
 
 
 def harness_of(backend: str) -> Harness:
-    """What plays the runtime of a backend under qemu-hexagon."""
+    """The harness of a backend for qemu-hexagon."""
     found = backends.ALL[backend].harness if backend in backends.ALL else None
     if found is None:
         have = ", ".join(each.id for each in backends.ALL.values() if each.harness)
-        raise UsageError(f"no kernel for {backend} runs on qemu-hexagon", hint=f"those for {have} do")
+        raise UsageError(f"kernels for {backend} do not run on qemu-hexagon", hint=f"those for {have} do")
     return found
 
 
 def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     """The compiler for one version of Hexagon, with HVX of 128 bytes."""
     if arch not in architectures.ALL:
-        raise UsageError(f"there is no Hexagon `{arch}`", hint="one of " + ", ".join(architectures.ALL))
+        raise UsageError(f"no Hexagon `{arch}`", hint="one of " + ", ".join(architectures.ALL))
     if not architectures.ALL[arch].open:
-        raise UsageError(f"zig does not know Hexagon {arch}", hint="run it as code for an older version")
+        raise UsageError(f"zig does not support Hexagon {arch}", hint="run it as code for an older version")
     zig = tools.zig()
     if not zig:
         raise ToolMissing("zig is not installed; it is needed to compile for Hexagon", hint="pip install ziglang")
@@ -91,12 +91,12 @@ def build_program(
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
     host = harness_of(package.backend)
     if arch not in known:
-        why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
+        why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "no"
         raise UsageError(f"{why} Hexagon `{arch}`", hint="one of " + ", ".join(known))
     cxx = compiler(arch)
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
-        raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
+        raise UsageError(f"the manifest of {package.path} was edited", hint="generate the package again")
     harness = _harness(host, package.provider)
     folder = f"obj/emulated-{arch}" + (f"/{op}" if backend.library_per_op else "")
     program = package.path.resolve() / folder / "program"
@@ -116,7 +116,7 @@ def build_program(
     *others, linker = variables(values.items())
     compile_python_kernels(package, [f"emulated-{arch}"], on_step, cores)
     program.parent.mkdir(parents=True, exist_ok=True)
-    locked = open_locked(program.parent, shared=False)  # each session builds its programs
+    locked = open_locked(program.parent, shared=False)  # several sessions may build it
     try:
         done = run_make(
             make,
@@ -146,13 +146,13 @@ def _explain(text: str, package: PackageLibrary, arch: str, program: Path) -> Bu
 
 def _not_qhpi(package: PackageLibrary) -> BuildFailed:
     return BuildFailed(
-        f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
+        f"{package.name} has no qhpi_init: only QHPI packages run on qemu-hexagon",
         hint="generate it with --htp-api qhpi, in another folder",
     )
 
 
 def _harness(host: Harness, provider: str) -> list[Path]:
-    """Our half of the program, compiled once for each name of a provider."""
+    """The objects of the harness, compiled once for each name of a provider."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
     argv = [*compiler(BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
@@ -163,7 +163,7 @@ def _harness(host: Harness, provider: str) -> list[Path]:
     kept = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
-        for name in host.sources:  # one by one: zig writes one object only
+        for name in host.sources:  # one by one: zig writes only one object
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 
     KeptBuild(kept, "the harness for qemu-hexagon", 4, make).ready()
@@ -176,14 +176,9 @@ def build_plugin(qemu: Qemu) -> Path:
 
 
 def plugin_build(qemu: Qemu) -> KeptBuild:
-    """How the plug-in is made."""
+    """How the plug-in is built."""
     source = resources.emulator("hexagon") / "count.c"
-    found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
-    host: Sequence[str] = (found,) if found else (*tools.zig(), "cc") if tools.zig() else ()
-    if not host:
-        raise ToolMissing(
-            "there is no C compiler; --count needs one", hint="install gcc or clang, or `pip install ziglang`"
-        )
+    host = tools.host_compiler("cc", "--count needs one")
     argv = [*host, "-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-DAPI={qemu.plugin_api}"]
     argv += [str(source), "-o", "count.so"]
     key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))

@@ -1,4 +1,4 @@
-"""The SDKs that variables name: whether each is what it shall be, and its version, read from its own files."""
+"""SDKs: whether a folder is one, and its version, read from its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from udogen.backends.architectures import version
 from udogen.errors import open_plain
 
 _NUMBERS = r"\d+(?:\.\d+)+"
-# Some SDKs have their version nowhere but in the name of the folder that they unpack to: Hexagon_SDK/5.4.0.3,
+# Some SDKs have their version only in the name of their folder: Hexagon_SDK/5.4.0.3,
 # hexagon-sdk-5.4.0, snpe-2.12.0.230626.
 _FOLDER = re.compile(rf"(?:^|[-_v])({_NUMBERS})$")
 TOOLS = Path("tools", "HEXAGON_Tools")
@@ -20,23 +20,23 @@ COMPILER = Path("Tools", "bin", "hexagon-clang++")
 
 
 class Sdk(NamedTuple):
-    """One kind of SDK: what must be in its folder (one of these), and how its version is read."""
+    """A kind of SDK: `marks`, of which one must be in its folder, and a function that reads its version."""
 
     title: str
     marks: tuple[str, ...]
     version: Callable[[Path], str]
 
     def fault(self, root: Path) -> str:
-        """Why this folder is no such SDK; empty where it is one."""
+        """Why this folder is no such SDK; empty if it is."""
         if not root.is_dir():
-            return "there is no such folder"
+            return "no such folder"
         if not any((root / mark).exists() for mark in self.marks):
-            return f"there is no {' or '.join(self.marks)} in it"
+            return f"it has no {' or '.join(self.marks)}"
         return ""
 
 
 def udo_headers(root: Path) -> Path | None:
-    """The folder of the SnpeUdo headers that SNPE_UDO_ROOT means, in any of the places where releases had them."""
+    """The folder of the SnpeUdo headers in SNPE_UDO_ROOT, wherever the release has them."""
     places = (root, root / "SnpeUdo", root / "include" / "SnpeUdo", root / "include" / "SNPE" / "SnpeUdo")
     return next((place for place in places if any((place / name).is_file() for name in _UDO_BASE)), None)
 
@@ -100,52 +100,40 @@ HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/comm
 NDK = Sdk("Android NDK", ("ndk-build",), _ndk)
 
 
-QHPI_SINCE = (2, 47)  # the first release of QNN whose libQnnHtp takes packages of udogen's over QHPI
+QHPI_SINCE = (2, 47)  # the first release of QNN whose libQnnHtp accepts packages of udogen over QHPI
 _TRIED = "2.47 to 2.51"
 
 
 def has_no_qhpi(root: str) -> str:
-    """The release of a QNN SDK that is older than QHPI; empty where it is not, or has no number."""
+    """The release of a QNN SDK that is older than QHPI; empty if it is not, or unknown."""
     found = QNN.version(Path(root)) if root else ""
     numbers = re.match(r"v?(\d+)\.(\d+)", found)
     return found if numbers and (int(numbers[1]), int(numbers[2])) < QHPI_SINCE else ""
 
 
 def usable_with(api: str, built: str = "") -> str:
-    """The releases of QNN that take a package for HTP with this interface; `built`: the release of its headers."""
+    """The releases of QNN that accept a package with this interface of HTP; `built`: the release of its headers."""
     if api == "core":
-        return f"{built} alone, whose headers it is built with" if built else "that of its headers alone"
+        return f"only {built}, whose headers it is built with" if built else "only that of its headers"
     return f"{'.'.join(map(str, QHPI_SINCE))} and later (tried: {_TRIED})"
 
 
 # --- releases of the Hexagon tools, from Qualcomm 80-N3040-23, topic tools-releases -----------------------------------
 
 
-class Tools(NamedTuple):
-    """One release series of the tools."""
-
-    series: tuple[int, int]
-    versions: tuple[str, ...]
-
-
-def _row(major: int, minor: int, versions: str) -> Tools:
-    return Tools((major, minor), tuple(versions.split()))
-
-
-RELEASES = (
-    _row(8, 1, "v60 v62 v65"),
-    _row(8, 2, "v60 v62 v65 v66"),
-    _row(8, 3, "v60 v62 v65 v66 v67"),
-    _row(8, 4, "v62 v65 v66 v67 v68"),
-    _row(8, 5, "v65 v66 v67 v68 v69 v71"),
-    _row(8, 6, "v65 v66 v67 v68 v69 v71 v73"),
-    _row(8, 7, "v65 v66 v67 v68 v69 v71 v73 v75"),
-    _row(8, 8, "v68 v69 v71 v73 v75 v79"),
-    _row(19, 0, "v68 v69 v71 v73 v75 v77 v79 v81"),
-)
+RELEASES: dict[tuple[int, ...], str] = {
+    (8, 1): "v60 v62 v65",
+    (8, 2): "v60 v62 v65 v66",
+    (8, 3): "v60 v62 v65 v66 v67",
+    (8, 4): "v62 v65 v66 v67 v68",
+    (8, 5): "v65 v66 v67 v68 v69 v71",
+    (8, 6): "v65 v66 v67 v68 v69 v71 v73",
+    (8, 7): "v65 v66 v67 v68 v69 v71 v73 v75",
+    (8, 8): "v68 v69 v71 v73 v75 v79",
+    (19, 0): "v68 v69 v71 v73 v75 v77 v79 v81",
+}
 
 
 def known_to(tools: str) -> tuple[str, ...]:
-    """The versions of Hexagon that these tools (8.6.02) compile for; none where the table does not have them."""
-    series = version(tools)[:2]
-    return next((row.versions for row in RELEASES if row.series == series), ())
+    """The versions of Hexagon that these tools (8.6.02) compile for; empty for unknown ones."""
+    return tuple(RELEASES.get(version(tools)[:2], "").split())

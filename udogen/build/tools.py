@@ -1,4 +1,4 @@
-"""What this machine has: the documented environment variables (read here and nowhere else) and programs."""
+"""Environment variables, which are read only here, and programs of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from udogen.errors import ToolMissing, UsageError
 
 @dataclass(frozen=True)
 class Environment:
-    """The variables of the vendor's documentation, each with the meaning it has there; empty where unset."""
+    """The variables of the vendor's documentation; empty if unset."""
 
     qnn_sdk_root: str = ""
     snpe_root: str = ""
@@ -31,8 +31,8 @@ class Environment:
     cl_library_path: str = ""
     x86_cxx: str = ""
     aarch64_cxx: str = ""
-    udogen_launcher: str = ""  # udogen's own: a program in front of each compiler
-    # By version (v73): HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73, as the vendor's HTP Makefiles call them.
+    udogen_launcher: str = ""  # udogen's: a program in front of each compiler
+    # By version (v73): HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 of the vendor's HTP Makefiles.
     hexagon_sdk_roots: Mapping[str, str] = field(default_factory=dict)
     hexagon_tools_versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ VARIABLES = (
 
 
 def environment(*, launcher: str | None = None) -> Environment:
-    """The variables as they are now; `launcher` instead of UDOGEN_LAUNCHER."""
+    """The current variables; `launcher` replaces UDOGEN_LAUNCHER."""
     by_version = {
         field: {arch.name: _variable(name.format(arch.variable)) for arch in architectures.ALL.values()}
         for field, name in _BY_VERSION.items()
@@ -65,32 +65,32 @@ def _variable(name: str) -> str:
 
 
 def library_path() -> list[Path]:
-    """The folders of LD_LIBRARY_PATH in which the loader looks; an empty entry is the folder where it is started."""
+    """The folders of LD_LIBRARY_PATH; an empty entry is the current folder."""
     text = os.environ.get("LD_LIBRARY_PATH", "")
     return [Path(entry or ".") for entry in text.replace(";", ":").split(":")] if text else []
 
 
 def preloading(libraries: Sequence[Path]) -> dict[str, str]:
-    """The variable with which a child loads these libraries first, before those that it would load anyway."""
+    """The variable that makes a child process load these libraries first."""
     given = os.environ.get("LD_PRELOAD", "")
     return {"LD_PRELOAD": ":".join([*map(str, libraries), *([given] if given else [])])} if libraries else {}
 
 
 def custom_op_domains() -> str:
-    """The custom ops that ONNX Runtime's QNN provider makes known by itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
+    """The custom ops that ONNX Runtime's QNN provider registers by itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
     return os.environ.get("ORT_QNN_CUSTOM_OP_DOMAINS", "")
 
 
 def program(name: str) -> str:
-    """The path of a program on PATH; empty where there is none."""
+    """The path of a program on PATH, or empty."""
     return shutil.which(name) or ""
 
 
 def missing_program(command: str) -> str:
-    """The program that a command line begins with, where it is not there; empty where it is (or none is named)."""
+    """The first word of a command line if no such program exists, else empty."""
     try:
         first = next(iter(shlex.split(command)), "")
-    except ValueError:  # a quote that is never closed
+    except ValueError:  # an unclosed quote
         first = command
     return "" if not first or program(first) else first
 
@@ -99,14 +99,14 @@ _WORD = re.compile(r"[\w@%+=:,./~-]+\Z")
 
 
 def launcher(env: Environment) -> tuple[str, ...]:
-    """The words of the program in front of each compiler (ccache, sccache, distcc); none where there is none."""
+    """The words of the program in front of each compiler (ccache, sccache, distcc), if any."""
     words = tuple(env.udogen_launcher.split())
     for word in words:
         if not _WORD.match(word):
             raise UsageError(
-                f"the launcher `{env.udogen_launcher}` has the word `{word}`: only letters, digits and @%+=:,./~-_ "
+                f"the launcher `{env.udogen_launcher}` contains `{word}`: only letters, digits and @%+=:,./~-_ "
                 "are allowed",
-                hint="it is a program and its arguments, separated by blanks; no shell reads them",
+                hint="give a program and its arguments, separated by spaces; no shell is involved",
             )
     if words and not program(words[0]):
         raise ToolMissing(
@@ -117,7 +117,7 @@ def launcher(env: Environment) -> tuple[str, ...]:
 
 
 def need(name: str, *, why: str, how: str) -> str:
-    """The path of a program that this step cannot do without."""
+    """The path of a program; raises if it is missing."""
     found = program(name)
     if not found:
         raise ToolMissing(f"`{name}` is not on PATH; it is needed {why}", hint=how)
@@ -125,27 +125,40 @@ def need(name: str, *, why: str, how: str) -> str:
 
 
 def zig() -> tuple[str, ...]:
-    """The command of zig from PyPI (`ziglang`); empty where it is not installed."""
+    """The command of zig from PyPI (`ziglang`); empty if it is not installed."""
     if importlib.util.find_spec("ziglang") is None:
         return ()
     return (sys.executable, "-m", "ziglang")
 
 
+def host_compiler(language: str, purpose: str) -> tuple[str, ...]:
+    """A compiler for this machine, of `c++` or `cc`; raises with the purpose if there is none."""
+    names = ("clang++", "g++") if language == "c++" else ("cc", "gcc", "clang")
+    if found := next((path for name in names if (path := program(name))), ""):
+        return (found,)
+    if not zig():
+        raise ToolMissing(
+            f"no {'C++' if language == 'c++' else 'C'} compiler found; {purpose}",
+            hint=f"install {' or '.join(names[-2:])}, or `pip install ziglang`",
+        )
+    return (*zig(), language)
+
+
 def zig_cache() -> Path:
-    """Where zig keeps what it has compiled."""
+    """The folder of zig's cache."""
     variables = (("ZIG_GLOBAL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "zig"))
     found = (Path(value) / below for name, below in variables if (value := os.environ.get(name, "")))
     return next(found, Path.home() / ".cache" / "zig")
 
 
 def qnn_sdk(env: Environment) -> Path | None:
-    """The QNN SDK that QNN_SDK_ROOT names; an error where it names something else."""
+    """The QNN SDK of QNN_SDK_ROOT; raises if it is none."""
     if not env.qnn_sdk_root:
         return None
     root = Path(env.qnn_sdk_root)
     if not (root / "include" / "QNN" / "QnnInterface.h").is_file():
         raise ToolMissing(
-            f"QNN_SDK_ROOT is {root}, but there is no include/QNN/QnnInterface.h in it",
+            f"QNN_SDK_ROOT is {root}, which has no include/QNN/QnnInterface.h",
             hint="set it to the unzipped Qualcomm AI Engine Direct SDK, or unset it to use udogen's own headers",
         )
     return root

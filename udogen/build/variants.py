@@ -1,7 +1,4 @@
-"""Other builds of a package, beside the normal one: with line numbers, or with a sanitizer in them.
-
-A variant lies in a folder of its own below that of the target, so that what was built before stays.
-"""
+"""Variants of a build: with line numbers, or with sanitizers; each in a folder below that of the target."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ from udogen.errors import ToolMissing, UsageError
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """What a compiler can put into a library to see what goes wrong, and the runtime that this needs."""
+    """A sanitizer of compilers, and the runtime that it needs."""
 
     name: str
     flags: tuple[str, ...]
     gcc: str  # the runtime's file
     clang: str
-    package: str  # what brings gcc's, on Debian
+    package: str  # of gcc's, on Debian
     excludes: tuple[str, ...] = ()
 
 
@@ -37,7 +34,7 @@ _ADDRESS = Sanitizer(
 )
 _UNDEFINED = Sanitizer(
     "undefined",
-    # vptr would need the C++ library of the compiler in the process first; the runtime brings its own.
+    # vptr would require the compiler's C++ library to be loaded first.
     ("-fsanitize=undefined", "-fno-sanitize=vptr"),
     "libubsan.so",
     "libclang_rt.ubsan_standalone-x86_64.so",
@@ -53,23 +50,23 @@ _FAMILIES = ("clang++", "g++")
 
 @dataclass(frozen=True)
 class Variant:
-    """What is different: sanitizers, or line numbers alone."""
+    """A variant: sanitizers, or only line numbers."""
 
     sanitizers: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
-        """Where it lies, below the folder of the target."""
+        """Its folder, below that of the target."""
         return "-".join(self.sanitizers) or "lines"
 
     @property
     def is_parallel(self) -> bool:
-        """What it looks for shows only where several graphs run at the same time."""
+        """True if its findings need several graphs that run at the same time."""
         return _THREAD.name in self.sanitizers
 
 
 class Compiler(NamedTuple):
-    """A compiler with what makes it build a variant."""
+    """A compiler, and its flags and libraries for a variant."""
 
     command: str
     flags: tuple[str, ...]
@@ -78,7 +75,7 @@ class Compiler(NamedTuple):
 
 @dataclass(frozen=True)
 class VariantStep:
-    """How one target is built as a variant, and what the process must load first that runs it."""
+    """How a target is built as a variant, and what must be preloaded to run it."""
 
     variant: Variant
     step: Step
@@ -90,13 +87,13 @@ def parse(text: str) -> Variant:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in names:
         if name not in SANITIZERS:
-            raise UsageError(f"there is no sanitizer `{name}`", hint="one or several of " + ", ".join(SANITIZERS))
+            raise UsageError(f"no sanitizer `{name}`", hint="one or several of " + ", ".join(SANITIZERS))
     for name in names:
         for other in SANITIZERS[name].excludes:
             if other in names:
                 raise UsageError(
-                    f"no compiler can put `{name}` and `{other}` into one library",
-                    hint=f"build them one after the other: --sanitize {name} --sanitize {other}",
+                    f"`{name}` and `{other}` exclude each other in one library",
+                    hint=f"run them separately: --sanitize {name} --sanitize {other}",
                 )
     return Variant(tuple(name for name in SANITIZERS if name in names))
 
@@ -104,13 +101,13 @@ def parse(text: str) -> Variant:
 def plan(
     package: PackageLibrary, names: Sequence[str], variant: Variant, *, toolchain: str, env: tools.Environment
 ) -> list[VariantStep]:
-    """The steps for these targets, which must run on this machine; without names all that do."""
+    """The steps for these targets, which must run on this machine; without names, for all that do."""
     steps = make.plan(package, names, toolchain=toolchain, env=env)
     for step in steps:
         if not step.target.native:
             raise UsageError(
-                f"{step.target.id} does not run on this machine: a library of it is not built with sanitizers or lines",
-                hint="leave the target out, for those that do",
+                f"{step.target.id} does not run on this machine, as sanitizers and line numbers require",
+                hint="leave this target out",
             )
     return [_varied(package, step, variant, env) for step in steps]
 
@@ -123,7 +120,7 @@ def steps(
     toolchain: str,
     env: tools.Environment,
 ) -> list[list[Step]]:
-    """For each variant its steps, as `make.build` takes them: nothing is built before all are known to be possible."""
+    """The steps of each variant for `make.build`; raises before anything is built if one is impossible."""
     planned = [plan(package, names, variant, toolchain=toolchain, env=env) for variant in wanted]
     return [[each.step for each in one] for one in planned]
 
@@ -140,7 +137,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         OBJ=f"obj/{normal.parent.name}/{variant.folder}-{package.backend}",
         CXXFLAGS=" ".join((*_WITH_LINES, *more)),
         LDFLAGS=" ".join(more),
-        # The functions of a sanitizer are those of the process, in which its runtime is loaded first.
+        # Functions of a sanitizer stay undefined: its runtime is preloaded.
         **({"LINK_RULES": ""} if variant.sanitizers else {}),
     )
     title = f"{_shown(cxx)}, {', '.join(variant.sanitizers) or 'with lines'}"
@@ -149,7 +146,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
 
 
 def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") -> Compiler:
-    """The compiler that would be taken, or another that can do it; an error with what to install where none can."""
+    """The usual compiler, or another one that can build the variant; raises with what to install otherwise."""
     if not variant.sanitizers:
         return Compiler(chosen, (), ())
     others = [] if env.x86_cxx else [path for name in _FAMILIES if (path := tools.program(name))]
@@ -163,7 +160,7 @@ def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") ->
         reasons.append(f"{_shown(command)}: {found}")
     apt = " ".join(["g++", *(SANITIZERS[name].package for name in variant.sanitizers)])
     raise ToolMissing(
-        f"no compiler here can build a library with the sanitizers {', '.join(variant.sanitizers)}",
+        f"no installed compiler can build a library with the sanitizers {', '.join(variant.sanitizers)}",
         details=reasons,
         hint=f"apt-get install {apt}" + (", and unset X86_CXX or set it to g++" if env.x86_cxx else ""),
     )
@@ -171,10 +168,10 @@ def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") ->
 
 @cache
 def _capable(command: str, variant: Variant) -> Compiler | str:
-    """This compiler with what it needs for a variant; a sentence where it cannot."""
+    """This compiler with its flags for a variant; the reason if it cannot build it."""
     argv = shlex.split(command)
     if "ziglang" in argv or Path(argv[0]).name == "zig":
-        return "zig brings no runtime of a sanitizer that a library could use in another program"
+        return "zig has no sanitizer runtimes for libraries of other programs"
     macros = process.run([*argv, "-dM", "-E", "-x", "c++", "/dev/null"], timeout=60).stdout
     clang = "__clang__" in macros
     flags = tuple(flag for name in variant.sanitizers for flag in SANITIZERS[name].flags)
@@ -182,14 +179,14 @@ def _capable(command: str, variant: Variant) -> Compiler | str:
     for name in variant.sanitizers:
         row = SANITIZERS[name]
         if clang and name == "undefined" and len(variant.sanitizers) > 1:
-            continue  # the runtimes of the others have it in them
+            continue  # the runtimes of the others include it
         file = row.clang if clang else row.gcc
         printed = process.run([*argv, f"-print-file-name={file}"], timeout=60).stdout.strip()
         if not Path(printed).is_absolute() or not Path(printed).is_file():
-            return f"there is no {file}, the runtime of `{name}`"
+            return f"{file}, the runtime of `{name}`, is missing"
         runtimes.append(Path(printed).resolve())
     started = process.run([sys.executable, "-c", ""], env=tools.preloading(runtimes), timeout=60)
-    if started.returncode != 0:  # that of thread in clang 14, for one
+    if started.returncode != 0:  # such as thread of clang 14
         return f"the runtime of `{','.join(variant.sanitizers)}` does not start in Python ({runtimes[-1]})"
     return Compiler(command, (*flags, *(("-shared-libsan",) if clang else ())), tuple(runtimes))
 

@@ -1,4 +1,4 @@
-"""zig's C and C++ libraries for a machine, which zig compiles at the first link and keeps in a cache of its own."""
+"""zig's C and C++ libraries for a machine, which zig compiles at the first link and caches."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ class ZigLibraries:
 
     id: str
     title: str
-    flags: tuple[str, ...]  # of `zig c++`, for a link that needs them all
+    flags: tuple[str, ...]  # of `zig c++`, for a link that needs all of them
     machine: tuple[int, int]  # in their ELF headers: e_machine, e_flags
     archives: frozenset[str]
-    # That they take on two cores of 2.5 GHz: half of the processor time (199 s, 77 s, 76 s with zig 0.17.1 on a machine
-    # that was busy with other things).
-    seconds: int
+    seconds: int  # on two cores of 2.5 GHz: half of the CPU time (199 s, 77 s, 76 s with zig 0.17.1)
 
     @property
     def is_warm(self) -> bool:
-        """They are in zig's cache: those that were found last time, or others, for which all of it is searched."""
+        """They are in zig's cache: those that were found last time, or others, after a search of all of it."""
         cache = tools.zig_cache()
         found_before = resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(bytes(cache))}"
         try:
@@ -45,7 +43,7 @@ class ZigLibraries:
             if path.name in self.archives and path.name not in found and self._are_in(path):
                 found[path.name] = str(path)
                 if len(found) == len(self.archives):
-                    with contextlib.suppress(OSError):  # where it cannot be written, the search is made each time
+                    with contextlib.suppress(OSError):  # if it cannot be written, each call searches
                         found_before.parent.mkdir(exist_ok=True)
                         found_before.write_text("\n".join(found.values()), "utf-8")
                     return True
@@ -65,15 +63,15 @@ class ZigLibraries:
         )
 
     def announce(self) -> None:
-        """A line for whoever waits, where they are about to be compiled."""
+        """Print a line if they are about to be compiled."""
         if not self.is_warm:
             announce(self.title, self.seconds)
 
     def make(self) -> None:
-        """Have zig compile them."""
+        """Compile them."""
         zig = tools.zig()
         if not zig:
-            raise ToolMissing(f"zig is not installed; {self.title} are its own", hint="pip install ziglang")
+            raise ToolMissing(f"zig is not installed; it compiles {self.title}", hint="pip install ziglang")
         with tempfile.TemporaryDirectory(prefix="udogen-") as scratch:
             folder = Path(scratch)
             (folder / "probe.cpp").write_text(
@@ -83,12 +81,11 @@ class ZigLibraries:
 
 
 def hexagon_flags(arch: str) -> tuple[str, ...]:
-    """What zig compiles for one version of Hexagon with, with HVX of 128 bytes."""
+    """Flags of zig for one version of Hexagon, with HVX of 128 bytes."""
     return ("-target", "hexagon-linux-musl", f"-mcpu=hexagon{arch}+hvx{arch}+hvx_length128b")
 
 
-# The harness under QEMU, and its libraries, are of one version whatever the kernel is of: what is compiled for one
-# version runs on each later one.
+# The version of the harness under QEMU and its libraries: it runs with kernels of all later versions.
 BASE = "v68"
 
 HEXAGON = ZigLibraries(

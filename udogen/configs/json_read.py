@@ -1,6 +1,6 @@
 """JSON UDO config -> model.
 
-`per_core_data_types` becomes what it is in the XML language: a BACKEND_SPECIFIC type and a supplement per core.
+`per_core_data_types` becomes a BACKEND_SPECIFIC type and a supplement per core, as in XML.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "sca
 
 
 def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
-    """Every `UdoPackage_i` of the file, as far as it can be read."""
+    """The packages of the file, as far as they can be read."""
     text = _decode(data, file, problems)
     parsed = None if text is None else parse(text, file, problems)
     if parsed is None or not _fits_schema(parsed, problems):
@@ -58,7 +58,7 @@ def _decode(data: bytes, file: str, problems: Problems) -> str | None:
 
 
 def _fits_schema(parsed: Text, problems: Problems) -> bool:
-    """Quick check by compiled code; only a bad config pays for the validator that finds every fault."""
+    """Quick check by compiled code; a slower validator then finds all faults."""
     import fastjsonschema
 
     try:
@@ -228,7 +228,7 @@ class _JsonReader:
     def _default(
         self, path: Path, body: dict[str, Any], types: tuple[datatypes.DataType, ...]
     ) -> tuple[Value | None, str]:
-        """`default_value`, which the documentation does not name, but Qualcomm's own examples and tools do."""
+        """`default_value`, which is in Qualcomm's examples and tools, but not in the documentation."""
         raw = body.get("default_value", "")
         text = " ".join(raw.split()) if isinstance(raw, str) else stdlib_json.dumps(raw)
         if not text:

@@ -1,7 +1,7 @@
-"""JSON text -> plain values, and the line of every value; forgiving where the documentation's own example errs.
+"""JSON text -> values with their lines.
 
-Trailing commas and comments are accepted with a warning.  The standard library's parser gives no lines of
-values, which every later message needs.
+Trailing commas, as in the documentation's example, and comments are accepted with a warning.  The standard library's
+parser gives no lines, which later messages need.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Text:
         self._file = file
 
     def place(self, path: Path) -> Location:
-        """The line of a value, or of its nearest container where the value is missing."""
+        """The line of a value, or of its nearest container if it is missing."""
         while path and path not in self._lines:
             path = path[:-1]
         return Location(self._file, self._lines.get(path, 1))
 
 
 def parse(text: str, file: str, problems: Problems, *, most: int = _VALUES_MOST) -> Text | None:
-    """The value of a JSON text; None, with a problem, where it is no JSON or has more than `most` values."""
+    """The value of a JSON text; None, with a problem, if it is not JSON or has more than `most` values."""
     try:
         parser = _Parser(text, file, problems, most)
         value = parser.document()
@@ -51,8 +51,8 @@ def parse(text: str, file: str, problems: Problems, *, most: int = _VALUES_MOST)
     return Text(value, parser.lines, file)
 
 
-def _hold(text: str) -> None:
-    """Refuse escapes that make no text: halves of surrogate pairs, control characters."""
+def _refuse_controls(text: str) -> None:
+    """Raise for escapes that are not text: halves of surrogate pairs, control characters."""
     text.encode("utf-8")
     if any((char < " " and char not in "\t\n\r") or char in "\x7f\ufffe\uffff" for char in text):
         raise ValueError("a control character")
@@ -102,7 +102,7 @@ class _Parser:
             if kind != "space":
                 yield kind, match[0], line
             elif not commented and (comment := match[0].find("/")) >= 0:
-                commented = True  # once is enough
+                commented = True  # report only the first
                 place = Location(self._file, line + match[0].count("\n", 0, comment))
                 self._problems.warn(place, "JSON has no comments", "they are skipped")
             line += match[0].count("\n") if kind == "space" else 0
@@ -148,7 +148,7 @@ class _Parser:
         try:
             value = json.loads(token)
             if "\\u" in token:
-                _hold(value)
+                _refuse_controls(value)
         except ValueError:
             raise _Fault(self._line, f"this is not JSON: {token[:40]}", "a backslash escapes wrongly here") from None
         return value

@@ -1,4 +1,4 @@
-"""Path(s) -> OpPackage(s): reads, checks, merges files of one package name; all problems are reported together."""
+"""Reads and checks configs, and merges files of one package; all problems are reported together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
 
 
 def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Problems]:
-    """The packages of all configs, and the warnings; raises ConfigError with everything that is wrong."""
+    """The packages of all configs, and warnings; raises ConfigError with all errors."""
     problems = Problems()
     packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, problems)]
     merged = _merge(packages, problems)
@@ -27,7 +27,7 @@ def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[Op
 
 
 def read(path: Path | str, problems: Problems) -> list[OpPackage]:
-    """The packages of one config file, not yet checked by the rules."""
+    """The packages of one config file, not checked by the rules."""
     file = str(path)
     data = _bytes(Path(path), file, problems)
     if data is None:
@@ -77,7 +77,7 @@ def _looks_like_xml(data: bytes) -> bool:
 
 
 def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage, ...]:
-    """Packages of one name become one, as with the vendor's repeated `-p`."""
+    """Merge packages of one name, as the vendor's repeated `-p` does."""
     by_name: dict[str, OpPackage] = {}
     for package in packages:
         first = by_name.setdefault(package.name, package)
@@ -100,9 +100,9 @@ def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage
 
 
 def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
-    """The ops of both; definitions that differ in their backends alone become one op for all of these.
+    """The ops of both; definitions that differ only in their backends become one op for all of these.
 
-    Those that differ in anything else stay, and the rules report them.
+    The rules report those that differ otherwise.
     """
     merged = list(ops)
     for op in more:
@@ -120,6 +120,6 @@ def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _same_definition(one: Op, other: Op) -> bool:
-    """The same definition in two files; twice in one file is always a mistake."""
+    """The same definition in two files; twice in one file is an error."""
     bare = replace(other, backends=one.backends, dsp_archs=one.dsp_archs)
     return one.location.file != other.location.file and one == bare

@@ -1,4 +1,4 @@
-"""The ops as one backend sees them: supplements merged, nothing left BACKEND_SPECIFIC."""
+"""Resolves ops for one backend: supplements are merged, no type stays BACKEND_SPECIFIC."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from udogen.opdef.problems import Problems
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
 _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backends.ALL.values() if row.params}
 
-# A type that is not delivered -> one that is, and is stored alike.
+# A type that is not delivered -> one that is, with the same storage.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
 
+_EVERY = tuple(row for row in ALL if row.kind != "string")
 _FLOAT = (BY_NAME["FLOAT_32"],)
 _BYTES = (BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_8"])
 
-# The SNPE documents call the activations of DSP UINT_8 and UINT_16; in QNN they are fixed point.
+# SNPE documents call activations of the DSP UINT_8 and UINT_16; in QNN they are fixed point.
 _SNPE_ACTIVATIONS = {BY_NAME["UINT_8"]: BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_16"]: BY_NAME["UFIXED_POINT_16"]}
 
 _Entries = dict[tuple[str, str], list[TensorSupplement]]
@@ -31,9 +32,9 @@ _Entries = dict[tuple[str, str], list[TensorSupplement]]
 def for_backend(
     package: OpPackage, backend: str, problems: Problems, *, forced: bool = False, layout: str = ""
 ) -> OpPackage:
-    """The package with the ops that support `backend` (all of them where it is forced), resolved for it.
+    """The package with the ops that support `backend` (all if `forced`), resolved for it.
 
-    In the layout `snpe`, which is usual for JSON, data types follow the documents of UDO.
+    In the layout `snpe`, the default for JSON, data types follow the UDO documentation.
     """
     udo = (layout or backends.USUAL_LAYOUT[package.language]) == "snpe"
     ops = [op for op in package.ops if forced or backend in backends.of_op(op, package)]
@@ -83,21 +84,22 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     if undefined:
         problems.warn(
             undefined[0].location,
-            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
-            f"taken as every type that it hands to an op; to choose, add "
+            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, which no supplement defines for {row.id.upper()}",
+            f"taken as every type that it passes to an op; to choose, add "
             f'<SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
+    core = row.id.upper()
     for types, tensors in refused.items():
         problems.warn(
             tensors[0].location,
-            f"{_names(tensors)} of `{op.name}` may be {types}, which the {row.id.upper()} runtime never hands to an op",
+            f"{_names(tensors)} of `{op.name}` may be {types}, which the {core} runtime never passes to an op",
             "the generated package refuses it with a message",
         )
     return finished
 
 
 def _given(op: Op, row: Backend) -> Op:
-    """The op with its optional inputs and outputs marked that this backend needs even so."""
+    """The op, with the optional inputs and outputs marked that this backend requires."""
     missing = row.ends(op) if row.ends is not None else frozenset()
 
     def mark(tensor: Tensor) -> Tensor:
@@ -108,27 +110,27 @@ def _given(op: Op, row: Backend) -> Op:
 
 
 def _takes(op: Op, row: Backend, problems: Problems) -> None:
-    """What this backend cannot take at all."""
+    """Report what this backend does not support."""
     for tensor in (*op.inputs, *op.outputs):
         if tensor.repeated and not row.can_repeat:
             problems.error(
                 tensor.location,
-                f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
-                "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
+                f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} does not support",
+                "DSP and HTP have no operations with an unknown number of inputs or outputs",
             )
         if not tensor.given:
             continue
-        hint = "; `udogen run op` gives its default" if tensor.default is not None else ""
+        hint = "; `udogen run op` passes its default" if tensor.default is not None else ""
         problems.warn(
             tensor.location,
-            f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-            f"there a client must always give it{hint}",
+            f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not support",
+            f"clients must always give it{hint}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
             problems.error(
                 param.location,
-                f"parameter `{param.name}` of `{op.name}` is a text, which {row.title} cannot take",
+                f"parameter `{param.name}` of `{op.name}` is a string, which {row.title} does not support",
                 "use a number with an <Enumeration>",
             )
 
@@ -147,7 +149,7 @@ def _merge(tensor: Tensor, extra: TensorSupplement) -> Tensor:
 
 
 def _settle_default(tensor: Tensor) -> Tensor:
-    """The default, now that the type is known: a text may be an enumerator, a whole float an integer, or no value."""
+    """The default for the resolved type: text may be an enumerator, a whole float an integer."""
     default = tensor.default
     if isinstance(default, str):
         value = values.parse_default(default, tensor.datatypes, tensor.enum)
@@ -161,41 +163,46 @@ def _merge_constraints(own: tuple[Constraint, ...], other: tuple[Constraint, ...
 
 
 def _with_activations(tensor: Tensor) -> Tensor:
-    """The tensor with the fixed-point types that unsigned ones mean for SNPE, in front."""
+    """The tensor with the fixed-point types first that unsigned ones mean for SNPE."""
     activations = tuple(_SNPE_ACTIVATIONS[row] for row in tensor.datatypes if row in _SNPE_ACTIVATIONS)
     return replace(tensor, datatypes=(*activations, *tensor.datatypes))
 
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
-    """The tensor with the types that this backend's runtime really hands to an op."""
-    every = tuple(row for row in ALL if row.kind != "string")
-    if tensor.backend_specific:  # nothing defines it: take what this backend has
-        return replace(tensor, datatypes=_DELIVERED.get(backend, every))
-    if tensor.is_scalar or backend not in _DELIVERED:
-        return replace(tensor, datatypes=every if ALL_VALID in tensor.datatypes else tensor.datatypes)
-    delivered = _PARAMS.get(backend, _DELIVERED[backend]) if tensor.role == "param" else _DELIVERED[backend]
+    """The tensor with the types that this backend's runtime passes to an op."""
+    delivered = _EVERY if tensor.is_scalar else _delivered(tensor, backend)
+    if tensor.backend_specific:
+        return replace(tensor, datatypes=_DELIVERED.get(backend, _EVERY))
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
+    if delivered is _EVERY:
+        return tensor
     if all(datatype.kind == "string" for datatype in tensor.datatypes) and tensor.role == "param":
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
-    what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never hands to an op"
+    what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never passes to an op"
     alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
     if not kept and alike:
-        hint = f"taken as {_list(alike)}, which is stored alike; declare it so in the graph"
+        hint = f"taken as {_list(alike)}, which has the same storage; declare it so in the graph"
         problems.warn(tensor.location, what, hint)
         return replace(tensor, datatypes=alike)
     if not kept:
-        hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} alone in a supplement"
+        hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} only in a supplement"
         problems.error(tensor.location, what, hint)
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
 
 
+def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:
+    """The types that a runtime passes to an op."""
+    found = _DELIVERED.get(backend, _EVERY)
+    return _PARAMS.get(backend, found) if tensor.role == "param" and backend in _DELIVERED else found
+
+
 def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
-    """A tensor whose types this core does not know has those that the core hands on, following the documents of UDO."""
+    """Replace types that this core lacks by those that it passes on, as the UDO documentation has it."""
     lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
     udo = backends.ALL[backend].udo
     if udo is None or udo.instead is None:
@@ -205,15 +212,15 @@ def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     taken, core = [BY_NAME[name] for name in udo.instead(lost[0].kind)], backend.upper()
     problems.warn(
         tensor.location,
-        f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
-        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in a supplement "
+        f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not support: it is ignored",
+        f"taken as {taken[0].name}, which {core} passes to an op; name the type for {core} in a supplement "
         "(per_core_data_types in JSON)",
     )
     return replace(tensor, datatypes=tuple(taken))
 
 
 def _floats_and_bytes(tensor: Tensor) -> Tensor:
-    """The CPU runs models of floats and quantized ones, and a config of UDO names one of the types."""
+    """The CPU runs float and quantized models, and a UDO config names one of the types."""
     if tensor.datatypes == _FLOAT:
         return replace(tensor, converted=_BYTES[:1])
     if set(tensor.datatypes) <= set(_BYTES):
@@ -222,7 +229,7 @@ def _floats_and_bytes(tensor: Tensor) -> Tensor:
 
 
 def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
-    """The tensor with the first of its types, where a backend asks an op for one before it knows the graph."""
+    """The tensor with its first type, if a backend asks an op for one before it has the graph."""
     if not backends.ALL[backend].one_type or tensor.role == "param":
         return tensor
     first, *others = tensor.datatypes
@@ -231,7 +238,7 @@ def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tenso
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` may be {_list(tensor.datatypes)}; on {backend.upper()} it has one type",
-            f"taken as {first.name}, the first; a supplement for {backend.upper()} chooses another",
+            f"taken as {first.name}, the first; choose another in a supplement for {backend.upper()}",
         )
     return replace(tensor, datatypes=alike)
 

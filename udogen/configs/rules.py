@@ -1,4 +1,4 @@
-"""Rules that no schema can express.  Each of them reports every problem that it finds in the model."""
+"""Rules for the model of a config that no schema can express; each reports all of its problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
 
 
 def check(package: OpPackage, problems: Problems) -> None:
-    """Check one package with every rule that does not depend on a backend."""
+    """Check a package with the rules that do not depend on a backend."""
     _package_name(package, problems)
     _ops_unique(package, problems)
     for op in package.ops:
@@ -152,7 +152,7 @@ def _defaults_fit(op: Op, problems: Problems) -> None:
 
 
 def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
-    """Check the default of a tensor for its types and its rank; another rank than the declared one is doubtful."""
+    """Check the default of a tensor against its types and rank; a different rank is only a warning."""
     if tensor.default is None or not tensor.datatypes:
         return
     loose = tensor.rank if tensor.is_scalar else Rank()
@@ -268,7 +268,7 @@ def _known_backend(name: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A name as a message shows it: what is wrong with a long one must not be cut off."""
+    """A name shortened for messages."""
     return name if len(name) <= 60 else f"{name[:59]}…"
 
 

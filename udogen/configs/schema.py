@@ -1,4 +1,4 @@
-"""Errors of XML and of OpDef.xsd as readable messages: which element, what is allowed there, what to do."""
+"""Errors of XML and of OpDef.xsd as messages: the element, what is allowed there, a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lxml import etree
 from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problems, nearest
 
-_MOST = 1000  # faults that are looked at
+_MOST = 1000  # faults that are reported
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 _CHOICES = {
     "Datatype": ("a data type", "FLOAT_32, UINT_8, FIXED_8, QNN_DATATYPE_UFIXED_POINT_8, BACKEND_SPECIFIC …"),
@@ -25,7 +25,7 @@ _ROOT_HINTS = {
     "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; for custom ops write an <OpDefCollection>",
     "SupplementalOpDefList": "put it into the <OpDefCollection> of the ops that it is for, behind their <OpDefList>",
 }
-# Message of libxml2 -> what to do about it.
+# Message of libxml2 -> remedy.
 _SYNTAX_HINTS = (
     ("xmlParseEntityRef: no name", "an `&` is written &amp;"),
     ("EntityRef: expecting ';'", "an `&` is written &amp;"),
@@ -44,14 +44,14 @@ _SYNTAX_HINTS = (
 
 
 def explain_syntax(fault: Exception) -> tuple[str, str]:
-    """Message and hint of text that is not XML."""
+    """Message and hint for text that is not XML."""
     text = str(getattr(fault, "msg", fault)).split(", line ")[0].strip()
     hint = next((hint for start, hint in _SYNTAX_HINTS if start in text), "mend the markup here")
     return f"this is not well-formed XML: {text}", hint
 
 
 def check(root: etree._Element, schema_file: Path, place: Callable[[int, str], Location], problems: Problems) -> None:
-    """Hold the tree against the schema; every fault becomes a problem."""
+    """Validate the tree against the schema; every fault becomes a problem."""
     schema = _load(schema_file)
     if schema.validate(root):
         return
@@ -70,7 +70,7 @@ def _element(entry: etree._LogEntry) -> str:
     return _first(r"Element '([^']*)'", entry.message)
 
 
-def _may_stand(schema_file: Path, path: list[str]) -> list[str]:
+def _allowed_elements(schema_file: Path, path: list[str]) -> list[str]:
     """The elements that the schema allows in the element at this path."""
     root = etree.parse(str(schema_file)).getroot()
     named = {(each.tag, each.get("name")): each for each in root}
@@ -87,9 +87,9 @@ def _may_stand(schema_file: Path, path: list[str]) -> list[str]:
 
 
 def _explain_element(element: str, path: str, schema_file: Path) -> tuple[str, str]:
-    """Of an element where it is not allowed."""
+    """Message and hint for an element that is not allowed."""
     steps = [step.split("[")[0] for step in path.strip("/").split("/")]
-    allowed = _may_stand(schema_file, steps[:-1])
+    allowed = _allowed_elements(schema_file, steps[:-1])
     close = nearest(element, allowed)
     hint = "remove it"
     if allowed:
@@ -98,7 +98,7 @@ def _explain_element(element: str, path: str, schema_file: Path) -> tuple[str, s
 
 
 def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
-    """Message and hint of one fault; an empty message where another one reports the same."""
+    """Message and hint for a fault; empty if another message reports it."""
     kind, text = entry.type_name, entry.message
     element = _element(entry)
     attribute = _first(r"[Tt]he attribute '([^']*)'", text) or _first(r"attribute '([^']*)'", text)
@@ -111,7 +111,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4" and attribute in ("PackageName", "Backend"):
-        return "", ""  # the rules report it, as they do an empty one
+        return "", ""  # reported by the rules
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":

@@ -1,4 +1,4 @@
-"""What Qualcomm's generators would refuse in a config: rules found by running them (data/vendor_generators.toml)."""
+"""What Qualcomm's generators refuse in a config: rules found by running them (data/vendor_generators.toml)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from udogen import backends, resources
 from udogen.configs.load import parse
 from udogen.opdef import values
 from udogen.opdef.datatypes import ALL_VALID, BACKEND_SPECIFIC, BY_NAME
-from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.model import Op, OpPackage, Tensor, TensorSupplement
 from udogen.opdef.problems import Location, Problems
 
 QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
 _NUMBERS = {"id": int, "Axis": int, "Min": int, "Max": int, "Scale": float, "Offset": float}
 _TRUTHS = ("Mandatory", "Repeated", "IsStaticTensor", "OnlyDefaultSupported", "UseDefaultTranslation", "Symmetric",
            "IsMathInvariant")  # fmt: skip
-_MARK = {"?": (0, 1), "+": (1, 0), "*": (0, 0)}  # how often an element may be there; 0: without a limit
+_MARK = {"?": (0, 1), "+": (1, 0), "*": (0, 0)}  # least and most elements; 0: no limit
 
 
 class Refusal(NamedTuple):
-    """One thing that a generator of Qualcomm does not take."""
+    """One thing that a generator of Qualcomm refuses."""
 
     tools: tuple[str, ...]
     location: Location
@@ -36,21 +36,21 @@ class Refusal(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the generators make of one config."""
+    """Whether the generators accept a config."""
 
-    meant: str  # the generator that configs of this kind are for
-    takes: tuple[str, ...]  # the generators that take it
-    refusals: tuple[Refusal, ...]  # of the generator that is meant, where none takes it
+    meant: str  # the generator for configs of this kind
+    takes: tuple[str, ...]  # the generators that accept it
+    refusals: tuple[Refusal, ...]  # of the generator that is meant, if none accepts it
 
 
 @cache
 def facts() -> dict[str, Any]:
-    """The table of what they take."""
+    """The table of what they accept."""
     return resources.read_toml((resources.tables() / "vendor_generators.toml").read_bytes())
 
 
 def verdict(data: bytes, file: str) -> Verdict:
-    """What the generators would say of a config."""
+    """Check a config by the rules of the generators."""
     found = [*_of_text(data, file)]
     if not found:
         packages = parse(data, file, Problems())
@@ -62,7 +62,7 @@ def verdict(data: bytes, file: str) -> Verdict:
 
 
 def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
-    """What they refuse before they know any op."""
+    """What they refuse before they read any op."""
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         try:
             root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
@@ -76,7 +76,7 @@ def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
     except ValueError as fault:
         line = getattr(fault, "lineno", 0)
         yield Refusal(
-            (QNN, SNPE), Location(file, line), f"it is not strict JSON: {fault}", "remove comments and surplus commas"
+            (QNN, SNPE), Location(file, line), f"it is not strict JSON: {fault}", "remove comments and trailing commas"
         )
         return
     yield from _of_json(body, data.decode("utf-8", "replace"), file)
@@ -90,67 +90,69 @@ def _of_element(node: etree._Element, file: str, *, supplemental: bool) -> Itera
     tag = str(node.tag)
     where = Location(file, node.sourceline or 0)
     supplemental = supplemental or tag == "SupplementalOpDef"
-    row: Mapping[str, Any] = (facts()["supplemental"] if supplemental else {}).get(tag) or facts()["elements"].get(
-        tag, {}
-    )
+    own = facts()["supplemental"] if supplemental else {}
+    row: Mapping[str, Any] = own.get(tag) or facts()["elements"].get(tag, {})
+    for message, hint in (*_of_attributes(node, tag, row), *_of_content(node, tag, row.get("holds", "").split())):
+        yield Refusal((QNN, SNPE), where, message, hint)
+    for child in node:
+        if isinstance(child.tag, str):
+            yield from _of_element(child, file, supplemental=supplemental)
 
-    def refuse(message: str, hint: str = "") -> Refusal:
-        return Refusal((QNN, SNPE), where, message, hint)
 
+def _of_attributes(node: etree._Element, tag: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     must, may = row.get("must", []), row.get("may", [])
     for name in must:
         if name not in node.attrib:
-            yield refuse(f"<{tag}> has no attribute `{name}`", f'add {name}="…"')
+            yield f"<{tag}> has no attribute `{name}`", f'add {name}="…"'
     for name in map(str, node.attrib):
         if name not in (*must, *may) and not name.startswith("{http://www.w3.org/2001/XMLSchema-instance}"):
-            newer = "newer releases know it" if name == "UseQHPI" else "remove it"
-            yield refuse(f"<{tag}> has the attribute `{name}`", newer)
-    words = row.get("holds", "").split()
+            yield f"<{tag}> has the attribute `{name}`", "newer releases have it" if name == "UseQHPI" else "remove it"
+    for name in ("id", "Type") if tag == "Constraint" else ():
+        if name in node.attrib and (fault := _fault_of_value(name, str(node.get(name)))):
+            yield f"{name} of a <Constraint> is `{str(node.get(name))[:60]}`", fault
+
+
+def _of_content(node: etree._Element, tag: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The children and texts of an element that may contain `words`."""
     children = [child for child in node if isinstance(child.tag, str)]
+    has_text = any(text and text.strip() for text in (node.text, *(child.tail for child in node)))
     if words:
-        yield from _of_children(node, children, [word for word in words if word != "text"], refuse)
-        texts = [node.text, *(child.tail for child in node)]
-        if "text" not in words and any(text and text.strip() for text in texts):
-            yield refuse(f"there is text in <{tag}>", "put it into <Content>" if tag == "Description" else "remove it")
-    elif tag == "Description":
-        wrong = [str(child.tag) for child in children if child.tag not in ("Content", "Code")]
-        if wrong or (node.text or "").strip() or any((child.tail or "").strip() for child in node):
-            yield refuse("a <Description> holds <Content> and <Code>, nothing else", "put the text into <Content>")
+        yield from _of_children(node, children, [word for word in words if word != "text"])
+        if "text" not in words and has_text:
+            yield f"<{tag}> contains text", "put it into <Content>" if tag == "Description" else "remove it"
+        return
+    if tag == "Description":
+        if has_text or any(child.tag not in ("Content", "Code") for child in children):
+            yield "a <Description> contains only <Content> and <Code>", "put the text into <Content>"
     elif children:
-        yield refuse(f"<{tag}> holds elements", "it has a text only")
-    fault = _fault_of_value(tag, node.text or "")
-    if fault and not words:
-        yield refuse(f"<{tag}> is `{(node.text or '')[:60]}`", fault)
-    for name in ("id", "Type"):
-        if tag == "Constraint" and name in node.attrib and (fault := _fault_of_value(name, str(node.get(name)))):
-            yield refuse(f"{name} of a <Constraint> is `{str(node.get(name))[:60]}`", fault)
-    for child in children:
-        yield from _of_element(child, file, supplemental=supplemental)
+        yield f"<{tag}> contains elements", "it may contain only text"
+    if fault := _fault_of_value(tag, node.text or ""):
+        yield f"<{tag}> is `{(node.text or '')[:60]}`", fault
 
 
 def _of_children(
-    node: etree._Element, children: Sequence[etree._Element], words: Sequence[str], refuse: Any
-) -> Iterator[Refusal]:
+    node: etree._Element, children: Sequence[etree._Element], words: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     order = [word.rstrip("?+*") for word in words]
     tags = [str(child.tag) for child in children]
     for name, word in zip(order, words, strict=True):
         least, most = _MARK.get(word[-1], (1, 1))
         if tags.count(name) < least:
-            yield refuse(f"<{node.tag!s}> has no <{name}>", f"add <{name}>")
+            yield f"<{node.tag!s}> has no <{name}>", f"add <{name}>"
         if most and tags.count(name) > most:
-            yield refuse(f"<{node.tag!s}> has {tags.count(name)} <{name}>", "keep one of them")
+            yield f"<{node.tag!s}> has {tags.count(name)} <{name}>", "keep one of them"
     for tag in dict.fromkeys(tags):
         if tag not in order:
-            yield refuse(f"<{node.tag!s}> holds <{tag}>", _it_takes(order))
+            yield f"<{node.tag!s}> contains <{tag}>", _allowed(order)
     known = [order.index(tag) for tag in tags if tag in order]
     for before, after in pairwise(known):
         if after < before:
-            yield refuse(f"<{order[after]}> comes after <{order[before]}>", "the order is " + ", ".join(order))
+            yield f"<{order[after]}> comes after <{order[before]}>", "the order is " + ", ".join(order)
             return
 
 
 def _fault_of_value(tag: str, text: str) -> str:
-    """What a value must be, where it is something else."""
+    """What a value must be, if it is not."""
     allowed = facts()["values"].get("truth" if tag in _TRUTHS else tag)
     if tag in _NUMBERS:
         try:
@@ -161,7 +163,7 @@ def _fault_of_value(tag: str, text: str) -> str:
         return ""
     plain = text.strip() if tag in _TRUTHS else text.removeprefix("QNN_DATATYPE_")
     if tag == "Datatype" and text == "QNN_DATATYPE_BACKEND_SPECIFIC":
-        return "it is written without a prefix"
+        return "it must have no prefix"
     return "" if plain in allowed else "it must be " + ", ".join(allowed)
 
 
@@ -169,7 +171,7 @@ def _fault_of_value(tag: str, text: str) -> str:
 
 
 def _of_json(body: Any, text: str, file: str) -> Iterator[Refusal]:
-    """What their reader refuses; a config that udogen cannot read either is not looked at."""
+    """What their reader refuses of a config that udogen can read."""
     for package in body.values() if isinstance(body, dict) else ():
         for op in package.get("Operators", ()):
             for name, message, hint in _of_operator(op):
@@ -179,7 +181,7 @@ def _of_json(body: Any, text: str, file: str) -> Iterator[Refusal]:
 
 
 def _of_operator(op: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Of an operator: what it is about, what is refused, and what to write."""
+    """Of an operator: the name in question, the message, the hint."""
     known, versions = facts()["json"]["cores"], facts()["snpe"]["versions"]
     name, cores = op.get("type", ""), op.get("core_types") or ()
     if not cores:
@@ -187,10 +189,10 @@ def _of_operator(op: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for core in cores:
         if core not in known:
             dsp = 'write "DSP", with "dsp_arch_types": ["v68"]'
-            yield name, f"the core_types of `{name}` name {core}", dsp if core == "HTP" else _it_takes(known)
+            yield name, f"the core_types of `{name}` name {core}", dsp if core == "HTP" else _allowed(known)
     for arch in op.get("dsp_arch_types", ()):
         if arch.upper() not in versions:
-            hint = f"an unknown version becomes V65; {_it_takes(versions)}"
+            hint = f"an unknown version becomes V65; {_allowed(versions)}"
             yield name, f"`{name}` has the DSP version {arch}", hint
     for key in ("inputs", "outputs", "scalar_params", "tensor_params"):
         for tensor in op.get(key, ()):
@@ -200,54 +202,48 @@ def _of_operator(op: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_json_tensor(tensor: Mapping[str, Any], cores: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-    """What is refused of one tensor, and what to write; `cores` for inputs and outputs."""
+    """Message and hint for one tensor; `cores` of inputs and outputs."""
     table = facts()["json"]
     layout = tensor.get("tensor_layout", "NOT_YET_DEFINED")
     if layout not in table["layouts"]:
-        yield f"tensor_layout is {layout}", _it_takes(table["layouts"])
+        yield f"tensor_layout is {layout}", _allowed(table["layouts"])
     elif layout in ("NHWC", "NCHW") and cores is not None:
-        yield f"tensor_layout is {layout}, at which release {release()} ends: Cannot set __layout", "leave it out"
+        yield f"tensor_layout is {layout}, with which release {release()} fails: Cannot set __layout", "leave it out"
     per_core = tensor.get("per_core_data_types") if cores is not None else None
     types = [tensor.get("data_type", None if cores else "FLOAT_32")]
     if per_core is not None:
         types = [*per_core.values(), tensor.get("data_type", "FLOAT_32")]
         for core in per_core:
             if core not in (*table["cores"], "HTP"):
-                yield f"per_core_data_types name {core}", _it_takes(table["cores"])
+                yield f"per_core_data_types name {core}", _allowed(table["cores"])
         for core in cores or ():
             if core not in per_core:
                 yield f"per_core_data_types have no {core}", "name a type for each of core_types"
     for name in types:
         if name not in table["types"]:
-            yield f"the data type is {name}" if name else "it has no data type", _it_takes(table["types"])
+            yield f"the data type is {name}" if name else "it has no data type", _allowed(table["types"])
 
 
-def _it_takes(words: Sequence[str]) -> str:
-    return "it takes " + ", ".join(words)
+def _allowed(words: Sequence[str]) -> str:
+    return "allowed: " + ", ".join(words)
 
 
-# --- what both languages become ---------------------------------------------------------------------------
+# --- the model --------------------------------------------------------------------------------------------
 
 
 def _of_package(package: OpPackage) -> Iterator[Refusal]:
-    """Rules on what the readers have made of a config."""
+    """Rules for the model of a config."""
     both = (QNN, SNPE)
     if not re.fullmatch(r"[A-Za-z_]\w*", package.name, re.ASCII):
-        yield Refusal(both, package.location, f"`{package.name}` is no name of C++", "letters, digits and _")
-    named: dict[str, list[Op]] = {}
-    for op in package.ops:
-        names, archs = backends.of_supplements(op, package)
-        for name in names:
-            for each in [f"DSP_{arch.upper()}" for arch in archs if name == "DSP"] or [name]:
-                named.setdefault(each, []).append(op)
+        yield Refusal(both, package.location, f"`{package.name}` is not a C++ name", "letters, digits and _")
+    named = _ops_by_backend(package)
     yield from _of_backends(package, named)
     defined = {op.name for op in package.ops}
     for supplement in package.supplements:
         for name in supplement.supported:
             if name not in defined:
-                yield Refusal(
-                    both, supplement.location, f"SupportedOps names `{name}`, which is not defined", "remove it"
-                )
+                message = f"SupportedOps names `{name}`, which is not defined"
+                yield Refusal(both, supplement.location, message, "remove it")
     for op in package.ops:
         for tensor in op.tensors:
             for message, hint in _of_tensor(tensor):
@@ -257,31 +253,42 @@ def _of_package(package: OpPackage) -> Iterator[Refusal]:
             yield from _on_backend(op, backend, package)
 
 
+def _ops_by_backend(package: OpPackage) -> dict[str, list[Op]]:
+    """Name of a backend as Qualcomm's generators have it (`DSP_V68`) -> its ops."""
+    found: dict[str, list[Op]] = {}
+    for op in package.ops:
+        names, archs = backends.of_supplements(op, package)
+        for name in names:
+            for each in [f"DSP_{arch.upper()}" for arch in archs if name == "DSP"] or [name]:
+                found.setdefault(each, []).append(op)
+    return found
+
+
 def _of_backends(package: OpPackage, named: Mapping[str, Sequence[Op]]) -> Iterator[Refusal]:
     qnn, snpe = facts()["qnn"], facts()["snpe"]
     if len(named) > 1:
         yield Refusal(
             (QNN,),
             package.location,
-            f"the package is for {', '.join(named)}; release {release()} takes one backend",
-            "give each backend a config of its own: `udogen convert --to xml --backend NAME`",
+            f"the package is for {', '.join(named)}; release {release()} accepts one backend",
+            "give each backend its own config: `udogen convert --to xml --backend NAME`",
         )
     versions = [f"DSP_{version}" for version in snpe["versions"]]
     for name, ops in named.items():
         if name not in qnn["backends"]:
-            yield Refusal((QNN,), ops[0].location, f"the backend {name}", _it_takes(qnn["backends"]))
+            yield Refusal((QNN,), ops[0].location, f"the backend {name}", _allowed(qnn["backends"]))
         if name not in (*snpe["backends"], *versions):
-            known = _it_takes((*snpe["backends"], *versions))
+            known = _allowed((*snpe["backends"], *versions))
             yield Refusal((SNPE,), ops[0].location, f"the backend {name}", known)
 
 
 def release() -> str:
-    """The release whose generators the rules were found with."""
+    """The release of the generators that were run."""
     return str(facts()["release"])
 
 
 def _kind_of_default(tensor: Tensor) -> str:
-    """How they read a default: as a text, a truth, a number or a list."""
+    """How they read a default: text, truth, number or list."""
     text = (tensor.default_text if tensor.default is None else values.show(tensor.default)).replace(" ", "")
     if text.lower() in ("true", "false"):
         return "truth"
@@ -301,14 +308,14 @@ def _kind_of_default(tensor: Tensor) -> str:
 
 
 def _of_tensor(tensor: Tensor) -> Iterator[tuple[str, str]]:
-    """What is refused of a tensor on every backend, and what to write."""
+    """Message and hint for a tensor, on every backend."""
     kind = _kind_of_default(tensor)
     has_default = bool(tensor.default_text) or tensor.default is not None
     implied = tensor.rank.scalar and (tensor.enum or BY_NAME["BOOL_8"] in tensor.datatypes)  # 0
     if tensor.role == "param" and not (tensor.mandatory or has_default or implied):
         yield "it is optional and has no default", "add a <Default>"
     if kind == "none":
-        yield "the default is no number that can be read", "write it with digits"
+        yield "the default is not a readable number", "write it with digits"
     if tensor.rank.ranks == (0,) and tensor.layout:
         yield "it has the rank 0D and a layout", "remove the <Layout>"
     if tensor.role == "param" and tensor.rank.scalar:
@@ -317,35 +324,58 @@ def _of_tensor(tensor: Tensor) -> Iterator[tuple[str, str]]:
         yield "the default of a tensor is one value", "write it as a list: {…}"
     ids = [constraint.id for constraint in tensor.constraints]
     if len(set(ids)) < len(ids):
-        yield "two of its constraints have one id", "number them"
+        yield "two of its constraints have the same id", "number them"
 
 
 def _of_scalar(tensor: Tensor, kind: str, *, has_default: bool) -> Iterator[tuple[str, str]]:
     types = {datatype.name for datatype in tensor.datatypes}
     if tensor.enum:
-        if any(datatype.kind == "float" for datatype in tensor.datatypes):
-            yield "it is an enumeration of a type of floats", "use UINT_32"
-        if "BOOL_8" in types and len(tensor.enum) != 2:
-            yield "it is BOOL_8 and has not two enumerators", "use UINT_32"
-        if has_default and kind == "text" and tensor.default_text not in tensor.enum:
-            yield "the default is none of its enumerators", "name one of them"
-        elif has_default and kind == "number" and not 0 <= float(str(tensor.default)) < len(tensor.enum):
-            yield "the default is none of its enumerators", "they count from 0"
-        elif kind in ("list", "truth"):
-            yield "the default of an enumeration is no number", "name an enumerator"
+        yield from _of_enumeration(tensor, kind, has_default=has_default)
     elif "BOOL_8" in types:
         if len(types) > 1:
             yield "it may be BOOL_8 and another type", "keep one of them"
         if has_default and kind not in ("truth", "number"):
-            yield "the default of a BOOL_8 is no truth", "write true or false"
+            yield "the default of a BOOL_8 is neither true nor false", "write true or false"
     elif kind in ("list", "truth"):
-        yield "the default of a scalar is no number", "write a number"
+        yield "the default of a scalar is not a number", "write a number"
+
+
+def _of_enumeration(tensor: Tensor, kind: str, *, has_default: bool) -> Iterator[tuple[str, str]]:
+    if any(datatype.kind == "float" for datatype in tensor.datatypes):
+        yield "it is an enumeration with a type of floats", "use UINT_32"
+    if BY_NAME["BOOL_8"] in tensor.datatypes and len(tensor.enum) != 2:
+        yield "it is BOOL_8 with other than two enumerators", "use UINT_32"
+    if has_default and kind == "text" and tensor.default_text not in tensor.enum:
+        yield "the default is none of its enumerators", "name one of them"
+    elif has_default and kind == "number" and not 0 <= float(str(tensor.default)) < len(tensor.enum):
+        yield "the default is none of its enumerators", "they count from 0"
+    elif kind in ("list", "truth"):
+        yield "the default of an enumeration is not a number", "name an enumerator"
 
 
 def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Refusal]:
-    """What is refused of an op on one backend: types that are still open, and what HTP cannot have."""
+    """What is refused of an op on one backend."""
     hexagon = backend in ("HTP", "HTP_FP16") or (backend.startswith("DSP_V") and int(backend[5:]) >= 68)
-    extra = {
+    extra = _supplements_of(op, backend, package)
+    for tensor in op.tensors:
+        own = extra.get((tensor.role, tensor.name))
+        name = f"`{tensor.name}` of `{op.name}`"
+        if own is None:
+            is_open = bool({BACKEND_SPECIFIC, ALL_VALID} & {*tensor.datatypes})
+        else:
+            is_open = ALL_VALID in (*tensor.datatypes, *own.datatypes)
+        if is_open:
+            what = f"{name} is BACKEND_SPECIFIC, and no supplement for {backend} defines it"
+            yield Refusal((QNN, SNPE), tensor.location, what, f'add <SupplementalOpDefList Backend="{backend}">')
+        if own is not None and own.layouts[-1:] not in ((), ("UNDEFINED",)) and tensor.rank.ranks != (0,):
+            what = f"{name} has a layout in the supplement of {backend}"
+            yield Refusal((QNN, SNPE), own.location, what, "write the layout into the <OpDef>")
+        for message, hint in _on_hexagon(tensor) if hexagon else ():
+            yield Refusal((QNN, SNPE), tensor.location, f"{name} {message} on {backend}", hint)
+
+
+def _supplements_of(op: Op, backend: str, package: OpPackage) -> dict[tuple[str, str], TensorSupplement]:
+    return {
         (each.role, each.name): each
         for supplement in package.supplements
         if supplement.backend == backend or (package.language == "json" and backend.startswith(supplement.backend))
@@ -353,21 +383,13 @@ def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Refusal]:
         if entry.name == op.name
         for each in entry.tensors
     }
-    for tensor in op.tensors:
-        own = extra.get((tensor.role, tensor.name))
-        types = dict.fromkeys((*tensor.datatypes, *(own.datatypes if own else ())))
-        if own is not None:
-            types.pop(BACKEND_SPECIFIC, None)
-        if BACKEND_SPECIFIC in types or ALL_VALID in types:
-            what = f"`{tensor.name}` of `{op.name}` is BACKEND_SPECIFIC, and nothing defines that for {backend}"
-            yield Refusal((QNN, SNPE), tensor.location, what, f'add <SupplementalOpDefList Backend="{backend}">')
-        if own is not None and any(layout != "UNDEFINED" for layout in own.layouts[-1:]) and tensor.rank.ranks != (0,):
-            what = f"`{tensor.name}` of `{op.name}` has a layout in the supplement of {backend}"
-            yield Refusal((QNN, SNPE), own.location, what, "write the layout into the <OpDef>")
-        if hexagon and tensor.repeated and tensor.role != "param":
-            yield Refusal((QNN, SNPE), tensor.location, f"`{tensor.name}` of `{op.name}` is repeated on {backend}")
-        if hexagon and tensor.role == "param" and isinstance(tensor.default, bool | int | float):
-            first = tensor.datatypes[0].name
-            if first not in facts()["defaults"]["htp"]:
-                what = f"`{tensor.name}` of `{op.name}` is {first} and has a default on {backend}"
-                yield Refusal((QNN, SNPE), tensor.location, what, "use FLOAT_32, UINT_32 or INT_32")
+
+
+def _on_hexagon(tensor: Tensor) -> Iterator[tuple[str, str]]:
+    if tensor.role != "param":
+        if tensor.repeated:
+            yield "is repeated", ""
+    elif isinstance(tensor.default, bool | int | float):
+        first = tensor.datatypes[0].name
+        if first not in facts()["defaults"]["htp"]:
+            yield f"is {first} and has a default", "use FLOAT_32, UINT_32 or INT_32"

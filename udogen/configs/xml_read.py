@@ -1,7 +1,7 @@
 """XML OpDef -> model.
 
-The schema (schemas/OpDef.xsd, through lxml) defines what is allowed where; this reader checks how often, and what
-the texts mean.  It reads on after a fault, so that all of them are reported together.
+The schema (schemas/OpDef.xsd, through lxml) defines which elements are allowed where; this reader checks their number
+and their texts.  It continues after a fault, so that all are reported together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Node = etree._Element
 
 
 def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
-    """The package of an OpDefCollection; none where the text is no XML at all."""
+    """The package of an OpDefCollection; empty if the text is not XML."""
     root = _parse(data, file, problems)
     if root is None:
         return []
@@ -53,7 +53,7 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
 
 
 def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
-    """The root element, with nothing fetched and nothing expanded."""
+    """The root element, without fetching or expanding anything."""
     text = data if b"\0" not in data[:4] else decode(data).encode("utf-8", "replace")
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
         _no_dtd(Location(file, text.count(b"\n", 0, max(0, text.find(b"<!DOCTYPE"))) + 1), problems)
@@ -72,7 +72,7 @@ def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
     except (etree.XMLSyntaxError, ValueError) as fault:
         problems.error(Location(file, getattr(fault, "lineno", None) or 0), *schema.explain_syntax(fault))
         return None
-    if root.getroottree().docinfo.doctype:  # in an encoding that the search above did not see through
+    if root.getroottree().docinfo.doctype:  # in another encoding than the search above expects
         _no_dtd(Location(file, 1), problems)
         return None
     return root
@@ -87,7 +87,7 @@ def _no_dtd(place: Location, problems: Problems) -> None:
 
 
 class _Places:
-    """Where elements begin: libxml2 knows the line on which a start tag ends."""
+    """The lines on which elements begin; libxml2 has those on which start tags end."""
 
     def __init__(self, file: str, data: bytes) -> None:
         self._file = file
@@ -104,7 +104,7 @@ class _Places:
 
 
 class _XmlReader:
-    """Reads elements; remembers the file for places and the collector for problems."""
+    """Reads elements, and collects problems."""
 
     def __init__(self, places: _Places, problems: Problems) -> None:
         self._places = places
@@ -319,7 +319,7 @@ class _XmlReader:
         return values.parse_bool(_text(found[0])) if found else None
 
     def _children(self, node: Node, tag: str, *, at_least: int = 0, at_most: int = 0) -> list[Node]:
-        """The children of this name; how many there must be is checked here."""
+        """The children of this name; reports too few or too many."""
         found = node.findall(tag)
         if len(found) < at_least:
             misspelt = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
@@ -334,7 +334,7 @@ class _XmlReader:
 
 
 def _text(node: Node) -> str:
-    """The text of an element, its white space folded."""
+    """The text of an element with normalized white space."""
     return " ".join((node.text or "").split())
 
 

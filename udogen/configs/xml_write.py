@@ -1,4 +1,4 @@
-"""Model -> XML OpDef.  What the language has no word for becomes a named warning."""
+"""Model -> XML OpDef, with a warning of what XML cannot store."""
 
 from __future__ import annotations
 
@@ -32,34 +32,40 @@ Comments = Mapping[tuple[str, ...], Sequence[str]]
 
 
 def write(package: OpPackage, problems: Problems, comments: Comments | None = None) -> str:
-    """The OpDefCollection of one package, as Qualcomm's generators take it."""
-    _tell_losses(package, problems)
-    package = _as_theirs(package, problems)
+    """The OpDefCollection of one package, in the form that Qualcomm's generators accept."""
+    _warn_of_losses(package, problems)
+    package = _for_qualcomm(package, problems)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package, comments or {})]
     return "\n".join(lines) + "\n"
 
 
-def _tell_losses(package: OpPackage, problems: Problems) -> None:
-    lost = "the XML language has no word for it"
-    if package.output_path:
-        problems.warn(package.location, f"UDO_PACKAGE_PATH of `{package.name}` is lost", f"{lost}; use -o")
-    if package.snpe_udo_root:
-        problems.warn(package.location, f"SNPE_UDO_ROOT of `{package.name}` is lost", f"{lost}; set the variable")
+def _warn_of_losses(package: OpPackage, problems: Problems) -> None:
+    lost = [
+        f"{what} of `{package.name}` ({remedy})"
+        for what, value, remedy in (
+            ("UDO_PACKAGE_PATH", package.output_path, "use -o"),
+            ("SNPE_UDO_ROOT", package.snpe_udo_root, "set the variable"),
+        )
+        if value
+    ]
     for op in package.ops:
         if op.dsp_archs and "DSP" not in op.backends:
-            problems.warn(op.location, f"dsp_arch_types of `{op.name}` are lost", "DSP is not among its core_types")
+            lost.append(f"dsp_arch_types of `{op.name}` without DSP in core_types")
         for tensor in op.tensors:
-            for what, there in (
+            for what, exists in (
                 ("quantization_mode", tensor.quantization_mode),
                 ("static", tensor.static and tensor.role != "input"),
                 ("repeated", tensor.repeated and tensor.role == "param"),
             ):
-                if there:
-                    problems.warn(tensor.location, f"{what} of `{tensor.name}` of `{op.name}` is lost", lost)
+                if exists:
+                    lost.append(f"{what} of `{tensor.name}` of `{op.name}`")
+    if lost:
+        number = f"{len(lost)} item{'s' * (len(lost) > 1)}"
+        problems.warn(package.location, f"XML OpDef cannot store {number}: {'; '.join(lost)}")
 
 
-def _as_theirs(package: OpPackage, problems: Problems) -> OpPackage:
-    """As Qualcomm's conversion of JSON writes it: a domain, known layouts, a supplement for each version of DSP."""
+def _for_qualcomm(package: OpPackage, problems: Problems) -> OpPackage:
+    """The package as Qualcomm's conversion of JSON writes it: a domain, known layouts, a supplement per DSP version."""
     if package.language == "json":
         ops = tuple(_known_layouts(op, problems) for op in package.ops)
         package = replace(package, domain=package.domain or "aisw", version=package.version or "1.0.0", ops=ops)
@@ -82,12 +88,12 @@ def _known_layouts(op: Op, problems: Problems) -> Op:
     for tensor in op.tensors:
         if tensor.layout and tensor.layout not in _LAYOUTS:
             what = f"the layout {tensor.layout} of `{tensor.name}` of `{op.name}` is written as NONTRIVIAL"
-            problems.warn(tensor.location, what, "Qualcomm's schema of XML does not know it")
+            problems.warn(tensor.location, what, "Qualcomm's XML schema does not have it")
     return replace(op, inputs=known(op.inputs), outputs=known(op.outputs), params=known(op.params))
 
 
 def _by_version(supplement: Supplement, ops: Mapping[str, Op]) -> list[Supplement]:
-    """The supplement for DSP, once for each version that its ops name; for DSP what is of no version."""
+    """The supplement for DSP, once for each version that its ops name, or for DSP without one."""
 
     def versions(name: str) -> list[str]:
         return [f"DSP_{arch.upper()}" for arch in (ops[name].dsp_archs if name in ops else ())] or ["DSP"]
@@ -105,7 +111,7 @@ def _by_version(supplement: Supplement, ops: Mapping[str, Op]) -> list[Supplemen
 
 
 def _with_ops(supplement: Supplement) -> Supplement:
-    """The supplement with an entry, if an empty one: Qualcomm's schema demands at least one."""
+    """The supplement with at least one entry, as Qualcomm's schema requires."""
     return supplement if supplement.ops else replace(supplement, ops=(OpSupplement(supplement.supported[0], ()),))
 
 

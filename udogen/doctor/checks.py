@@ -14,7 +14,7 @@ from udogen.backends.architectures import version as numbers
 from udogen.backends.backend import Target
 from udogen.build import sdks, tools
 from udogen.build.sdks import Sdk
-from udogen.build.toolchains.choice import Choice
+from udogen.build.toolchains import Choice
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from udogen import process, resources
 from udogen.backends.backend import Target
 from udogen.build import elf, toolchains, tools
-from udogen.build.toolchains.choice import Choice
+from udogen.build.toolchains import Choice
 from udogen.errors import UdogenError
 from udogen.runtime.library import RuntimeLibrary, find_runtime
 

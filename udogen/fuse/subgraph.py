@@ -131,7 +131,7 @@ class Source:
             near = nearest(name, known)
             raise UsageError(
                 f"{self.file} has no node and no calculated tensor `{name}`",
-                hint=f"did you mean `{near}`?" if near else "`udogen inspect --svg` draws a model with the names of its nodes",
+                hint=f"did you mean `{near}`?" if near else "`udogen inspect --svg` shows the names of nodes",
             )
         return found
 

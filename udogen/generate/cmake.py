@@ -1,4 +1,4 @@
-"""CMakeLists.txt and CMakePresets.json for packages: what builds them where there is no make, above all on Windows.
+"""CMakeLists.txt and CMakePresets.json for packages: builds without make, above all on Windows.
 
 After Qualcomm's page "Compiling a UDO package for Windows": CMake 3.21, MSVC v143 for x64 and ARM64, the library of the
 CPU and the registration library; libraries for the DSP are built on Linux, by make.
@@ -18,17 +18,17 @@ LISTS = "CMakeLists.txt"
 _PRESETS = "CMakePresets.json"
 _EXPORTS = ".sdk/reg/exports.def"
 _HEADERS = ("include/QNN/QnnTypes.h", ".sdk/include/QNN/QnnTypes.h")
-# What is built: on Windows there is nothing else, and elsewhere make builds the rest.
+# What CMake builds; make builds the rest.
 _BUILDS = [kind.id for kind in backends.KINDS.values() if kind.cmake]
 
 
 def has(plan: Plan) -> bool:
-    """Whether a plan has something that CMake builds."""
+    """Whether CMake can build a part of a plan."""
     return any(part.backend in _BUILDS for part in plan.parts)
 
 
 def add(plan: Plan, label: str) -> Plan:
-    """The plan, with CMake's files where it has something that CMake builds."""
+    """The plan, with CMake's files if it can build a part of it."""
     if not has(plan):
         return plan
     paths = [file.path for file in plan.files]
@@ -70,7 +70,7 @@ def _view(part: Part, plan: Plan, paths: list[str]) -> _PartView:
 
 
 def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
-    """The folders that sources name headers from, as the Makefiles have them."""
+    """The include folders, as in the Makefiles."""
     if not backends.KINDS[part.backend].runs_ops:
         return ["include", "include/utils"]
     roots = dict.fromkeys([f".sdk/{part.backend}/", *(path.rpartition("src/")[0] for path in part.sources)])

@@ -1,7 +1,7 @@
-"""A package folder that is open for writing: locked, and nothing that is read or written in it is outside of it.
+"""A package folder that is open for writing: locked, and without access to files outside of it.
 
 Every path is walked from a descriptor of the folder, directory by directory, without following links.  The folder
-itself may be a link, and so may any folder above it: those are the user's choice.
+itself and those above it may be links.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from udogen.errors import UsageError, open_plain
 
 _HINT = "choose another folder with -o"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WAITING = ".udogen-tmp"  # a file until it is whole; one for each folder, since only one process writes
+_WAITING = ".udogen-tmp"  # a file that is being written; one per folder, as only one process writes
 
 
 class PackageFolder:
-    """A package folder, or an empty folder in place of one that does not exist; see `opened`."""
+    """A package folder, or a new one; see `opened`."""
 
     def __init__(self, path: Path, log: Say) -> None:
         self.path = path
         self._log = log
         self._descriptor: int | None = None
         self._below: dict[str, int] = {}  # descriptors of folders in it; see `close_below`
-        self._made: list[Path] = []  # folders that were created only for the lock
+        self._made: list[Path] = []  # folders that were created for the lock
 
     def open(self, *, shared: bool = False) -> None:
-        """Lock it against other calls of udogen, which may be waited for; where it is missing, create it."""
+        """Create it if it is missing, and lock it, after other calls of udogen."""
         self._refuse_file_above()
         while self._descriptor is None:
             with self._usable("look into" if shared else "write into"):
@@ -45,11 +45,11 @@ class PackageFolder:
                         return
 
     def close(self) -> None:
-        """End the lock; a folder that was created for nothing goes."""
+        """Unlock it; remove folders that were created and stayed empty."""
         if self._descriptor is None:
             return
         try:
-            with suppress(OSError):  # where something is in it now
+            with suppress(OSError):  # not empty
                 for each in self._made:
                     each.rmdir()
         finally:
@@ -58,7 +58,7 @@ class PackageFolder:
             self._descriptor = None
 
     def close_below(self) -> None:
-        """Close the folders in it, which are kept open to be walked once; one that was removed or moved is not used."""
+        """Close the folders in it, which are kept open so that they are walked once."""
         for descriptor in self._below.values():
             os.close(descriptor)
         self._below.clear()
@@ -75,13 +75,13 @@ class PackageFolder:
         return self.path in self._made
 
     def move_to_backup(self, to: Path) -> None:
-        """Move it there with all that is in it, and begin with an empty folder."""
+        """Move it with its content, and begin with an empty folder."""
         empty = self.path.with_name(f".{self.path.name}{_WAITING}")
         self.close_below()
         with self.writing():
             self._made = [self.path]
             empty.mkdir(exist_ok=True)
-            locked = open_locked(empty, shared=False)  # before anybody can find it
+            locked = open_locked(empty, shared=False)  # before other processes find it
         try:
             self.path.rename(to)
             empty.rename(self.path)
@@ -96,7 +96,7 @@ class PackageFolder:
         self._descriptor = locked
 
     def read(self, path: str) -> bytes | None:
-        """A plain file, None where there is none.  A file of the user's may be a link, one of our memory may not."""
+        """The content of a file, or None.  The user's files may be links, those in `.udogen` may not."""
         try:
             parent, name = self._parent(path)
             if path.startswith(f"{MEMORY}/"):
@@ -109,19 +109,19 @@ class PackageFolder:
             raise UsageError(f"cannot read {self.path / path}: {fault.strerror}", hint="move it away") from fault
 
     def exists(self, path: str) -> bool:
-        """Whether there is something of this name, be it a link that leads nowhere."""
+        """Whether something has this name, also a broken link."""
         try:
             return _has(*self._parent(path))
         except FileNotFoundError:
             return False
 
     def refuse_link(self, path: str) -> None:
-        """Raise where a link has this name: what is written here would replace it."""
+        """Raise if this is a link: writing would replace it."""
         with suppress(FileNotFoundError):
             self._refuse_link(*self._parent(path), path)
 
     def put(self, path: str, content: bytes) -> None:
-        """Write a file whole or not at all, and only where it differs."""
+        """Write a file atomically, if it differs."""
         self.refuse_link(path)
         if self.read(path) == content:
             return
@@ -145,14 +145,14 @@ class PackageFolder:
         os.replace(name, name_to, src_dir_fd=parent, dst_dir_fd=parent_to)
 
     def remove(self, path: str) -> None:
-        """Remove a file or a link, and the folders that are empty then."""
+        """Remove a file or a link, and folders that become empty."""
         with suppress(FileNotFoundError):
             parent, name = self._parent(path)
             os.unlink(name, dir_fd=parent)
         self._prune(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder of our memory with all that is in it; links are removed, not followed."""
+        """Remove a folder of `.udogen` with its content; links are removed, not followed."""
         with suppress(FileNotFoundError):
             top, _ = self._parent(f"{path}/.")
             for _, folders, files, parent in os.fwalk(".", topdown=False, dir_fd=top):
@@ -168,13 +168,13 @@ class PackageFolder:
             os.rmdir(name, dir_fd=parent)
 
     def sweep(self, path: str) -> None:
-        """Remove what a call that was killed has left where it was writing this file."""
+        """Remove what a killed call left when it was writing this file."""
         with suppress(FileNotFoundError):
             parent, _ = self._parent(path)
             os.unlink(_WAITING, dir_fd=parent)
 
     def _parent(self, path: str, *, make: bool = False) -> tuple[int, str]:
-        """A descriptor of the folder that a file is in, and the file's name."""
+        """A descriptor of a file's folder, and the file's name."""
         above, _, name = path.rpartition("/")
         if self._descriptor is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -189,7 +189,7 @@ class PackageFolder:
             except NotADirectoryError as fault:
                 self._refuse_link(parent, folder, above)
                 raise UsageError(
-                    f"{self.path / above} is no folder, but {path} has to be in one",
+                    f"{self.path / above} is not a folder, but {path} must be in it",
                     hint="move it away, and generate again",
                 ) from fault
         return self._below[above], name
@@ -198,17 +198,16 @@ class PackageFolder:
         try:
             target = os.readlink(name, dir_fd=parent)
         except OSError as fault:
-            if fault.errno in (errno.EINVAL, errno.ENOENT):  # it is no link, or nothing at all
+            if fault.errno in (errno.EINVAL, errno.ENOENT):  # not a link, or missing
                 return
             raise
         raise UsageError(
-            f"{self.path / path} is a link to {target}: udogen writes through no link in a package, nor over one",
-            hint="put the file or folder itself in its place, or remove the link; "
-            "the package folder as a whole may be a link",
+            f"{self.path / path} is a link to {target}: udogen neither follows nor replaces links in a package",
+            hint="replace the link by the file or folder, or remove it; the package folder itself may be a link",
         )
 
     def _prune(self, path: str) -> None:
-        with suppress(OSError):  # where something is still in it
+        with suppress(OSError):  # not empty
             while "/" in path:
                 path = path.rpartition("/")[0]
                 parent, name = self._parent(path)
@@ -229,7 +228,7 @@ class PackageFolder:
             above = (each for each in (self.path, *self.path.parents) if each.exists() and not each.is_dir())
             file = next(above, None)
         if file is not None:
-            raise UsageError(f"{file} is a file, so no folder can be there", hint=_HINT)
+            raise UsageError(f"{file} is a file, not a folder", hint=_HINT)
 
     @contextmanager
     def _usable(self, verb: str) -> Iterator[None]:
@@ -240,7 +239,7 @@ class PackageFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Around what is written into it: what the system refuses is the user's to mend."""
+        """A context for writing into it: errors of the system become errors for the user."""
         with self._usable("write into"):
             yield
         self.close_below()
@@ -258,9 +257,9 @@ def _has(parent: int, name: str) -> bool:
 def opened(
     path: Path, *, shared: bool = False, may_be_file: bool = False, log: Say = no_say
 ) -> Iterator[PackageFolder]:
-    """A folder open and locked; `shared`: only to be read, and one that is missing stays so.
+    """A folder, open and locked; `shared`: only for reading, and not created.
 
-    `may_be_file`: something else may be in its place, which is going to be moved aside.
+    `may_be_file`: it may be a file, which will be moved aside.
     """
     folder = PackageFolder(path, log)
     try:
@@ -272,7 +271,7 @@ def opened(
 
 
 def free_backup_name(folder: Path) -> Path:
-    """Where this folder can be moved to: `<name>.bak-1`, or the next number that is free."""
+    """A free name for moving this folder aside: `<name>.bak-1` …"""
     for number in count(1):
         found = folder.with_name(f"{folder.name}{BACKUP}{number}")
         if not os.path.lexists(found):

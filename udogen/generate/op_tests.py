@@ -1,4 +1,4 @@
-"""Tests to begin with: a test file for `udogen test` and the references that a person has to write."""
+"""First tests: a test file for `udogen test`, and skeletons of its references."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def snake_case(name: str) -> str:
 
 
 def _signature(op: Op) -> str:
-    """The inputs by their place, the parameters by their name; for names that Python cannot have, `**params`."""
+    """Inputs by position, parameters by name; `**params` if a name is not valid in Python."""
     inputs = [_identifier(each.name, f"input_{number}") for number, each in enumerate(op.inputs)]
     params = [each.name for each in op.params]
     named = all(each.isidentifier() and not keyword.iskeyword(each) and each not in inputs for each in params)

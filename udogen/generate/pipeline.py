@@ -1,4 +1,4 @@
-"""The walk from packages to folders: choose backends, resolve, plan, render, compare, write."""
+"""From packages to folders: choose backends, resolve, plan, render, compare, write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
-from udogen.backends.plan import Plan, Source
+from udogen.backends.plan import Plan, Registration, Source
 from udogen.build import sdks, tools
 from udogen.build.package import Say, no_say, open_packages, read_manifest, read_parts
 from udogen.configs import resolve
@@ -25,31 +25,31 @@ from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
 
-# The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
+# The interfaces of HTP, the usual one first, with the folder of --kernels for each.
 HTP_APIS = htp.BACKEND.interfaces
 
 
 class GenerateOptions(NamedTuple):
-    """What a user asks of `udogen generate`; empty fields are for udogen to choose."""
+    """Options of `udogen generate`; udogen chooses what is empty."""
 
-    out: Path | None = None  # where the package folders go; None: where the config puts them, or here
+    out: Path | None = None  # for the package folders; None: as the config has it, or the current folder
     backends: tuple[str, ...] = ()
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
     htp_api: str = ""
-    # The style of kernels, of `vendor.APIS`; empty: their text says it.
+    # The style of kernels, of `vendor.APIS`; empty: recognized by their text.
     cpu_api: str = ""
     gpu_api: str = ""
     dsp_api: str = ""
     strict: bool = False
     dry_run: bool = False
-    force: bool = False  # move a folder that exists aside first, with all that is in it
-    version_folders: bool = False  # a folder for each version of DSP (layout snpe); a package keeps those that it has
-    converter: bool = False  # the converter op package of each package, too
-    cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package that had one once keeps it
+    force: bool = False  # move an existing folder aside first
+    version_folders: bool = False  # layout snpe: a folder for each version of DSP; a package keeps existing ones
+    converter: bool = False  # also the converter op package of each package
+    cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package keeps an existing one
 
     def check(self) -> None:
-        """Raise where a name is not known."""
+        """Raise for unknown names."""
         chosen: list[tuple[str, Sequence[str], Collection[str]]] = [
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
@@ -59,29 +59,27 @@ class GenerateOptions(NamedTuple):
         for what, given, known in chosen:
             for name in given:
                 if name not in known:
-                    raise UsageError(
-                        f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known)
-                    )
+                    raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="known: " + ", ".join(known))
 
     @property
     def styles(self) -> dict[str, str]:
-        """The style of kernels that is asked for, of each backend that has several."""
+        """The chosen style of kernels, by backend."""
         return {"cpu": self.cpu_api, "gpu": self.gpu_api, "dsp": self.dsp_api}
 
     @property
     def api(self) -> str:
-        """The interface of HTP that is generated for."""
+        """The interface of HTP."""
         return self.htp_api or next(iter(HTP_APIS))
 
 
 class Generated(NamedTuple):
-    """One package folder and what happens to it."""
+    """A package folder, and what is done to it."""
 
     folder: Path
     plan: Plan
     rendered: dict[str, bytes]
     changes: list[Change]
-    backup: Path | None = None  # where the folder that was there is moved to
+    backup: Path | None = None  # the new path of an existing folder
     vendor: Mapping[str, tuple[str, ...]] = {}  # backend -> ops whose kernels are in Qualcomm's style
 
     @property
@@ -91,11 +89,11 @@ class Generated(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """A package folder before anything is rendered."""
+    """A package folder before it is rendered."""
 
     path: Path
     plan: Plan
-    label: str  # how generated files name their config
+    label: str  # the configs, as generated files name them
     vendor: Mapping[str, tuple[str, ...]]  # backend -> ops whose kernels are in Qualcomm's style
 
 
@@ -107,10 +105,10 @@ def generate(
     log: Say = no_say,
     before_writing: Callable[[], None] = lambda: None,
 ) -> list[Generated]:
-    """Generate every package into its folder; everything is checked before the first byte is written.
+    """Generate every package into its folder.  Everything is checked before anything is written.
 
-    The folders are locked meanwhile; `log` is called where another udogen is waited for, `before_writing` when all
-    problems are collected and nothing is written or moved.
+    The folders are locked; `log` is called to report waiting for another udogen, `before_writing` when all problems
+    are collected and nothing is written or moved.
     """
     options.check()
     planned = _plan(packages, options, problems, log)
@@ -126,7 +124,7 @@ def generate(
 
 
 def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems, log: Say) -> list[_Planned]:
-    """The folders of all packages; raises with all that is wrong."""
+    """The folders of all packages; raises with all problems."""
     resolved = resolve_all(packages, problems, options)
     for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
@@ -152,8 +150,8 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     if options.kernels is not None and not any(searched.values()):
         problems.warn(
             Location(str(options.kernels)),
-            "it holds no kernel of these ops, so all of them are skeletons",
-            "it may have " + ", ".join(list(searched)[:6]) + (" …" if len(searched) > 6 else ""),
+            "no kernels of these ops in this folder: all kernels are skeletons",
+            "expected files: " + ", ".join(list(searched)[:6]) + (" …" if len(searched) > 6 else ""),
         )
     problems.stop_if_any(strict=options.strict)
     return planned
@@ -167,24 +165,10 @@ def _plan_package(
     out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
     plans = [*layout.plan(by_backend, source)]
     folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
-    kernels = _kernels_in_python(source, folders)
-    texts = _texts(kernels, folders)
-    in_vendor_style = _vendor_style(by_backend, texts, options)
-    headers = {backend: vendor.hexagon_headers(texts.get(backend, {}).values()) for backend in ("htp", "dsp")}
-    if kernels != source.kernels or in_vendor_style or any(headers.values()):
-        core = any(vendor.is_core_style(texts["htp"][op]) for op in in_vendor_style.get("htp", ()))
-        api = "core" if core else source.htp_api
-        for_htp = [texts["htp"][op] for op in in_vendor_style.get("htp", ())]
-        functions = tuple(function for text in for_htp for function in vendor.registrations(text))
-        source = replace(
-            source,
-            kernels=kernels,
-            vendor=in_vendor_style,
-            registrations=functions,
-            headers=headers,
-            htp_api=api,
-        )
-        plans = [*layout.plan(by_backend, source)]
+    old = _kernels_in_folders(folders)
+    styled = _styled(replace(source, kernels=_kernels_in_python(source, folders)), old, by_backend, options)
+    if styled != source:
+        source, plans = styled, [*layout.plan(by_backend, styled)]
     if options.converter:
         plans.append(converter.plan(package, source))
     return [
@@ -199,8 +183,8 @@ def _plan_package(
 
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
-    """What writing a folder does, and what is remembered of it; of a folder that is moved aside nothing."""
-    from udogen.generate.render import render  # Mako is only paid for by configs that are right
+    """What writing a folder would do, and the memory of it; None for a folder that is moved aside."""
+    from udogen.generate.render import render  # imports Mako, which is slow
 
     exists = os.path.lexists(planned.path) and not folder.is_new()
     backup = free_backup_name(planned.path) if options.force and exists else None
@@ -214,7 +198,7 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
 
 @contextmanager
 def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, PackageFolder]]:
-    """The folders, open and locked; in one order, so that no two calls wait for each other."""
+    """The folders, open and locked; in sorted order, which prevents deadlocks."""
     found: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
         for path, plan, *_ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
@@ -232,7 +216,7 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
 def resolve_all(
     packages: Sequence[OpPackage], problems: Problems, options: GenerateOptions
 ) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
-    """Each package, and what it is for each of its backends; `udogen check` finds the same problems by it."""
+    """Each package, resolved for each of its backends; `udogen check` uses it to find the same problems."""
     found = [(package, _resolve(package, options, problems)) for package in packages]
     for package, by_backend in found:
         if any(backends.ALL[each].interfaces for each in by_backend):
@@ -245,7 +229,7 @@ def resolve_all(
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
-    """The folder of a package: its name; with the backend behind it where a config has several folders."""
+    """The folder of a package: its name; with the backend's suffix if a config has several folders."""
     if plan.folder:
         return out / plan.folder
     plain = out / plan.package
@@ -253,12 +237,12 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
         return plain
     suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
-    # A folder keeps its name when its config comes to name another backend, or one less.
+    # A folder keeps its name when its config gains or loses a backend.
     return other if _holds(other, plan) and not _holds(usual, plan) else usual
 
 
 def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
-    """HTP's interface: as chosen, as the package has it already, or the one that the SDK at hand knows."""
+    """HTP's interface: as chosen, else that of the existing package, else one that the installed SDK supports."""
     if options.htp_api or not any(backends.ALL[each].interfaces for each in by_backend):
         return options.htp_api
     out = options.out or Path(package.output_path or ".")
@@ -271,90 +255,91 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
     if not old:
         return options.api
     if package.use_qhpi:
-        log(f'  HTP: QHPI, because of UseQHPI="true"; it is usable with SDK {sdks.usable_with("qhpi")}, not with {old}')
+        log(f'  HTP: QHPI, because of UseQHPI="true"; works with SDK {sdks.usable_with("qhpi")}, not with {old}')
         return "qhpi"
-    log(f"  HTP: the C++ interface (core), for SDK {old} in QNN_SDK_ROOT has no QHPI; --htp-api qhpi takes that one")
-    log(f"  usable with SDK {sdks.usable_with('core', old)}")
+    log(f"  HTP: the C++ interface (core), as SDK {old} in QNN_SDK_ROOT has no QHPI; --htp-api qhpi overrides this")
+    log(f"  works with SDK {sdks.usable_with('core', old)}")
     return "core"
 
 
 def _has_version_folders(folder: Path) -> bool:
-    """Whether a package of UDO has kernels in a folder for a further version of DSP."""
-    own = {_last(core.folder) for each in backends.ALL.values() if (core := each.udo) is not None}
+    """Whether a UDO package has kernels in a folder for another version of DSP."""
+    own = {Path(core.folder).name for each in backends.ALL.values() if (core := each.udo) is not None}
     found = folder.glob(f"{VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
-    return any(_last(each.parent.parent) not in own for each in found)
-
-
-def _last(path: str | Path) -> str:
-    return os.path.basename(path)
+    return any(each.parent.parent.name not in own for each in found)
 
 
 def _holds(folder: Path, plan: Plan) -> bool:
     try:
         manifest = read_manifest(folder) if folder.is_dir() else None
-    except OSError:  # an impossible path: the comparison reports why
+    except OSError:  # reported by the comparison
         return False
     return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
 
 
 def stop_on_conflict(found: Sequence[Generated]) -> None:
-    """Raise, with every file, where both the user and we changed the same lines."""
+    """Raise, with all files, if udogen and the user changed the same lines."""
     details = [
-        f"{each.folder / change.path}: yours is kept; {change.note}" for each in found for change in each.conflicts
+        f"{each.folder / change.path}: your version is kept; {change.note}"
+        for each in found
+        for change in each.conflicts
     ]
     if details:
         raise Conflict(
             f"{len(details)} file{'s' if len(details) > 1 else ''} changed on both sides",
-            hint="take over what you need from the .udogen-new file, then remove it",
+            hint="copy what you need from the .udogen-new file, then remove it",
             details=details,
         )
 
 
 def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -> dict[str, OpPackage]:
-    """The package per backend: those that were asked for, or those of the config that we can generate."""
+    """The package per backend: the chosen ones, or those of the config that udogen supports."""
     supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
     wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not problems.errors:
-        named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
-        problems.error(
-            package.location,
-            f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
-            f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend all the same",
-        )
-    by_backend: dict[str, OpPackage] = {}
-    limits: dict[str, Problems] = {}
-    for backend in wanted:
-        forced = backend not in supported
-        if forced:
-            problems.warn(
-                package.location,
-                f"no op of `{package.name}` names the backend {backend.upper()}",
-                f"all of them are generated for it, because of --backend {backend}",
-            )
-        found = Problems()
-        by_backend[backend] = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
-        if found.errors:
-            limits[backend] = found
-        else:
-            problems.extend(found.all())
-    alone = not options.backends and len(limits) < len(by_backend)
-    for backend, found in limits.items():
-        if not alone:
-            problems.extend(found.all())
-            continue
-        for each in found.all():
-            problems.warn(each.location, each.message, each.hint)
-        del by_backend[backend]
+        _refuse_backends(package, problems)
+    found = {each: _resolve_one(package, each, options, problems, forced=each not in supported) for each in wanted}
+    limits = {backend: faults for backend, (_, faults) in found.items() if faults.errors}
+    alone = not options.backends and len(limits) < len(found)
+    for backend, faults in limits.items() if alone else ():
+        problems.extend(each._replace(doubtful=True) for each in faults.all())
         problems.warn(
             package.location,
-            f"`{package.name}` is not generated for {backend.upper()}, which cannot take it: see the warnings for it",
-            f"mend the config, or take {backend.upper()} out of it; --backend {backend} makes them errors",
+            f"`{package.name}` is not generated for {backend.upper()}, which does not support it: see its warnings",
+            f"correct the config, or remove {backend.upper()} from it; --backend {backend} makes them errors",
         )
-    return by_backend
+    kept = {backend: pair for backend, pair in found.items() if not (alone and backend in limits)}
+    for _, faults in kept.values():
+        problems.extend(faults.all())
+    return {backend: resolved for backend, (resolved, _) in kept.items()}
+
+
+def _refuse_backends(package: OpPackage, problems: Problems) -> None:
+    named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
+    problems.error(
+        package.location,
+        f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
+        f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend anyway",
+    )
+
+
+def _resolve_one(
+    package: OpPackage, backend: str, options: GenerateOptions, problems: Problems, *, forced: bool
+) -> tuple[OpPackage, Problems]:
+    """The package for one backend, and its problems there."""
+    if forced:
+        problems.warn(
+            package.location,
+            f"no op of `{package.name}` names the backend {backend.upper()}",
+            f"all of them are generated for it, because of --backend {backend}",
+        )
+    found = Problems()
+    resolved = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
+    return resolved, found
 
 
 def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
-    """Warn where the config asks for the other interface of HTP; the command line wins."""
+    """Warn if the config asks for the other interface of HTP; the command line wins."""
     if package.use_qhpi and api != "qhpi":
         problems.warn(
             package.location,
@@ -364,50 +349,50 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
 
 
 def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Problems) -> None:
-    """Warn of optional inputs that the C++ interface of HTP needs even so."""
+    """Warn of optional inputs, which the C++ interface of HTP requires."""
     for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
         for tensor, needed in zip(op.inputs, htp_core.needs_all(op).inputs, strict=True):
             if needed.given and not tensor.given:
                 problems.warn(
                     tensor.location,
-                    f"`{tensor.name}` of `{op.name}` is optional, which the C++ interface of HTP does not know",
-                    "there a client must always give it; --htp-api qhpi knows it",
+                    f"`{tensor.name}` of `{op.name}` is optional, but the C++ interface of HTP requires it",
+                    "--htp-api qhpi supports optional inputs",
                 )
 
 
 def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:
-    """Warn of what a backend does with several ops in one package, where each has a library."""
+    """Warn of several ops in a package for a backend with a library per op."""
     problems.warn(
         package.location,
-        f"`{package.name}` has several ops for {title}, where each has a library of its own: the DSP registers "
-        "only the first library of a package's name",
-        "give each op a package of its own (UdoPackage_0, UdoPackage_1 …) where they shall run in one process",
+        f"`{package.name}` has several ops for {title}, each in its own library: the DSP registers only the first "
+        "library of a package's name",
+        "to run them in one process, give each op its own package (UdoPackage_0, UdoPackage_1 …)",
     )
 
 
 def _warn_of_dropped_path(package: OpPackage, problems: Problems) -> None:
-    """Warn of a path in the config that is dropped, for it would be something else in a Makefile."""
+    """Warn of a path in the config that is dropped, as make would misread it."""
     if package.snpe_udo_root and not make_path(package.snpe_udo_root):
         problems.warn(
             package.location,
-            f"SNPE_UDO_ROOT of `{package.name}` is not written into a Makefile: make would read something else in it",
+            f"SNPE_UDO_ROOT of `{package.name}` is left out of the Makefile: make would misread it",
             "set the environment variable SNPE_UDO_ROOT instead",
         )
 
 
 def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
-    """Warn of a config that chooses a folder which is not below the current one."""
+    """Warn of a config that chooses a folder outside the current one."""
     folder = os.path.realpath(package.output_path)
     if package.output_path and not Path(folder).is_relative_to(os.path.realpath(".")):
         problems.warn(
             package.location,
-            f"UDO_PACKAGE_PATH of `{package.name}` leads outside the current folder: to {folder}",
-            "-o chooses another folder",
+            f"UDO_PACKAGE_PATH of `{package.name}` is outside the current folder: {folder}",
+            "choose another folder with -o",
         )
 
 
 def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
-    """The config files as they are copied into config/; files of the same name get a number."""
+    """The config files to be copied into config/; files of the same name get a number."""
     found: dict[str, bytes] = {}
     for source in package.sources:
         path = Path(source)
@@ -425,7 +410,7 @@ def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
 def _kernels(
     package: OpPackage, by_backend: Mapping[str, OpPackage], options: GenerateOptions, searched: dict[str, bool]
 ) -> dict[str, dict[str, bytes]]:
-    """The user's finished kernels by backend; notes in `searched` which files could have been some."""
+    """The user's kernels by backend; adds the file names that were searched to `searched`."""
     found = {}
     for backend, resolved in by_backend.items():
         below = backends.ALL[backend].kernels_folder(options.api)
@@ -435,7 +420,7 @@ def _kernels(
 
 
 def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
-    """The user's kernels, with those in Python that lie in the folders already, where no others are given."""
+    """The user's kernels, with those in Python that the folders already have, unless others are given."""
     found = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
     for folder, plan in plans:
         for part in plan.parts:
@@ -446,43 +431,70 @@ def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> di
     return found
 
 
-def _texts(
-    kernels: Mapping[str, Mapping[str, bytes]], folders: Iterable[tuple[Path, Plan]]
-) -> dict[str, dict[str, bytes]]:
-    """Backend -> op -> its kernel: the one in the folder, or the given."""
-    texts = {backend: dict(given) for backend, given in kernels.items()}
+def _kernels_in_folders(folders: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
+    """Backend -> op -> the kernel that the folder already has."""
+    found: dict[str, dict[str, bytes]] = {}
     for folder, plan in folders:
         for part in plan.parts:
             for path in (Path(each) for each in part.sources):
                 if path.parent.name == "ops" and os.path.isfile(folder / path):
-                    texts.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
-    return texts
-
-
-def _vendor_style(
-    by_backend: Mapping[str, OpPackage], texts: Mapping[str, Mapping[str, bytes]], options: GenerateOptions
-) -> dict[str, tuple[str, ...]]:
-    """The ops whose kernels are in Qualcomm's style: as asked for, or as their texts are."""
-    found = {}
-    for_htp = texts.get("htp", {}) if "htp" in by_backend else {}
-    core = tuple(op for op, text in for_htp.items() if vendor.is_core_style(text))
-    own = tuple(op for op, text in for_htp.items() if vendor.registrations(text))
-    if (core and not options.htp_api) or (own and options.api == "qhpi"):
-        found["htp"] = core or own
-    for backend in vendor.BACKENDS:
-        style, names = options.styles[backend], [op.name for op in getattr(by_backend.get(backend), "ops", ())]
-        known = [name for name in names if vendor.is_vendor_style(backend, texts.get(backend, {}).get(name, b""))]
-        skeletons = [name for name in names if name not in texts.get(backend, {})] if style == "vendor" else []
-        if style != "args" and (known or skeletons):
-            found[backend] = tuple(name for name in names if name in known or name in skeletons)
+                    found.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
     return found
 
 
+def _styled(
+    source: Source,
+    old: Mapping[str, Mapping[str, bytes]],
+    by_backend: Mapping[str, OpPackage],
+    options: GenerateOptions,
+) -> Source:
+    """The source with the styles of kernels: of given ones, else of those that the folder already has (`old`)."""
+    chosen, restyled, headers = {}, {}, {}
+    registrations: list[Registration] = []
+    api = source.htp_api
+    for backend, package in by_backend.items():
+        given, existing = source.kernels.get(backend, {}), old.get(backend, {})
+        styles = {op.name: _style(backend, op.name, given, existing, options) for op in package.ops}
+        meant = "vendor"
+        if backends.ALL[backend].interfaces:
+            meant = "core" if "core" in styles.values() and not options.htp_api else "qhpi"
+            api = meant if meant == "core" else api
+        if ops := tuple(op for op, style in styles.items() if style == meant):
+            chosen[backend] = ops
+            texts = [given.get(op, existing.get(op, b"")) for op in ops] if meant == "qhpi" else []
+            registrations += [function for text in texts for function in vendor.registrations(text)]
+        both = [op for op in styles if op in given and op in existing]
+        if ops := tuple(op for op in both if vendor.style(backend, existing[op]) != vendor.style(backend, given[op])):
+            restyled[backend] = ops
+        kept = [text for op, text in existing.items() if op not in ops]
+        if included := vendor.hexagon_headers([*given.values(), *kept]):
+            headers[backend] = included
+    return replace(
+        source,
+        vendor=chosen,
+        registrations=tuple(registrations),
+        restyled=restyled,
+        headers=headers,
+        htp_api=api,
+    )
+
+
+def _style(
+    backend: str, op: str, given: Mapping[str, bytes], existing: Mapping[str, bytes], options: GenerateOptions
+) -> str:
+    """The style of one kernel (`vendor.style`): as asked for, or as its text has it."""
+    asked = options.styles.get(backend, "")
+    text = given.get(op, existing.get(op))
+    if asked == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and options.api == "core"):
+        return ""
+    return asked if text is None else vendor.style(backend, text)
+
+
 def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
-    """Where kernels for a backend are looked for: what is special first, then what serves several backends."""
+    """The folders that are searched for kernels: those for the backend first, then the common one."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
-    own = [folder / below, folder / below.upper()]  # the second: as Qualcomm's samples call them
+    own = [folder / below, folder / below.upper()]  # the second is usual in Qualcomm's samples
     return [*own, folder] if row.common_kernels and below == row.id else own
 
 
@@ -492,7 +504,7 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
     if folder is None:
         return {}
     if not folder.is_dir():
-        raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
+        raise UsageError(f"--kernels {folder} is not a folder", hint="it must contain an <Op>.cpp for each kernel")
     folders = kernel_places(folder, backend, options.api)
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         folders.append(folder)
@@ -500,16 +512,16 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
     for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
         path = next((p for each in folders if os.path.lexists(p := each / name)), None)
         if path is not None:
-            chosen[name.removesuffix(".cpp")] = path  # what is not C++ has the name of its file
+            chosen[name.removesuffix(".cpp")] = path  # other files keep their ending
     for name in [op.name for op in package.ops if op.name in chosen and f"{op.name}.py" in chosen]:
-        # Of a kernel in C++ and one in Python the more special one counts, then C++.
+        # Of a kernel in C++ and one in Python, the one for the backend wins, then C++.
         first, second = (folders.index(chosen[each].parent) for each in (name, f"{name}.py"))
         del chosen[f"{name}.py" if first <= second else name]
     return {key: _kernel(path) for key, path in chosen.items()}
 
 
 def _kernel(path: Path) -> bytes:
-    """A person's source; what is no file is not passed over, or they would get a skeleton without a word."""
+    """The user's source; raises for what is not a file, instead of generating a skeleton."""
     try:
         return read_plain(path)
     except OSError as fault:

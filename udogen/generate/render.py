@@ -1,4 +1,4 @@
-"""Plan -> the bytes of every file.  Pure: the same plan gives the same bytes."""
+"""Plan -> the bytes of every file, without side effects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from udogen import __version__, resources
 from udogen.backends.plan import Plan, PlannedFile
 from udogen.errors import UsageError
 
-# Mako imports Pygments to colour its HTML error pages, of which udogen shows none: a fifth of the start of `generate`.
-# None makes that import an ImportError, for which Mako is prepared.
+# Mako imports Pygments for HTML error pages, which udogen does not use: a fifth of the start of `generate`.
+# None makes that import an ImportError, which Mako handles.
 _without_pygments = sys.modules.setdefault("mako.ext.pygmentplugin", None) is None  # type: ignore[arg-type]
 
 from mako import exceptions  # noqa: E402
@@ -48,14 +48,14 @@ def _render_template(template: str, data: Mapping[str, Any]) -> str:
     try:
         return str(_lookup().get_template(template).render_unicode(**data))
     except Exception as fault:
-        # A fault of udogen: name the line of the template, for the report.
+        # An internal error: name the line of the template.
         trace = exceptions.RichTraceback()
         raise RuntimeError(f"template {template}, line {trace.lineno}: {fault}") from fault
 
 
 @cache
 def _lookup() -> TemplateLookup:
-    """Templates, compiled once and kept: compiling them is most of the time of a cold start."""
+    """Compiled templates, cached: compiling them takes most of a cold start."""
     folder = resources.templates()
     options: dict[str, Any] = {"directories": [str(folder)], "strict_undefined": True, "input_encoding": "utf-8"}
     try:
@@ -69,7 +69,7 @@ def _lookup() -> TemplateLookup:
 
 
 def _kept_as(folder: str, filename: str, _uri: str) -> str:
-    """The compiled template: by name and content, because times are no help (those in a wheel are all the same)."""
+    """The path of a compiled template, by name and content: modification times in a wheel are all the same."""
     with open(filename, "rb") as stream:
         key = zlib.crc32(stream.read())
     return os.path.join(folder, f"{os.path.basename(filename)}-{key:08x}.py")

@@ -1,15 +1,16 @@
-"""Rendered files -> a package folder: only what changed, each file whole or not at all, nothing of the user's lost.
+"""Rendered files -> a package folder: writes only what changed, atomically, and loses no edits.
 
-`.udogen/` in the package remembers what was generated last: manifest.json has a checksum of every file, which shows
-edits, and `last` has copies of the files that are merged where both sides changed.
+`.udogen/` in the package remembers what was generated last: manifest.json has a checksum of every file, which reveals
+edits, and `last` has copies of the files that are merged if both sides changed them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import count
 from typing import NamedTuple
 
 from udogen import __version__
@@ -27,15 +28,17 @@ class Change(NamedTuple):
     """What writing does to one file."""
 
     path: str
-    # created, updated, unchanged, kept (yours), merged, conflict, removed, orphaned (yours, no longer generated)
+    # created, updated, unchanged, kept (the user's), merged, conflict, replaced, removed, orphaned (edited, and no
+    # longer generated)
     action: str
     before: bytes | None
     after: bytes | None
     note: str = ""
+    beside: str = ""  # of a conflict or a replaced file: where the other version goes
 
     @property
     def writes(self) -> bool:
-        """True where the file on disk changes."""
+        """True if the file on disk changes."""
         return self.before != self.after
 
 
@@ -49,8 +52,8 @@ class Conflict(UdogenError):
 class Memory:
     """What was generated last: checksums in the manifest, and copies in `.udogen/last` of the files that merge.
 
-    Writing begins with copies in `.udogen/next` and `unfinished.json`, which names each file and what it will be.
-    Where a call was interrupted, a file that is so already counts as generated: it is no change of the user's.
+    Writing begins with copies in `.udogen/next` and `unfinished.json`, which has the new checksum of each file.  After
+    an interrupted call, a file that has it counts as generated, not as edited.
     """
 
     def __init__(self, folder: PackageFolder) -> None:
@@ -82,11 +85,11 @@ class Memory:
         self.manifest = self.manifest if new is None else new
 
     def is_last(self, path: str, content: bytes) -> bool:
-        """Whether this is what was generated last as this file."""
+        """Whether this content was generated last as this file."""
         return self.checksums.get(path) == content_key(content)
 
     def last(self, path: str) -> bytes | None:
-        """What was generated last as this file; None where there is no copy of exactly that."""
+        """What was generated last as this file; None without a copy of exactly that."""
         if path not in self.checksums:
             return None
         found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
@@ -94,7 +97,7 @@ class Memory:
         return found if found is not None and self.is_last(path, found) else None
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
-        """Before the first file is written: what is going to be written."""
+        """Record what will be written, before the first file is."""
         self.settle()
         if self.manifest is None:
             self._put_manifest({**manifest, "files": {}})
@@ -108,7 +111,7 @@ class Memory:
             if differs or change.writes:
                 file, content = change.path, change.after
                 if change.action == "conflict":
-                    file, content = _beside(change.path), new
+                    file, content = change.beside, new
                 files[change.path] = [file, content_key(content or b"")]
             if change.path in mergeable and (differs or not self._folder.exists(f"{_LAST}/{change.path}")):
                 self._folder.put(f"{_NEXT}/{change.path}", new)
@@ -135,15 +138,15 @@ class Memory:
             self._folder.remove_tree(_NEXT)
 
     def settle(self) -> None:
-        """Remember what a call that was interrupted has written, and remove what it has left."""
-        self._folder.sweep(MANIFEST)  # where it had not even begun, there may be this
+        """Record what an interrupted call has written, and remove its leftovers."""
+        self._folder.sweep(MANIFEST)  # of a call that had not begun
         if self._is_unfinished:
             for path in self._begun:
                 self._folder.sweep(path)
             known = {"files": self.checksums, "skeletons": sorted(self.skeletons), "mergeable": sorted(self.mergeable)}
             self.manifest = {**(self.manifest or {}), **known}
             self.finish()
-        if self._folder.exists(_NEXT):  # or this
+        if self._folder.exists(_NEXT):
             self._folder.remove_tree(_NEXT)
 
     def _put_manifest(self, manifest: Mapping[str, object]) -> None:
@@ -161,21 +164,21 @@ class Memory:
 
 
 def compare(folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
-    """What `write` would do; touches nothing.  Raises where it could not be done."""
+    """What `write` would do, without doing it.  Raises if it could not be done."""
     _fits(folder, memory, plan)
     files = {file.path: file for file in plan.files}
-    # A kernel that a person gave is not replaced by a skeleton.
+    # A kernel that the user gave is not replaced by a skeleton.
     keep = _skeletons(plan) - memory.skeletons
     changes = [_change(folder, memory, files[path], new, keep=path in keep) for path, new in rendered.items()]
     gone = sorted(memory.checksums.keys() - rendered.keys())
     changes += [left for path in gone if (left := _leave(folder, memory, path))]
     for change in changes:
-        if change.action == "conflict":
-            folder.refuse_link(_beside(change.path))
-        elif change.writes:
+        if change.beside:
+            folder.refuse_link(change.beside)
+        if change.writes:
             folder.refuse_link(change.path)
     for file in plan.files:
-        if file.merges:  # where its copy will be
+        if file.merges:  # the path of its copy
             folder.refuse_link(f"{_LAST}/{file.path}")
     folder.refuse_link(_NEXT)
     folder.close_below()
@@ -190,13 +193,15 @@ def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
 def write(
     folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes], changes: Sequence[Change]
 ) -> None:
-    """Carry out `changes`; a conflict leaves the user's file and puts the generated one beside it."""
+    """Carry out `changes`; of a conflict, the generated file goes beside the user's."""
     with folder.writing():
         memory.begin(_manifest(plan, rendered), rendered, changes)
         for change in changes:
             if change.action == "conflict":
-                folder.put(_beside(change.path), rendered[change.path])
-            elif change.after is None:
+                folder.put(change.beside, rendered[change.path])
+            elif change.beside:
+                folder.put(change.beside, change.before or b"")
+            if change.after is None:
                 folder.remove(change.path)
             elif change.writes:
                 folder.put(change.path, change.after)
@@ -221,21 +226,20 @@ def diff(changes: list[Change]) -> str:
 
 
 def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
-    """Refuse a folder with files that udogen did not write, or with another package."""
+    """Raise for a folder with files that udogen did not write, or with another package."""
     manifest = memory.manifest
     if manifest is None:
         strangers = [file.path for file in plan.files if folder.exists(file.path)]
         if strangers:
             raise UsageError(
-                f"{folder.path} holds files that udogen did not generate: {', '.join(strangers[:3])}"
+                f"{folder.path} contains files that udogen did not generate: {', '.join(strangers[:3])}"
                 + (" …" if len(strangers) > 3 else ""),
-                hint="move them away (-f moves the whole folder to <name>.bak-N), or choose another folder with -o; "
-                "udogen overwrites nothing it did not write",
+                hint="move them away (-f moves the whole folder to <name>.bak-N), or choose another folder with -o",
             )
         return
     if (manifest.get("package"), manifest.get("backend")) != (plan.package, plan.backend):
         raise UsageError(
-            f"{folder.path} holds the {manifest.get('backend')} package {manifest.get('package')}, "
+            f"{folder.path} contains the {manifest.get('backend')} package {manifest.get('package')}, "
             f"not the {plan.backend} package {plan.package}",
             hint="choose another folder with -o",
         )
@@ -245,8 +249,8 @@ def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
         if api != part.api:
             raise UsageError(
                 f"{folder.path} is generated for {part.backend.upper()}'s interface `{api}`, not `{part.api}`, "
-                "and your kernels are written for it",
-                hint=f"choose another folder with -o, or go on with --htp-api {api}",
+                "as are your kernels",
+                hint=f"choose another folder with -o, or keep the interface with --htp-api {api}",
             )
 
 
@@ -254,33 +258,36 @@ def _change(folder: PackageFolder, memory: Memory, file: PlannedFile, new: bytes
     path = file.path
     found = folder.read(path)
     if found is None:
-        removed = "it had been removed" if file.user_owned and path in memory.checksums else ""
+        removed = "it was removed" if file.user_owned and path in memory.checksums else ""
         return Change(path, "created", None, new, removed)
     if found == new:
         return Change(path, "unchanged", found, found)
     if memory.is_last(path, found) and not keep:
         return Change(path, "updated", found, new)
+    if file.replaces:
+        old = next(each for each in _old_names(path) if folder.read(each) in (None, found))
+        return Change(path, "replaced", found, new, f"the new kernel has another style; your old one is {old}", old)
     if file.user_owned:
         return Change(path, "kept", found, found, "yours")
     if memory.is_last(path, new):
-        waits = f"; {_beside(path)} still waits to be merged" if folder.exists(_beside(path)) else ""
-        return Change(path, "kept", found, found, f"you changed it, and nothing new was generated{waits}")
+        waits = f"; {_beside(path)} is still to be merged" if folder.exists(_beside(path)) else ""
+        return Change(path, "kept", found, found, f"you edited it, and the generated file is the same{waits}")
     last = memory.last(path) if file.merges else None
     merged = None if last is None else merge(last, new, found)
     if merged is None:
         note = f"the generated one is {_beside(path)}; merge them, then remove it"
-        return Change(path, "conflict", found, found, note)
-    return Change(path, "merged", found, merged, "your changes, and what is generated now")
+        return Change(path, "conflict", found, found, note, _beside(path))
+    return Change(path, "merged", found, merged, "your edits and the generated ones")
 
 
 def _leave(folder: PackageFolder, memory: Memory, path: str) -> Change | None:
-    """A file that is no longer generated goes, unless the user changed it; None where it is gone already."""
+    """The removal of a file that is no longer generated, unless the user edited it; None if it is gone."""
     found = folder.read(path)
     if found is None:
         return None
     if memory.is_last(path, found):
         return Change(path, "removed", found, None)
-    return Change(path, "orphaned", found, found, "no longer generated, but you changed it: it stays")
+    return Change(path, "orphaned", found, found, "no longer generated; kept, as you edited it")
 
 
 def _skeletons(plan: Plan) -> set[str]:
@@ -288,8 +295,14 @@ def _skeletons(plan: Plan) -> set[str]:
 
 
 def _beside(path: str) -> str:
-    """Where the generated file goes when it conflicts with the user's."""
+    """The path of a generated file that conflicts with the user's."""
     return f"{path}.udogen-new"
+
+
+def _old_names(path: str) -> Iterator[str]:
+    """Paths for the user's version of a file that is replaced."""
+    yield f"{path}.udogen-old"
+    yield from (f"{path}.udogen-old-{number}" for number in count(2))
 
 
 def _checksums(manifest: Mapping[str, object] | None) -> dict[str, str]:
@@ -304,7 +317,7 @@ def _listed(manifest: Mapping[str, object] | None, key: str) -> set[str]:
 
 
 def _is_below(path: str) -> bool:
-    """Whether a path leads to a file of the package: a manifest is a file like any other."""
+    """Whether a path of a manifest is inside the package: anybody can edit a manifest."""
     return path.isprintable() and not {"..", ".", "", MEMORY} & set(path.split("/"))
 
 
@@ -328,7 +341,7 @@ def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
 
 
 def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
-    """What the user made of a file with what is generated now; None where both changed the same lines."""
+    """The user's version of a file merged with the new one; None if both changed the same lines."""
     try:
         base, new_lines, theirs = (each.decode("utf-8").splitlines(True) for each in (last, new, edited))
     except UnicodeDecodeError:
@@ -349,7 +362,7 @@ def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
 
 def _agreements(base: list[str], new_lines: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
     """Runs of base lines that are in both others: (base, new_lines, theirs, length), and an empty one at the end."""
-    from difflib import SequenceMatcher  # only where the user changed a generated file
+    from difflib import SequenceMatcher  # rarely used
 
     in_new = SequenceMatcher(None, base, new_lines, autojunk=False).get_matching_blocks()
     in_theirs = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()

@@ -1,4 +1,4 @@
-"""The data types of QNN, one row each.  A new row is the whole change for a new type.
+"""The data types of QNN, one row each.
 
 Values: `Qnn_DataType_t` of the public QNN API reference (and FLOAT_64, BFLOAT_16 of newer releases).
 """
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 
 class DataType(NamedTuple):
-    """One data type: its QNN name without prefix, its code, and how C++, numpy and SNPE call it."""
+    """A data type: its QNN name without prefix, its code, and its names in C++, numpy and SNPE."""
 
     name: str
     code: int
     bits: int
     kind: str  # int, uint, float, sfixed, ufixed, bool, string, special
-    c_type: str  # storage type in C++; "" where a tensor of it has no plain C++ element
-    numpy: str  # storage type in numpy; "" where there is none
-    snpe: str = ""  # the spelling of the UDO documentation, where it differs
+    c_type: str  # storage type in C++; empty without one
+    numpy: str  # storage type in numpy; empty without one
+    snpe: str = ""  # the spelling of the UDO documentation, if it differs
 
     @property
     def qnn(self) -> str:
@@ -27,12 +27,12 @@ class DataType(NamedTuple):
 
     @property
     def quantized(self) -> bool:
-        """True for fixed-point types, which mean nothing without a scale and an offset."""
+        """True for fixed-point types, which need a scale and an offset."""
         return self.kind in ("sfixed", "ufixed")
 
     @property
     def integral(self) -> bool:
-        """True where a value is a whole number."""
+        """True for types of whole numbers."""
         return self.kind in ("int", "uint", "bool")
 
     def range(self) -> tuple[int, int] | None:
@@ -71,7 +71,7 @@ ALL = (
     DataType("STRING", 0x0608, 0, "string", "", ""),
 )
 
-# Whatever type the backend's supplement has, and every type that the backend has.
+# The type in the backend's supplement, and all types of the backend.
 BACKEND_SPECIFIC = DataType("BACKEND_SPECIFIC", 0x7FFFFFFF, 0, "special", "", "")
 ALL_VALID = DataType("ALL_VALID", 0x7FFFFFFF, 0, "special", "", "")
 
@@ -85,14 +85,14 @@ _SPELLINGS = {
 
 
 def parse(text: str) -> DataType | None:
-    """The type a config names, in any of the three spellings; None where there is none of that name."""
+    """The type that a config names, in any of the three spellings, or None."""
     return _SPELLINGS.get(text)
 
 
 def meant(text: str, allowed: Sequence[DataType] = ()) -> DataType | None:
-    """The type that a person means: a config's spelling in any case, or numpy's name (`float32`).
+    """The type of a config's spelling in any case, or of numpy's name (`float32`).
 
-    Of several with one name of numpy (`uint8`), it is the one that is allowed, and rather a plain than a fixed one.
+    Of several with the same name of numpy (`uint8`), it is an allowed one, preferably not fixed point.
     """
     found = parse(text) or parse(text.upper())
     if found is not None:

@@ -1,7 +1,4 @@
-"""Shapes and data types of outputs, where they follow from a config.
-
-Nothing is guessed of shapes: an op whose config is silent is one that a person has to write.
-"""
+"""Shapes and data types of outputs, if they follow from a config.  Shapes are never guessed."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ Extent = int | tuple[int, int]  # a number, or an axis of an input: (input, axis
 
 
 class SameAs(NamedTuple):
-    """As of this input."""
+    """The same as of this input."""
 
     input: int
     why: str
@@ -45,7 +42,7 @@ _AXIS = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
 def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
-    """An output's shape by the config; None where it is open."""
+    """An output's shape by the config, or None."""
     texts = [each.text for each in output.constraints if each.type == "Shape"]
     for text in (*texts, output.shape_text):
         found = _same(_SAME_SHAPE, text, op)
@@ -57,7 +54,7 @@ def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
 
 
 def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
-    """An output's data type by the config; None where it is open."""
+    """An output's data type by the config, or None."""
     if len(output.datatypes) == 1 and output.datatypes[0].kind != "special":
         return Only(output.datatypes[0], "the only type of the config")
     for text in [each.text for each in output.constraints if each.type == "Datatype"]:
@@ -71,7 +68,7 @@ def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
 
 
 def _same(pattern: re.Pattern[str], text: str, op: Op) -> int | None:
-    """The input that a sentence names, if it has nothing else."""
+    """The input that a sentence names, if it contains nothing else."""
     match = pattern.fullmatch(" ".join(text.split()))
     index = _input(match["name"], op) if match else None
     return index if index is not None and _reachable(op, index) else None
@@ -93,7 +90,7 @@ def _input(name: str, op: Op) -> int | None:
 
 
 def _reachable(op: Op, index: int) -> bool:
-    """False behind an input of unknown number, or one that may be left out: its place is not known then."""
+    """False after a repeated or optional input: its position is unknown then."""
     return all(each.mandatory and not each.repeated for each in op.inputs[:index]) and op.inputs[index].mandatory
 
 

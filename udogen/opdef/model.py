@@ -1,6 +1,6 @@
-"""The model: what both config languages become.  Frozen, in the words of the domain, never in C++.
+"""The model of a config in either language.
 
-Equality ignores where something stood, so that a config converted there and back is the same model.
+Equality ignores locations, so that a config that is converted there and back is equal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where an op comes from."""
+    """The origin of an op."""
 
     source: str = ""
     url: str = ""
@@ -58,7 +58,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class QuantParam:
-    """How a backend takes a quantized tensor (newer OpDef releases); texts as written."""
+    """Supported quantization of a tensor (newer OpDef releases); texts as written."""
 
     encodings: tuple[str, ...]
     axes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Tensor:
     shape_text: str = ""
     mandatory: bool = True
     default: Value | None = None
-    default_text: str = ""  # a default that is no value, such as `N-1`
+    default_text: str = ""  # a default that is not a value, such as `N-1`
     repeated: bool = False
     static: bool = False
     enum: tuple[str, ...] = ()
@@ -87,8 +87,8 @@ class Tensor:
     dynamic_shape: str | None = None
     quantization_mode: str = ""
     only_default: bool = False
-    converted: tuple[DataType, ...] = ()  # further types that a package takes; a kernel sees the first of `datatypes`
-    given: bool = False  # a client must give it although it is optional, for the backend cannot do without it
+    converted: tuple[DataType, ...] = ()  # further types that a package accepts, converted to the first of `datatypes`
+    given: bool = False  # it is optional, but the backend requires it
     location: Location = field(default=NOWHERE, compare=False)
 
     @property
@@ -98,7 +98,7 @@ class Tensor:
 
     @property
     def required(self) -> bool:
-        """It cannot be left out: it is mandatory, and has no default, or the backend needs it all the same."""
+        """It cannot be absent: it is mandatory without a default, or the backend requires it."""
         return self.given or (self.mandatory and (self.default is None or self.repeated))
 
     @property
@@ -108,13 +108,13 @@ class Tensor:
 
     @property
     def backend_specific(self) -> bool:
-        """True where the data type is left to the supplements."""
+        """True if supplements define the data type."""
         return BACKEND_SPECIFIC in self.datatypes
 
 
 @dataclass(frozen=True)
 class TensorSupplement:
-    """What is different about one tensor on one backend; empty means: as in the op definition."""
+    """Changes of a tensor on one backend; empty fields are as in the op definition."""
 
     name: str
     role: str
@@ -130,7 +130,7 @@ class TensorSupplement:
 
 @dataclass(frozen=True)
 class OpSupplement:
-    """What is different about one op on one backend."""
+    """Changes of an op on one backend."""
 
     name: str
     tensors: tuple[TensorSupplement, ...]
@@ -139,7 +139,7 @@ class OpSupplement:
 
 @dataclass(frozen=True)
 class Supplement:
-    """All that is different on one backend."""
+    """All changes on one backend."""
 
     backend: str
     ops: tuple[OpSupplement, ...] = ()

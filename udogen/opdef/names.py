@@ -1,7 +1,7 @@
-"""Names of a config become identifiers of C++ here, and nowhere else.
+"""C++ identifiers from names of a config.
 
-A package's and an op's name must be an identifier: it names folders, files, libraries and
-symbols.  A tensor's name may be freer (`in[0]`), and is turned into an identifier.
+Names of packages and ops must be identifiers: they name folders, files, libraries and symbols.  Names of tensors may
+have other characters (`in[0]`), and are converted.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-LONGEST = 128  # file names stay portable, and so do mangled symbols
+LONGEST = 128  # for portable file names and mangled symbols
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _TENSOR_NAME = re.compile(r"[A-Za-z0-9_.:/\[\]() -]+\Z")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@:,-][A-Za-z0-9_./+@:, -]*\Z")
 
-# ISO C++20 keywords and alternative tokens, and the few macros that headers of C always bring.
+# ISO C++20 keywords and alternative tokens, and usual macros of C headers.
 RESERVED = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t
     class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
@@ -32,11 +32,11 @@ _MACRO = re.compile(
     r"|M_.*|FP_.*|HUGE(_VAL.*)?|SNAN.*|MAXFLOAT|MATH_.*|math_errhandling|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|EXIT_.*"
     r"|(RAND|PATH|NAME|BOOL)_MAX|BUFSIZ|EDOM|ERANGE|EILSEQ|EINVAL|EAGAIN|SEEK_(SET|CUR|END)|alloca)\Z"
 )
-_OURS = frozenset({"Args", "State"})  # what generated headers call their own types
+_GENERATED = frozenset({"Args", "State"})  # types of generated headers
 
 
 def fault_of_symbol(name: str) -> str | None:
-    """Why `name` cannot name a package or an op; None where it can."""
+    """Why `name` cannot name a package or an op, or None."""
     if not name:
         return "is empty"
     if len(name) > LONGEST:
@@ -54,7 +54,7 @@ def fault_of_symbol(name: str) -> str | None:
 
 
 def fault_of_tensor(name: str) -> str | None:
-    """Why `name` cannot name an input, output or parameter; None where it can."""
+    """Why `name` cannot name an input, output or parameter, or None."""
     if not name:
         return "is empty"
     if len(name) > LONGEST:
@@ -68,7 +68,7 @@ def fault_of_tensor(name: str) -> str | None:
 
 
 def suggestion(name: str, otherwise: str = "MyOp") -> str:
-    """A name near this one that would be accepted as the name of an op or a package."""
+    """A similar name that is valid for an op or a package."""
     if not re.search(r"[A-Za-z0-9]", name):
         return otherwise
     made = identifier(name)[:LONGEST].rstrip("_")
@@ -77,15 +77,15 @@ def suggestion(name: str, otherwise: str = "MyOp") -> str:
 
 @cache
 def identifier(name: str) -> str:
-    """A C++ identifier made of a name: `in[0]` becomes `in_0`, `default` becomes `default_`."""
+    """A C++ identifier for a name: `in[0]` becomes `in_0`, `default` becomes `default_`."""
     made = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
     if not made or made[0].isdigit():
         made = "t_" + made
-    return made + "_" if made in RESERVED or made in _OURS or _MACRO.match(made) else made
+    return made + "_" if made in RESERVED or made in _GENERATED or _MACRO.match(made) else made
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """The same names; where one is taken already it gets a number."""
+    """The names, with numbers appended to repeated ones."""
     found: dict[str, None] = {}
     for name in names:
         made, number = name, 1
@@ -105,9 +105,9 @@ def collisions(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def cpp_string(text: str) -> str:
-    """A C++ string literal that holds exactly this text, whatever is in it."""
+    """A C++ string literal of exactly this text."""
     out = []
-    for byte in text.encode("utf-8", "surrogateescape"):  # a file's name may be no text
+    for byte in text.encode("utf-8", "surrogateescape"):  # file names may be arbitrary bytes
         char = chr(byte)
         if char in '"\\?':  # ? too: no trigraphs
             out.append("\\" + char)
@@ -119,12 +119,12 @@ def cpp_string(text: str) -> str:
 
 
 def make_path(text: str) -> str:
-    """A path as it is written in a Makefile; empty where make or a shell would read something else."""
+    """A path for a Makefile; empty if make or a shell would misread it."""
     return text if _PLAIN_PATH.match(text) else ""
 
 
 def cpp_comment(text: str, *, width: int = 96) -> list[str]:
-    """Free text as lines that are safe behind `//` (no newline, no line splice, no control characters)."""
+    """Text as lines that are safe after `//` (no newline, no line splice, no control characters)."""
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
@@ -142,7 +142,7 @@ def cpp_comment(text: str, *, width: int = 96) -> list[str]:
 
 
 def _unspliced(line: str) -> str:
-    """The line without what would join it with the next: a backslash, or its trigraph, at the end."""
+    """The line without a backslash or its trigraph at the end, which would join it with the next."""
     while line.endswith(("\\", "??/", " ")):
         line = line.removesuffix("??/").rstrip("\\ ")
     return line

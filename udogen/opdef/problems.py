@@ -1,4 +1,4 @@
-"""Locations in a config, and what is wrong there; collected, then reported together."""
+"""Problems with their locations in a config; collected, then reported together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from udogen.errors import UdogenError, open_plain
 
-_SHOWN = 160  # a longer line is cut: a 10,000-character name is of no use
+_SHOWN = 160  # longer lines are cut
 _MOST_SHOWN = 40
-_MOST_TOLD = 1000  # who makes more mistakes than this has given us the wrong file
+_MOST = 1000  # more errors mean that it is the wrong file
 
 
 class Location(NamedTuple):
@@ -24,7 +24,7 @@ class Location(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing wrong (or doubtful) at one place."""
+    """An error or a warning at a location."""
 
     location: Location
     message: str
@@ -47,50 +47,50 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}  # a set that keeps order
-        self._told = {True: 0, False: 0}
+        self._counts = {True: 0, False: 0}
         self.contents: dict[str, bytes] = {}  # of the files that were read
 
     def error(self, location: Location, message: str, hint: str = "") -> None:
-        """Something that must be mended; raises ConfigError when there has been no end of it."""
-        self._tell(Problem(location, message, hint))
-        if self._told[False] >= _MOST_TOLD:
+        """Add an error; raises ConfigError if there are too many."""
+        self._add(Problem(location, message, hint))
+        if self._counts[False] >= _MOST:
             raise ConfigError(self.all(), more=True)
 
     def warn(self, location: Location, message: str, hint: str = "") -> None:
-        """Something that works but is probably not meant."""
-        self._tell(Problem(location, message, hint, doubtful=True))
+        """Add a warning: something that works but is probably a mistake."""
+        self._add(Problem(location, message, hint, doubtful=True))
 
-    def _tell(self, problem: Problem) -> None:
-        self._told[problem.doubtful] += 1
-        if self._told[problem.doubtful] <= _MOST_TOLD:
+    def _add(self, problem: Problem) -> None:
+        self._counts[problem.doubtful] += 1
+        if self._counts[problem.doubtful] <= _MOST:
             self._found[problem] = None
 
     def extend(self, others: Iterable[Problem]) -> None:
-        """Take over what another collector found."""
+        """Add problems of another collector."""
         self._found.update(dict.fromkeys(others))
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """What must be mended, in the order of the file."""
+        """The errors, in the order of the file."""
         return tuple(sorted((p for p in self._found if not p.doubtful), key=_place))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is doubtful, in the order of the file."""
+        """The warnings, in the order of the file."""
         return tuple(sorted((p for p in self._found if p.doubtful), key=_place))
 
     def all(self) -> tuple[Problem, ...]:
-        """Everything, in the order of the file."""
+        """Errors and warnings, in the order of the file."""
         return tuple(sorted(self._found, key=_place))
 
     def stop_if_any(self, *, strict: bool = False, what: str = "the config") -> None:
-        """Raise once, with everything that was found, where anything must be mended."""
+        """Raise with all problems if there is an error, or with `strict` a warning."""
         if self.errors or (strict and self.warnings):
             raise ConfigError(self.all(), strict=strict, what=what)
 
 
 class ConfigError(UdogenError):
-    """A config that cannot be used, with every reason."""
+    """A config that cannot be used, with all reasons."""
 
     exit_code = 2
     kind = "config"
@@ -118,7 +118,7 @@ class ConfigError(UdogenError):
 
 
 def render(problem: Problem, lines: list[str] | None = None) -> str:
-    """`file:line: error: what`, the line itself, and the hint."""
+    """`file:line: error: message`, the line, and the hint."""
     severity = "warning" if problem.doubtful else "error"
     text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
@@ -140,7 +140,7 @@ def line_of(problem: Problem) -> str:
 
 
 def source_lines(file: str) -> list[str] | None:
-    """The lines of a config, for showing; None where it cannot be read as text."""
+    """The lines of a config; None if it cannot be read as text."""
     try:
         with open_plain(file) as stream:
             return decode(stream.read(8 << 20)).split("\n")
@@ -149,7 +149,7 @@ def source_lines(file: str) -> list[str] | None:
 
 
 def decode(data: bytes) -> str:
-    """Text for showing and for a first look: UTF-8, or UTF-16 by its mark or its zeros; never fails."""
+    """Text of a config: UTF-8, or UTF-16 by its mark or its zeros; never fails."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     if data[:2].count(0) == 1 and data[2:4].count(0) == 1:
@@ -158,8 +158,8 @@ def decode(data: bytes) -> str:
 
 
 def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The choice a person most likely meant; empty where none is near."""
-    from difflib import get_close_matches  # only a config with a fault pays for it
+    """The most similar choice; empty if none is similar."""
+    from difflib import get_close_matches  # rarely used
 
     return next(iter(get_close_matches(word, list(choices), n=1, cutoff=cutoff)), "")
 
@@ -189,7 +189,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("s" if number > 1 else "")
 
 
-# What a terminal obeys or does not show: controls, directions of writing, tags; and halves of pairs, which are no text.
+# Characters that a terminal obeys or hides: controls, directions of writing, tags; and surrogates.
 UNSEEN = re.compile(
     "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f"
     "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f]"
@@ -197,7 +197,7 @@ UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Text from outside as it can be shown on a terminal: what that would obey or hide is spelled (`\\x1b`)."""
+    """Text that is safe on a terminal: characters that it would obey or hide are spelled (`\\x1b`)."""
     return UNSEEN.sub(lambda match: _spelled(ord(match[0])), text)
 
 

@@ -1,4 +1,4 @@
-"""Shape rules: a user's Python functions for what no config can express, the shapes and data types of an op's outputs.
+"""Shape rules: Python functions for the shapes and data types of an op's outputs, which no config can express.
 
     def MaxPool(op):
         batch, rows, columns, channels = op.image.shape
@@ -7,7 +7,7 @@
     rules = load_shape_rules(Path("rules.py"), package.ops)
     rules.infer("MaxPool", {"image": Given((1, 32, 32, 3))}, {"stride": 2})["pooled"].shape
 
-The file is ordinary Python, and is run. What a rule leaves out follows from the config (`inference`).
+The file is ordinary Python, and is run.  Outputs without a rule follow from the config (`inference`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from udogen.opdef.problems import nearest
 from udogen.python_files import last_line, load_module
 
 MOST_AXES = 8
-_DTYPES = "_dtypes"  # the end of the name of a function that returns data types
+_DTYPES = "_dtypes"  # the ending of functions that return data types
 
 Rule = Callable[["OpView"], object]
 
 
 class ShapeRuleFailed(RunFailed):
-    """A rule raised, or returned what is no shape or data type."""
+    """A rule raised, or returned something other than shapes or data types."""
 
     kind = "shape-rule-failed"
 
@@ -42,12 +42,12 @@ class Given:
 
     shape: tuple[int, ...]
     dtype: str = "FLOAT_32"
-    data: Sequence[float] | None = None  # its numbers, row by row, where they are known
+    data: Sequence[float] | None = None  # its numbers, row by row, if known
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """What is known of an output; None where neither a rule nor the config gives it."""
+    """Shape and type of an output; None if neither a rule nor the config gives it."""
 
     shape: tuple[int, ...] | None
     dtype: str | None
@@ -62,7 +62,7 @@ class OpView:
     def __init__(self, name: str, values: Mapping[str, object], outputs: Mapping[str, int]) -> None:
         self._name = name
         self._values = values
-        self.outputs = outputs  # how many there are of each output: 0 where it is left out
+        self.outputs = outputs  # the number of each output: 0 if it is absent
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -78,7 +78,7 @@ class OpView:
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """The rules of one file, and the ops that it may have rules for."""
+    """The rules of one file."""
 
     file: Path
     ops: Mapping[str, Op]
@@ -125,7 +125,7 @@ class ShapeRules:
             return {}
         try:
             returned = self.functions[name](view)
-        except Exception as fault:  # whatever a user's function raises is reported as theirs
+        except Exception as fault:  # a user's function may raise anything
             text = str(fault) if isinstance(fault, ValueError) else f"{type(fault).__name__}: {fault}"
             place, _, line = last_line(fault, but=__file__).partition(": ")
             raise ShapeRuleFailed(f"{place or self.file}: {text}", hint=line and f"in: {line}") from fault

@@ -28,7 +28,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def parse_rank(text: str) -> Rank | None:
-    """`SCALAR`, `4D`, `ND`, `1`, `1D or 4D`, `2D-4D`; None where no rank can be read from it."""
+    """`SCALAR`, `4D`, `ND`, `1`, `1D or 4D`, `2D-4D`; None if it is not a rank."""
     plain = text.strip().upper()
     if plain == "SCALAR":
         return Rank(scalar=True)
@@ -45,7 +45,7 @@ def parse_rank(text: str) -> Rank | None:
 
 
 def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] = ()) -> Value | None:
-    """The value of a Default text; None where it has none (`N-1`, `same as in[0]`)."""
+    """The value of a Default text; None if it is not a value (`N-1`, `same as in[0]`)."""
     text = text.strip()
     kinds = {datatype.kind for datatype in datatypes} - {"special"}
     if kinds == {"string"}:
@@ -65,7 +65,7 @@ def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] 
 
 
 def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
-    """The value with `1.0` as `1` where all the types store whole numbers."""
+    """The value with `1.0` as `1`, if all the types store whole numbers."""
     if isinstance(value, tuple):
         return tuple(fit(part, datatypes) for part in value)
     whole = bool(datatypes) and all(datatype.range() for datatype in datatypes)
@@ -73,7 +73,7 @@ def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
 
 
 def from_json(raw: object, datatypes: Sequence[DataType], *, depth: int = 0) -> Value | None:
-    """The value of a JSON default; None where it has none."""
+    """The value of a JSON default, or None."""
     if not isinstance(raw, str) and not depth and {datatype.kind for datatype in datatypes} == {"string"}:
         return None
     if isinstance(raw, list):
@@ -87,7 +87,7 @@ def from_json(raw: object, datatypes: Sequence[DataType], *, depth: int = 0) -> 
 
 
 def fault_of_default(value: Value, datatype: DataType, rank: Rank, *, enum: Sequence[str] = ()) -> str | None:
-    """Why this value cannot be the default of a tensor of this type and rank; None where it can."""
+    """Why this value cannot be the default of a tensor of this type and rank, or None."""
     if datatype.kind == "special":
         return None
     depth = _depth(value)
@@ -140,7 +140,7 @@ def _parse_scalar(text: str) -> int | float | None:
 
 
 def _parse_list(tokens: list[str], *, depth: int) -> Value | None:
-    """The bracketed list on top of the stack `tokens`; None where it is malformed or too deep."""
+    """The bracketed list on top of the stack `tokens`; None if it is malformed or too deep."""
     opening = tokens.pop()
     if depth >= _DEEPEST:
         return None

@@ -80,9 +80,9 @@ def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendS
 
 
 def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]]:
-    """The batches that need no libraries for Hexagon, where there are some, and the places that are left out."""
+    """The batches, without those that would compile libraries for Hexagon first, and the places left out."""
     others = [each for each in batches if not each.place.instructions]
-    if not others:
+    if not others or HEXAGON.is_warm:
         return batches, []
     return others, [_cold(place) for place in dict.fromkeys(each.place for each in batches) if place.instructions]
 
@@ -100,7 +100,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     files, sources = configs.sources(files)
     named = [place_of(name) for name in dict.fromkeys(options.backends)]
     chosen = named or [row for row in PLACES.values() if row.usual]
-    here = HERE in options.on or not options.on
+    here = HERE in (options.on or (HERE,))
     planner = _Planner(files, sources, options.pattern, options.shard)
     networks = planner.network_jobs([row for row in chosen if here and row.client])
     batches: list[Batch] = []
@@ -124,7 +124,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
             hint="it gets the inputs as numpy arrays and returns the output; then run `udogen test` again",
             details=unwritten,
         )
-    if not options.backends and not HEXAGON.is_warm:
+    if not options.backends:
         batches, cold = _without_cold(batches)
         skipped += cold
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.

@@ -75,7 +75,7 @@ UDO_PLACES_SNPE_ROOT := /include/SNPE/SnpeUdo /include/SnpeUdo /share/SnpeUdo/in
 UDO_PATH = $(subst $(UDO_EMPTY) $(UDO_EMPTY),\ ,$($(UDO_NAMED)))
 ifneq ($(UDO_NAMED),)
 ifeq ($(wildcard $(foreach place,$(UDO_PLACES_$(UDO_NAMED)),$(UDO_PATH)$(place)/UdoReg.h)),)
-$(error $(UDO_NAMED) is $($(UDO_NAMED)), but there is no SnpeUdo/UdoReg.h in it: set it to the folder of the SnpeUdo headers, or unset it to use udogen's own)
+$(error $(UDO_NAMED) is $($(UDO_NAMED)), which has no SnpeUdo/UdoReg.h: set it to the folder of the SnpeUdo headers, or unset it to use udogen's own)
 endif
 endif
 % endif

@@ -1,4 +1,4 @@
-"""How a package folder looks, one module each; `ALL` is the registry."""
+"""The layouts of package folders; `ALL` is the registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from udogen.opdef.model import OpPackage
 
 
 class Layout(NamedTuple):
-    """One layout: what it is, and the module that plans it, which is imported where it is chosen."""
+    """A layout, and the module that plans it, which is imported on use."""
 
     title: str
     module: str

@@ -1,8 +1,7 @@
 """The layout of the UDO documentation: one folder, with a registration library and a library for each core.
 
-The folder shows exactly what the page "Creating a UDO Package" prints.  What its packages take from installed SDKs
-(headers, helper sources, rules of make) is in one hidden folder, so that they compile without any; what several cores
-compile exists once.
+The folder has exactly the files of the page "Creating a UDO Package".  Files that such packages take from installed
+SDKs (headers, helper sources, rules of make) are in one hidden folder; those that several cores compile exist once.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
 _SDK = ".sdk"
-VERSION_FOLDER = "jni/src/DSP_"  # of one version of DSP, as Qualcomm's generators since about 2.20 have them
-# The layout has its own of these.
+VERSION_FOLDER = "jni/src/DSP_"  # of one version of DSP, as in Qualcomm's generators since about 2.20
+# Files that this layout replaces.
 _REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
 
 
 def _core(kind: str) -> UdoCore:
     found = backends.KINDS[kind].udo
     if found is None:
-        raise UsageError(f"the documentation of UDO knows no {kind} backend", hint="generate it with --layout qnn")
+        raise UsageError(f"the UDO documentation has no {kind} backend", hint="generate it with --layout qnn")
     return found
 
 
@@ -44,9 +43,9 @@ class _CoreFolder(NamedTuple):
 
 
 class _CorePlacement(Placement):
-    """A core's folder shows what the documentation shows; the rest is hidden, and shared files exist once."""
+    """A core's folder has the files of the documentation; others are hidden, and shared files exist once."""
 
-    has_cl_files = False  # the documentation shows none
+    has_cl_files = False  # the documentation has none
 
     def __init__(self, folder: _CoreFolder, package: Iterable[_CoreFolder]) -> None:
         self._core, self._hidden = folder.core, f"{_SDK}/{folder.backend}"
@@ -73,21 +72,21 @@ class _Goal(NamedTuple):
     """One goal of a core's Makefile."""
 
     name: str
-    needs: str = ""  # other goals, where it does nothing itself
-    rules: str = ""  # the Makefile that makes it
+    needs: str = ""  # other goals, if it has no rule
+    rules: str = ""  # its Makefile
     variables: tuple[str, ...] = ()  # for that Makefile
     by_ndk_build: bool = False
 
 
 class _OpSources(NamedTuple):
-    """What is compiled for one op alone, where each op has a library of its own."""
+    """The sources of one op, if each op has a library."""
 
     op: str
     sources: str
 
 
 class _CoreView(NamedTuple):
-    """A core as its Makefiles' templates see it."""
+    """A core as the templates of its Makefiles see it."""
 
     backend: str
     folder: str
@@ -115,7 +114,7 @@ class _RootTarget(NamedTuple):
     """A target of the package's own Makefile."""
 
     name: str
-    gap: str  # what lines up the comments
+    gap: str  # aligns the comments
     makes: str
     makefile: str
     first: str  # targets that are made before it
@@ -127,7 +126,7 @@ class _Group(NamedTuple):
 
 
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
-    """The one plan of a package."""
+    """The plan of a package."""
     package = next(iter(by_backend.values()))
     folders = [each for name in by_backend for each in _folders(name, by_backend[name], source)]
     made = [
@@ -171,7 +170,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 
 
 def _parts(folder: _CoreFolder, made: Contents) -> tuple[Part, ...]:
-    """The libraries of a core, named as in the documentation: with the op's name where each op has its own."""
+    """The libraries of a core, named as in the documentation: with the op's name if each op has its own."""
     return tuple(
         replace(
             part,
@@ -196,7 +195,7 @@ def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part
 
 
 def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFolder]:
-    """The folders of a core: one, or one for each version of DSP; of those that the config names, or of all."""
+    """The folders of a core: one, or one for each version of DSP, those of the config or all."""
     rows, core = backends.ALL[backend].udo_targets, _core(backend)
     named = {arch for op in package.ops for arch in op.dsp_archs}
     versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch and row.usual]
@@ -208,11 +207,11 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
             for each, row in zip(own, versions, strict=True)
         ]
     if core.one_library:
-        versions = versions[:1]  # what is made for the oldest runs on the others
+        versions = versions[:1]  # the library for the oldest runs on the others
     return [_CoreFolder(backend, core, (*others, *versions), package)]
 
 
-# --- what the templates see ------------------------------------------------------------------------------------------
+# --- views for templates ----------------------------------------------------------------------------------------------
 
 
 def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _CoreView:
@@ -250,7 +249,7 @@ def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _C
 
 
 def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> tuple[str, ...]:
-    """Where a core's headers are: its own folders, the hidden ones, and where another core shows what both use."""
+    """A core's include folders: its own, the hidden ones, and those of other cores with shared files."""
     if kind.registration:
         return ("include", "include/utils")
     roots = dict.fromkeys((core.folder, hidden, _SDK, *(_core(each).folder for each in backends.ALL)))
@@ -258,18 +257,18 @@ def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> 
     return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
 
 
-_HEADERS = f"{_SDK}/include"  # of QNN and SNPE, which come behind those of an installed SDK
+_HEADERS = f"{_SDK}/include"  # of QNN and SNPE, after those of an installed SDK
 
 
 def _kernels(kind: Kind, core: UdoCore, part: Part, hidden: str) -> tuple[str, ...]:
-    """The texts that a library has in it besides C++; one of the user's own may be missing."""
+    """OpenCL files that are built into a library; the user's may be missing."""
     texts = kind.kernel_texts if isinstance(kind, Backend) else ()
     made = (text.format(utils=hidden, folder=core.folder, op=op) for text in texts for op in part.ops)
     return tuple(dict.fromkeys(made))
 
 
 def _goals(row: Target, core: UdoCore, parts: Sequence[Part]) -> list[_Goal]:
-    """What a core's Makefile makes for one target; for each op alone where each has a library of its own."""
+    """The goals of a core's Makefile for one target; one for each op if each has a library."""
     if not parts[0].op:
         return [_goal(row, row.id, core, parts[0])]
     goals = [_goal(row, f"{row.id}_{part.op}", core, part) for part in parts]
@@ -298,7 +297,7 @@ def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
 
 
 def _groups(offered: Mapping[str, _CoreView]) -> list[_Group]:
-    """The documented groups of targets, as far as there are cores for them."""
+    """The documented groups of targets for which the package has cores."""
     listed = []
     for name, targets_of in targets.GROUPS["snpe"].items():
         members = [_DEVICE.get(each, each) for each in targets_of if each in offered or each in _DEVICE]
@@ -309,7 +308,7 @@ def _groups(offered: Mapping[str, _CoreView]) -> list[_Group]:
 
 
 def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
-    """What the package's own Makefile offers: the documented targets, as far as there are cores for them."""
+    """The targets of the package's Makefile: the documented ones for which it has cores."""
     offered = {goal.name: core for core in cores for goal in core.goals if goal.name in targets.UDO}
     groups = targets.GROUPS["snpe"]
     wide = max(len(name) for name in offered) + 2

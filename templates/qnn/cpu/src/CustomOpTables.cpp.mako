@@ -2,10 +2,10 @@
 // The ops whose kernels are in Qualcomm's style.
 #define UDO_NO_KERNEL
 #include "CustomOps.hpp"
-% for op in custom_ops:
+% for op in vendor_ops:
 #include "ops/${op.name}.hpp"
 % endfor
-% for op in custom_ops:
+% for op in vendor_ops:
 
 void ${op.space}::Op::describe(udo::OpFacts& facts) { udo::describeCustomOp(facts); }
 % endfor

@@ -22,7 +22,7 @@ Qnn_ErrorHandle_t populateFromNode(const QnnOpPackage_Node_t node, QnnOpPackage_
                                    CustomOp* operation) {
   for (uint32_t i = 0; i < numInputs(node); ++i) operation->addInput(getInput(node, i));
   for (uint32_t i = 0; i < numOutputs(node); ++i) operation->addOutput(getOutput(node, i));
-% for name in op.param_names:
+% for name in op.param_literals:
   if (getParam(node, ${name}).first) operation->addParam(${name}, getParam(node, ${name}).second);
 % endfor
   return QNN_SUCCESS;

@@ -71,7 +71,7 @@ struct Args {
   float maybe = 0.0f;
   // BOOL_8, scalar.
   bool flag = false;
-  // INT_32, scalar, default N-1, which is yours to apply.
+  // INT_32, scalar, default N-1, to be applied by the kernel.
   std::int32_t later = 0;
   // FLOAT_32, scalar, default 1.5.
   float zero_d = 1.5f;

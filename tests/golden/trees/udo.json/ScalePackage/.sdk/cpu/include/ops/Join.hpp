@@ -7,9 +7,9 @@
 namespace ops::ScalePackage::Join {
 
 struct Args {
-  // FLOAT_32, any rank, made of UFIXED_POINT_8 where the client has that.
+  // FLOAT_32, any rank, converted from UFIXED_POINT_8 if the client has that.
   udo::Repeated<udo::Input<float>> parts;
-  // FLOAT_32, any rank, made of UFIXED_POINT_8 where the client has that.
+  // FLOAT_32, any rank, converted from UFIXED_POINT_8 if the client has that.
   udo::Output<float> whole;
 };
 

@@ -7,11 +7,11 @@
 namespace ops::ScalePackage::Scale {
 
 struct Args {
-  // FLOAT_32, any rank, made of UFIXED_POINT_8 where the client has that.
+  // FLOAT_32, any rank, converted from UFIXED_POINT_8 if the client has that.
   udo::Input<float> in;
-  // FLOAT_32, any rank, made of UFIXED_POINT_8 where the client has that.
+  // FLOAT_32, any rank, converted from UFIXED_POINT_8 if the client has that.
   udo::Input<float> input_1;
-  // FLOAT_32, any rank, made of UFIXED_POINT_8 where the client has that.
+  // FLOAT_32, any rank, converted from UFIXED_POINT_8 if the client has that.
   udo::Output<float> output_0;
   // FLOAT_32, scalar.
   float factor = 0.0f;
