@@ -97,7 +97,7 @@ def _refuse(options: Iterable[tuple[str, object]], why: str, hint: str) -> None:
 
 
 def _from_contexts(options: InitOptions, folder: Path) -> None:
-    from udogen.runtime.models.first import first_description
+    from udogen.runtime.models.description import first_description
 
     file, found = first_description(folder, options.out)
     if options.as_json:

@@ -31,6 +31,7 @@ VERBS = {
     "graph": ("graph", "Draw ops, context binaries or ONNX models as SVG."),
     "list": ("list", "List targets, backends, layouts, toolchains, versions."),
     "test": ("test", "Compare ops with their references on every backend."),
+    "bisect": ("bisect", "Find the first tensor of a model that is wrong."),
     "kernels": ("kernels", "Show what code kernels in Python become."),
     "run": ("run", "Run an op, or context binaries, in the QNN runtime."),
 }
@@ -39,7 +40,7 @@ VERBS = {
 SECTIONS = {
     "Describe an op": "init adopt check convert graph",
     "Build packages": "generate build inspect kernels",
-    "Run and test": "run test",
+    "Run and test": "run test bisect",
     "Use in other programs": "register script onnx-schema onnx-context",
     "Help": "doctor explain list",
 }
