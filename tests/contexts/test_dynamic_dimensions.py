@@ -106,13 +106,18 @@ def test_an_op_that_refuses_is_named() -> None:
         graph.op("Relu", [x], "y", like=x)
 
 
-def test_a_runtime_that_refuses_is_named() -> None:
-    need_runtime("htp")
+@pytest.mark.parametrize(
+    ("backend", "kind", "reason"),
+    [("htp", "real", "Dynamic Tensor is not supported"), ("cpu", "emulator", "has dynamic dimensions")],
+)
+def test_a_runtime_that_refuses_is_named(backend: str, kind: str, reason: str) -> None:
+    if kind == "real":
+        need_runtime(backend)
     with (
-        GraphBuilder("htp", runtime="real") as builder,
+        GraphBuilder(backend, runtime=kind) as builder,
         pytest.raises(RunFailed) as caught,
         builder.graph("g", outputs=["y"]) as graph,
     ):
         graph.input("x", "FLOAT_32", (1, 8), dynamic=(False, True))
     assert "takes no dynamic dimensions at all: tensor `x` of graph `g`" in str(caught.value)
-    assert "HTP" in str(caught.value) and "Dynamic Tensor is not supported" in "".join(caught.value.details)
+    assert backend.upper() in str(caught.value) and reason in "".join(caught.value.details)
