@@ -131,6 +131,7 @@ class GraphDraft:
                 )
             quant = quant if quant is not None else like.quant if like is not None else None
             size = tuple(source.shape if shape is None else shape)
+            arguments.expect(source, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
             output = TensorSpec(output, source.dtype, size, quant, source.dynamic if size == source.shape else ())
         return self.ops(op, inputs, [output], params=params, package=package)[0]
 
