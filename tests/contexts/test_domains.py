@@ -145,6 +145,7 @@ class PlayingContext:
     name = "c"
     session = None
     closed = False
+    registers = True
 
     def register(self, *_given: object, **_more: object) -> SimpleNamespace:
         return SimpleNamespace(handle=1, close=lambda: None)

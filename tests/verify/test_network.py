@@ -123,12 +123,32 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 6
 
 
+@pytest.mark.parametrize("bits", ["float", "8"])
+def test_an_op_is_replaced_by_its_reference(
+    network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, bits: str
+) -> None:
+    """With another slope as the reference all layers agree; bisect without it names the cause."""
+    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
+    reference = ("--reference", f"LeakyRelu={tmp_path / 'other.py'}:leaky", "--bits", bits)
+    made = package(tmp_path_factory.getbasetemp(), "htp" if bits == "8" else "cpu")
+    backend = ("--package", made, "--backend", "htp" if bits == "8" else "cpu")
+    for name in ("LeakyRelu", "leaky"):
+        found = run(network, *backend, *reference, "--replace", f"{name}=reference")
+        assert [row["tensor"] for row in found["layers"] if row["replaced"]] == ["leaky"] and found["ok"]
+        assert found["layers"][-1]["own"] < 1.5 / 255
+    done = udogen("bisect", network / "net.onnx", "--feed", f"x={network / 'x.npy'}", *backend, *reference)
+    assert done.returncode == 6 and "first difference: `leaky`" in done.stdout, done.stderr
+    assert "last tensor that agrees: `conv`" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ((), "there is no reference for the op LeakyRelu"),
         (("--tests", str(LEAKY), "--until", "leeky"), "computes no tensor `leeky`"),
         (("--tests", str(LEAKY), "--input", "z=z.npy"), "has no input `z`"),
+        (("--tests", str(LEAKY), "--replace", "LeakyRel=reference"), "did you mean `LeakyRelu`?"),
+        (("--tests", str(LEAKY), "--replace", "LeakyRelu=f.py:g"), "are replaced by their reference"),
     ],
 )
 def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: str) -> None:

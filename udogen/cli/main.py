@@ -23,6 +23,7 @@ VERBS = {
     "inspect": ("inspect", "Show what a library, context, config, model or kernel contains."),
     "run": ("run", "Run an op, a model or context binaries in the QNN runtime."),
     "test": ("test", "Compare ops with their references on every backend."),
+    "bisect": ("bisect", "Find the first tensor of a model that is wrong."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
     "onnx": ("onnx", "Prepare ONNX models for custom ops and context binaries."),
@@ -34,7 +35,7 @@ VERBS = {
 SECTIONS = {
     "Describe": "new check convert",
     "Build": "generate build inspect",
-    "Run": "run test",
+    "Run": "run test bisect",
     "Ship": "register script onnx",
     "Help": "doctor explain",
 }

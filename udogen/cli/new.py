@@ -132,7 +132,7 @@ def _check(options: NewOptions) -> None:
 
 
 def _from_contexts(options: NewOptions, folder: Path) -> None:
-    from udogen.runtime.models.first import first_description
+    from udogen.runtime.models.description import first_description
 
     file, found = first_description(folder, options.folder)
     if options.as_json:

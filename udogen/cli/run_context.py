@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
     from udogen.runtime.contexts.report import Result
     from udogen.runtime.contexts.runs import RunOptions
-    from udogen.runtime.models.commands import ComparedTensor
+    from udogen.runtime.models.commands import Divergence, StepsRan
     from udogen.runtime.models.description import ModelDescription
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
@@ -72,6 +72,21 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     default=0.0,
     metavar="X",
     help="How far they may be off: in stored steps, of floats as a part of the range (default: 0).",
+)
+@click.option("--until", default="", metavar="CONTEXT|K", help="A model: end each step with this context.")
+@click.option(
+    "--replace",
+    "replaced",
+    multiple=True,
+    metavar="CONTEXT=FILE.py:FUNCTION",
+    help="A model: compute a context by a Python function of (graph, inputs); may repeat.",
+)
+@click.option(
+    "--shard-runtime",
+    "shard_runtimes",
+    multiple=True,
+    metavar="CONTEXT=RUNTIME[:FILE]",
+    help="A model: run a context in another runtime (emulator, cpu, htp …), from its binary for that; may repeat.",
 )
 @click.option("--dry-run", is_flag=True, help="A model: show how its contexts belong together; nothing is executed.")
 @click.option("--backend", type=click.Choice(list(RUNTIMES)), help="Default: htp; of a model that of its binaries.")
@@ -150,37 +165,40 @@ class RunContextOptions:
     """The options of the command line."""
 
     paths: tuple[Path, ...]
-    folders: tuple[Path, ...]
-    graphs: tuple[str, ...]
-    packages: tuple[str, ...]
-    links: tuple[str, ...]
-    states: tuple[str, ...]
-    steps: int | None
-    feeds: tuple[str, ...]
-    against: Path | None
-    tolerance: float
-    dry_run: bool
-    backend: str | None
-    kind: str
-    library: Path | None
-    system: Path | None
-    soc: str | None
-    device: int | None
-    inputs: tuple[str, ...]
-    output_dir: Path | None
-    sessions: int | None
-    session_limit: str | None
-    align: int
-    separate: bool
-    shared: bool
-    plan_file: Path | None
-    level: str | None
-    loops: int
-    prove: bool
-    profile: bool
-    trace_file: Path | None
-    timeout: float | None
-    as_json: bool
+    folders: tuple[Path, ...] = ()
+    graphs: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    steps: int | None = None
+    feeds: tuple[str, ...] = ()
+    against: Path | None = None
+    tolerance: float = 0.0
+    until: str = ""
+    replaced: tuple[str, ...] = ()
+    shard_runtimes: tuple[str, ...] = ()
+    dry_run: bool = False
+    backend: str | None = None
+    kind: str = "auto"
+    library: Path | None = None
+    system: Path | None = None
+    soc: str | None = None
+    device: int | None = None
+    inputs: tuple[str, ...] = ()
+    output_dir: Path | None = None
+    sessions: int | None = None
+    session_limit: str | None = None
+    align: int = 64
+    separate: bool = False
+    shared: bool = False
+    plan_file: Path | None = None
+    level: str | None = None
+    loops: int = 1
+    prove: bool = False
+    profile: bool = False
+    trace_file: Path | None = None
+    timeout: float | None = None
+    as_json: bool = False
 
     @property
     def is_model(self) -> bool:
@@ -188,7 +206,8 @@ class RunContextOptions:
         from udogen.runtime.contexts.commands import is_description
 
         asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
-        return bool(asked) or any(is_description(each) for each in self.paths)
+        changed = self.until or self.replaced or self.shard_runtimes
+        return bool(asked or changed) or any(is_description(each) for each in self.paths)
 
 
 @dataclass(frozen=True)
@@ -202,14 +221,12 @@ class _ContextResult:
     warnings: list[str]
 
 
-def _run_model(options: RunContextOptions) -> UdogenError | None:
-    """Run the contexts as one model, and print what came of it; returns what its op packages did not count."""
+def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsRan, ContextsOpened]:
+    """Run the contexts as one model: what came of its steps, and in which runtime."""
     from udogen.runtime.contexts import manifest
-    from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.contexts.runs import ContextSession
-    from udogen.runtime.execution_counts import sentences, summary, unproved
     from udogen.runtime.failures import Situation
-    from udogen.runtime.models.commands import RunSteps, StepsRan, model_lines
+    from udogen.runtime.models.commands import RunSteps, StepsRan
     from udogen.runtime.models.description import resolved, shards_of
 
     description = resolved(_description(options))
@@ -224,29 +241,39 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         output.warn(text)
     command = RunSteps(
         description=description,
-        steps=options.steps or 1,
+        steps=options.steps or (0 if stop else 1),
         feeds=feeds,
         output_dir=options.output_dir,
         dry_run=options.dry_run,
         against=options.against,
         profile=how.profile,
         tolerance=options.tolerance,
+        stop=stop,
     )
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
         ContextSession(how, worker=_WORKER, on_step=advance, on_log=_log_printer(options)) as session,
     ):
-        ran = session.ask(command, StepsRan, Situation("of these contexts", what="model"))
-        runtime = session.runtime
+        return session.ask(command, StepsRan, Situation("of these contexts", what="model")), session.runtime
+
+
+def _run_model(options: RunContextOptions) -> UdogenError | None:
+    """Run a model and print its steps; returns what is wrong: a difference, or op packages that counted nothing."""
+    from udogen.runtime.contexts.profile import write_trace
+    from udogen.runtime.execution_counts import sentences, summary, unproved
+    from udogen.runtime.models.commands import model_lines
+
+    ran, runtime = run_steps(options)
     counts = summary(list(ran.proof or ()))
     unproven = unproved(counts) if options.prove and not options.dry_run else None
-    fault: UdogenError | None = unproven or _difference(ran.first_wrong)
+    fault: UdogenError | None = unproven or difference(ran.first)
     if options.plan_file and ran.plan:
         _write_plans(options.plan_file, [ran.plan])
     if options.trace_file and ran.profiles:
         write_trace(options.trace_file, ran.profiles)
     if options.as_json:
-        report = {**asdict(ran), "runtime": asdict(runtime), "bind_plan": str(options.plan_file or "") or None}
+        report = {**asdict(replace(ran, first=None)), "first": first_as_json(ran.first), "runtime": asdict(runtime)}
+        report["bind_plan"] = str(options.plan_file or "") or None
         error = {"error": fault.as_json()} if fault else {}
         output.print_json({"ok": not fault, **{k: v for k, v in report.items() if k not in _PRINTED}, **error})
         return fault
@@ -257,12 +284,21 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     return fault
 
 
-def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
+def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
+    """The first tensor that differs, without its arrays."""
+    if first is None:
+        return None
+    return {key: value for key, value in asdict(replace(first, arrays=())).items() if key != "arrays"}
+
+
+def difference(first: Divergence | None) -> VerificationFailed | None:
+    """The error of a model with a tensor that differs."""
     if first is None:
         return None
     return VerificationFailed(
         f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
-        hint="the context before it is the last one that is right; --tolerance X allows more",
+        hint=f"--replace {first.context}=FILE.py:FUNCTION, --shard-runtime {first.context}=RUNTIME:FILE: "
+        "is the rest right then?  --tolerance X allows more",
     )
 
 
@@ -273,7 +309,7 @@ _PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is
 def _description(options: RunContextOptions) -> ModelDescription:
     """The model that the command line describes: a file or folder, and what options say instead."""
     from udogen.runtime.contexts.commands import is_description, parse_package
-    from udogen.runtime.models.description import ModelDescription, describe
+    from udogen.runtime.models.description import ModelDescription, describe, parse_shard_runtime
 
     for option, used in (
         ("--loops", options.loops > 1),
@@ -300,6 +336,11 @@ def _description(options: RunContextOptions) -> ModelDescription:
         "sessions": options.sessions,
         "session_limit": options.session_limit and _limit(options.session_limit, options.sessions or 0, None),
         "memory": "shared" if options.shared else "",
+        "until": options.until,
+        "replace": dict(pairs(options.replaced, "--replace")),
+        "shard_runtimes": {
+            name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
+        },
     }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value}
     return replace(found, **changes)

@@ -13,6 +13,7 @@ from udogen.cli.options import pairs
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
+    from udogen.verify.network import NetworkResult
     from udogen.verify.test_files.references import ReferenceFunction
 
 
@@ -57,6 +58,13 @@ if TYPE_CHECKING:
     help="How far a layer may be off, as a part of the range of its output.",
 )
 @click.option("--until", default="", metavar="TENSOR", help="Only what this tensor needs.")
+@click.option(
+    "--replace",
+    "replaced",
+    multiple=True,
+    metavar="OP=reference",
+    help="Compute an op (by its type, or one node by its name or tensor) by its reference, not on QNN; may repeat.",
+)
 @click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For QNN.")
 @output.json_option
@@ -72,19 +80,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     from udogen.verify import network
 
     options = RunModelOptions(**given)
-    result = network.run_network(
-        network.NetworkOptions(
-            model=options.model,
-            packages=options.packages,
-            backend=options.backend,
-            bits=options.bits,
-            inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
-            references=_references(options),
-            tolerance=options.tolerance,
-            until=options.until,
-            timeout=options.timeout,
-        )
-    )
+    result = run_network(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
     if options.as_json:
@@ -94,6 +90,33 @@ def command(click_context: click.Context, /, **given: Any) -> None:
             output.print_result(line)
     if result.first_wrong is not None:
         click_context.exit(VerificationFailed.exit_code)
+
+
+def run_network(options: RunModelOptions) -> NetworkResult:
+    """Run the network, and compare it."""
+    from udogen.verify import network
+
+    replaced = pairs(options.replaced, "--replace")
+    strange = [(name, by) for name, by in replaced if by != "reference"]
+    if strange:
+        raise UsageError(
+            f"--replace {'='.join(strange[0])}: ops of an ONNX model are replaced by their reference",
+            hint=f"--replace {strange[0][0]}=reference; --reference {strange[0][0]}=FILE.py:FUNCTION names it",
+        )
+    return network.run_network(
+        network.NetworkOptions(
+            model=options.model,
+            packages=options.packages,
+            backend=options.backend,
+            bits=options.bits,
+            inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
+            references=_references(options),
+            tolerance=options.tolerance,
+            until=options.until,
+            replaced=tuple(name for name, _ in replaced),
+            timeout=options.timeout,
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -109,9 +132,10 @@ class RunModelOptions:
     tests: tuple[Path, ...]
     tolerance: float | None
     until: str
-    output_dir: Path | None
-    timeout: float | None
-    as_json: bool
+    replaced: tuple[str, ...] = ()
+    output_dir: Path | None = None
+    timeout: float | None = None
+    as_json: bool = False
 
 
 def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:

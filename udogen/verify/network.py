@@ -7,9 +7,10 @@ the other column only, so the first layer that goes wrong is the one at fault.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,10 @@ from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.problems import nearest
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
+from udogen.verify.cases import Arrays, Case, Origin, Quants, ReferenceCall
+from udogen.verify.diagnosis.causes import diagnose
+from udogen.verify.diagnosis.wrong_output import FailedCase
+from udogen.verify.results import Finding
 from udogen.verify.test_files.references import ReferenceFunction
 
 if TYPE_CHECKING:
@@ -51,6 +56,7 @@ class NetworkOptions:
     references: Mapping[str, ReferenceFunction] | None = None  # of custom ops, by type
     tolerance: float | None = None
     until: str = ""  # a tensor: only what it needs
+    replaced: tuple[str, ...] = ()  # ops, nodes or tensors: what the reference computes instead of QNN
     timeout: float | None = None
 
 
@@ -68,6 +74,7 @@ class LayerResult:
     error: float  # from the first layer on
     steps: float | None  # the own error in steps of 8 bits
     wrong: bool
+    replaced: bool = False  # by its reference
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class NetworkResult:
     elsewhere: tuple[str, ...]  # nodes that QNN did not take: ONNX Runtime's CPU computed them
     random: tuple[str, ...]  # inputs that were not given
     outputs: Mapping[str, Array]  # of the model, for the last sample, as real numbers
+    failed: FailedCase | None = None  # the first wrong layer, as a case of its op
 
     @property
     def first_wrong(self) -> LayerResult | None:
@@ -97,25 +105,28 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     samples, random = network.samples(options.inputs or {})
     evaluator = Evaluator(onnx, network, options.references or {})
     expected = [evaluator.run(sample) for sample in samples]
-    model = network.with_outputs(expected[0])
     quants: dict[str, Quant] = {}
     if options.bits == BITS_8:
         quants = network.quants(expected)
-        model = Quantizer(network, quants).quantized(model, expected[0])
         evaluator = Evaluator(onnx, network, options.references or {}, network.rounded_weights(quants))
-    ran, runtime = _on_qnn(onnx, replace(options, packages=_needed(options, network)), model, network.observed, samples)
-    found = [_real(rows, quants) for rows in ran.samples]
-    layers = tuple(_layers(options, network, evaluator, quants, (samples, expected, found)))
+    replaced = network.numbers_of(options.replaced)
+    made = _Executor(onnx, options, network, evaluator, quants, replaced).run(samples)
+    layers = [
+        replace(each, replaced=each.number in replaced)
+        for each in _layers(options, network, evaluator, quants, (samples, expected, made.values))
+    ]
+    first = next((each for each in layers if each.wrong), None)
     return NetworkResult(
-        runtime=runtime,
+        runtime=made.runtime,
         backend=options.backend,
         bits=options.bits,
         samples=len(samples),
-        layers=layers,
-        seconds=min(ran.seconds),
-        elsewhere=ran.elsewhere,
+        layers=tuple(layers),
+        seconds=made.seconds,
+        elsewhere=made.elsewhere,
         random=random,
-        outputs={name: found[-1][name] for name in network.outputs if name in found[-1]},
+        outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
+        failed=None if first is None else _failed(options, evaluator, first, quants, samples, made.values),
     )
 
 
@@ -124,9 +135,49 @@ def op_types(model: Path, until: str = "") -> set[str]:
     return {node.op_type for node in Network(_onnx(), model, until=until).nodes}
 
 
+def causes(result: NetworkResult) -> tuple[Finding, ...]:
+    """The likely causes of the first wrong layer; none if nothing explains it."""
+    return diagnose(result.failed) if result.failed is not None else ()
+
+
+def _failed(
+    options: NetworkOptions,
+    evaluator: Evaluator,
+    layer: LayerResult,
+    quants: Mapping[str, Quant],
+    samples: Sequence[Mapping[str, Array]],
+    found: Sequence[Mapping[str, Array]],
+) -> FailedCase:
+    """A layer as a case of its op, for the sample in which it is farthest off."""
+    cases = []
+    for sample, made in zip(samples, found, strict=True):
+        values = {**{name: quants[name].rounded(array) if name in quants else array for name, array in sample.items()}}
+        values |= made
+        expected = evaluator.node(layer.number, values)[layer.tensor]
+        cases.append((_apart(made[layer.tensor], expected), values, expected))
+    _, values, expected = max(cases, key=lambda each: each[0])
+    quant = quants.get(layer.tensor)
+    if quant is not None:
+        allowed = quant.scale * STEPS
+    else:
+        allowed = (options.tolerance or TOLERANCES[options.backend, FLOAT]) * _span(expected)
+    inputs, params, reference = evaluator.question(layer.number, layer.tensor, values)
+    origin = Origin(reshaped=lambda _shapes: None, reference=reference, baseline=lambda: None)
+    case = Case(
+        layer.node,
+        layer.op,
+        inputs,
+        {layer.tensor: expected},
+        params=params,
+        tolerance=allowed,
+        origin=origin,
+    )
+    return FailedCase(case, {layer.tensor: values[layer.tensor]})
+
+
 def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
     """The op packages, without those of which a network that ends early has no op."""
-    if not options.until:
+    if not options.until and not options.replaced:
         return options.packages
     used = {node.op_type for node in network.nodes}
     return tuple(
@@ -222,6 +273,39 @@ class Network:
         del graph.input[:]
         graph.input.extend(used)
         self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
+
+    def numbers_of(self, names: Sequence[str]) -> frozenset[int]:
+        """The nodes that are meant: by their op, their name, or a tensor that they compute."""
+        found = set()
+        for name in names:
+            meant = [n for n, node in enumerate(self.nodes) if name in (node.op_type, node.name, *node.output)]
+            if not meant:
+                known = {each for node in self.nodes for each in (node.op_type, node.name, *node.output) if each}
+                near = nearest(name, known)
+                raise UsageError(
+                    f"{self.path} has no op, node or tensor `{name}` to replace",
+                    hint=f"did you mean `{near}`?" if near else "the table of `udogen run model` has their names",
+                )
+            found |= {*meant}
+        return frozenset(found)
+
+    def part(self, numbers: Collection[int], given: Mapping[str, Array]) -> Network:
+        """The network with these nodes alone; `given` are further inputs that they may use."""
+        made = copy.copy(self)
+        made.nodes = [self.nodes[number] for number in sorted(numbers)]
+        used = {name for node in made.nodes for name in (*node.input, *_captured(node))}
+        made.model = self.onnx.ModelProto()
+        made.model.CopyFrom(self.model)
+        graph = made.model.graph
+        constant = [node for node in self.model.graph.node if node.op_type == "Constant"]
+        del graph.node[:]
+        graph.node.extend([*constant, *made.nodes])
+        inputs = [each for each in self.inputs.values() if each.name in used]
+        inputs += [self.value_info(name, value) for name, value in given.items() if name in used]
+        del graph.input[:]
+        graph.input.extend(inputs)
+        made.inputs = {each.name: each for each in inputs}
+        return made
 
     def samples(self, files: Mapping[str, Path]) -> tuple[list[dict[str, Array]], tuple[str, ...]]:
         """The samples of the inputs, and the names of those that are random numbers."""
@@ -470,6 +554,25 @@ class Evaluator:
         found = session.run(outputs, {name: values[name] for name in names})
         return dict(zip(outputs, found, strict=True))
 
+    def question(
+        self, number: int, tensor: str, values: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, object], ReferenceCall]:
+        """A node as a question: its inputs, its parameters, and a function of both that gives one of its outputs."""
+        node = self._network.nodes[number]
+        known = {**self._constants, **values}
+        inputs = {name: np.asarray(known[name]) for name in node.input if name}
+        is_custom = node.op_type in self._references and node.domain not in _STANDARD
+        attributes = {each.name: _attribute(self._onnx, each) for each in node.attribute} if is_custom else {}
+
+        def reference(inputs: Arrays, params: Mapping[str, object], _quants: Quants) -> Arrays:
+            if not is_custom:
+                return {tensor: self.node(number, {**values, **inputs})[tensor]}
+            given = [np.asarray(inputs[name], np.float64) if name else None for name in node.input]
+            found = self._references[node.op_type](given, params, [name for name in node.output if name])
+            return {tensor: np.asarray(found[tensor], np.float64)}
+
+        return inputs, attributes, reference
+
     def _needs_reference(self, node: Any) -> bool:
         known = node.domain in _STANDARD or (node.domain, node.op_type) in self._functions
         return not known and node.op_type not in self._references
@@ -541,6 +644,87 @@ def _on_qnn(
             return worker.ask(command, NetworkRan, situation, options.timeout), opened.name
         finally:
             worker.close()
+
+
+@dataclass(frozen=True)
+class _Executed:
+    """Every tensor for every sample, as real numbers, and how QNN computed them."""
+
+    values: list[dict[str, Array]]
+    runtime: str
+    seconds: float
+    elsewhere: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Executor:
+    """Executes a network on QNN; what is replaced is computed by its reference, from what QNN computed before it."""
+
+    onnx: Any
+    options: NetworkOptions
+    network: Network
+    evaluator: Evaluator
+    quants: Mapping[str, Quant]
+    replaced: frozenset[int]
+
+    def run(self, samples: Sequence[Mapping[str, Array]]) -> _Executed:
+        """Execute everything that needs no pending reference, ask those that can be asked, and again."""
+        pending = set(self.replaced)
+        given: list[dict[str, Array]] = [{} for _ in samples]
+        if len(pending) == len(self.network.nodes):
+            raise UsageError("every op of the network is replaced", hint="leave at least one for QNN")
+        ran, runtime = NetworkRan((), (0.0,), ()), ""
+        while True:
+            waiting = self._waiting(pending)
+            numbers = [n for n in range(len(self.network.nodes)) if n not in waiting and n not in self.replaced]
+            values = [dict(each) for each in given]
+            if numbers:
+                ran, runtime = self._part(numbers, samples, given)
+                for row, rows in zip(values, ran.samples, strict=True):
+                    row.update(_real(rows, self.quants))
+            if not pending:
+                return _Executed(values, runtime, min(ran.seconds), ran.elsewhere)
+            ready = {number for number in pending if not self._inputs(number) & self._outputs(waiting - {number})}
+            for row, sample, known in zip(given, samples, values, strict=True):
+                inputs = {name: self._rounded(name, array) for name, array in sample.items()} | known
+                for number in ready:
+                    found = self.evaluator.node(number, inputs)
+                    row.update({name: self._rounded(name, array) for name, array in found.items()})
+            pending -= ready
+
+    def _waiting(self, pending: Collection[int]) -> set[int]:
+        """The nodes that need a reference which was not asked yet, with those that are replaced."""
+        waiting, missing = set(pending), self._outputs(pending)
+        for number in range(len(self.network.nodes)):
+            if self._inputs(number) & missing:
+                waiting.add(number)
+                missing |= self._outputs([number])
+        return waiting
+
+    def _inputs(self, number: int) -> set[str]:
+        node = self.network.nodes[number]
+        return {*node.input, *_captured(node)}
+
+    def _outputs(self, numbers: Collection[int]) -> set[str]:
+        return {name for number in numbers for name in self.network.nodes[number].output if name}
+
+    def _rounded(self, name: str, array: Array) -> Array:
+        return self.quants[name].rounded(array) if name in self.quants else array
+
+    def _part(
+        self, numbers: Collection[int], samples: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]]
+    ) -> tuple[NetworkRan, str]:
+        network = self.network.part(numbers, given[0]) if self.replaced else self.network
+        first = self.evaluator.run({**samples[0]})  # the shapes of all tensors
+        model = network.with_outputs(first)
+        if self.quants:
+            model = Quantizer(network, self.quants).quantized(model, first)
+        options = replace(self.options, packages=_needed(self.options, network))
+        rows = [
+            {name: array for name, array in {**sample, **more}.items() if name in network.inputs}
+            for sample, more in zip(samples, given, strict=True)
+        ]
+        return _on_qnn(self.onnx, options, model, network.observed, rows)
 
 
 def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
@@ -619,9 +803,7 @@ def lines(result: NetworkResult) -> Iterator[str]:
     for each in result.layers:
         steps = () if result.bits != BITS_8 else ("" if each.steps is None else f"{each.steps:.2f}",)
         shape = "x".join(map(str, each.shape)) or "scalar"
-        rows.append(
-            (each.tensor, each.op, shape, f"{each.own:.2g}", *steps, f"{each.error:.2g}", "wrong" if each.wrong else "")
-        )
+        rows.append((each.tensor, each.op, shape, f"{each.own:.2g}", *steps, f"{each.error:.2g}", _mark(each)))
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     for row in (head, *rows):
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -642,6 +824,24 @@ def lines(result: NetworkResult) -> Iterator[str]:
     yield f"{result.samples} sample{'s' * (result.samples != 1)}, {result.bits} bits on {result.runtime}".replace(
         "float bits", "float"
     )
+
+
+def _mark(layer: LayerResult) -> str:
+    return "wrong" if layer.wrong else "reference" if layer.replaced else ""
+
+
+def first_lines(result: NetworkResult) -> Iterator[str]:
+    """The first layer that is wrong, in the order of execution."""
+    first = result.first_wrong
+    if first is None:
+        yield f"no difference: {len(result.layers)} tensors agree with ONNX Runtime's CPU on {result.runtime}"
+        return
+    before = next((each.tensor for each in reversed(result.layers[: result.layers.index(first)])), "")
+    yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
+    yield f"  node `{first.node}` ({first.op}), {first.number + 1} of {len({each.number for each in result.layers})}"
+    steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
+    yield f"  {first.own:.3g} of its range{steps} off from its own inputs, {first.error:.3g} since the first layer"
+    yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"
 
 
 def as_json(result: NetworkResult) -> dict[str, object]:

@@ -57,6 +57,8 @@ class Attachment:
     leave: Callable[[], None] | None = None
     failed: Callable[[bool], None] | None = None
     unused: Callable[[], None] | None = None
+    shape: Callable[[], tuple[int, ...] | None] | None = None  # of what it holds, for an input with dynamic dimensions
+    announce: Callable[[tuple[int, ...]], None] | None = None  # the shape of an output with dynamic dimensions
     unbind: Callable[[bool], None] | None = None  # set while a tensor lies in it; True: wait for an execution
     ended: str = ""  # why it cannot be used any more
 

@@ -401,6 +401,8 @@ class ManagedBuffer:
             enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
             leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
             failed=None if reads else self._fail_writing,
+            shape=(lambda: self.shape) if reads else None,
+            announce=None if reads else self.announce,
         )
 
     def _register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
@@ -408,7 +410,7 @@ class ManagedBuffer:
         key = (context, tuple(info.shape))
         if key not in self._registered:
             self._registered[key] = None
-            if self.domain.registers:
+            if self.domain.registers and context.registers:
                 self._registered[key] = self._try_to_register(context, info)
         return self._registered[key]
 

@@ -137,6 +137,14 @@ def write(place: Path, array: Array) -> None:
         partial.replace(place)
 
 
+def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
+    row = datatypes.parse(info.dtype)
+    if row is not None and row.numpy and row.bits % 8 == 0:
+        return tuple(info.shape), np.dtype(row.numpy)
+    return (info.nbytes,), np.dtype(np.uint8)
+
+
 def row_of(info: TensorInfo) -> TensorRow:
     """A tensor in a report."""
     return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)

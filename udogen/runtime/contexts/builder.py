@@ -43,6 +43,7 @@ class TensorSpec:
     dtype: str
     shape: tuple[int, ...]
     quant: Quantization = None
+    dynamic: tuple[bool, ...] = ()  # a flag for each axis: whether it may be smaller than in `shape`
 
 
 class GraphDraft:
@@ -58,9 +59,26 @@ class GraphDraft:
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
 
-    def input(self, name: str, dtype: str, shape: Sequence[int], quant: Quantization = None) -> QnnTensor:
-        """An input of the graph: `x = graph.input("x", "FLOAT_32", (1, 8))`."""
-        return self._add(TensorSpec(name, dtype, tuple(shape), quant), APP_WRITE)
+    def input(
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int],
+        quant: Quantization = None,
+        *,
+        dynamic: Sequence[bool] = (),
+    ) -> QnnTensor:
+        """An input of the graph: `x = graph.input("x", "FLOAT_32", (1, 8))`.
+
+        Axes that may be smaller in an execution have a flag in `dynamic`: `dynamic=(False, True)`.
+        """
+        flags = tuple(map(bool, dynamic))
+        if flags and len(flags) != len(shape):
+            raise UsageError(
+                f"input `{name}` has {len(shape)} axes and {len(flags)} flags for dynamic ones",
+                hint="give one flag for each axis: dynamic=(False, True)",
+            )
+        return self._add(TensorSpec(name, dtype, tuple(shape), quant, flags), APP_WRITE)
 
     def weight(self, name: str, array: Array, dtype: str = "", quant: Quantization = None) -> QnnTensor:
         """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
@@ -112,7 +130,9 @@ class GraphDraft:
                     f"the output `{output}` of op `{op}` has no shape", hint="give shape=(…), or like= another tensor"
                 )
             quant = quant if quant is not None else like.quant if like is not None else None
-            output = TensorSpec(output, source.dtype, tuple(source.shape if shape is None else shape), quant)
+            size = tuple(source.shape if shape is None else shape)
+            arguments.expect(source, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
+            output = TensorSpec(output, source.dtype, size, quant, source.dynamic if size == source.shape else ())
         return self.ops(op, inputs, [output], params=params, package=package)[0]
 
     def ops(
@@ -139,6 +159,8 @@ class GraphDraft:
         try:
             self._handle.add_node(node)
         except RunFailed as fault:
+            if "dynamic dimension" in " ".join([fault.message, *fault.details]):
+                raise self._refused(f"of op `{op}`", [*inputs, *made], fault) from fault
             raise RunFailed(
                 f"op `{op}` of graph `{self.name}` (output `{name}`): {fault.message}",
                 hint=fault.hint,
@@ -214,9 +236,34 @@ class GraphDraft:
                 hint=f'give one: quant=grid_of(least, largest, "{row.name}")',
             )
         data = None if array is None else bytearray(np.ascontiguousarray(array).tobytes())
-        made = QnnTensor(spec.name, dtype=row.name, shape=spec.shape, role=role, quant=spec.quant, data=data)
-        self._names[spec.name] = self._handle.add_tensor(made)
+        made = QnnTensor(
+            spec.name,
+            dtype=row.name,
+            shape=spec.shape,
+            role=role,
+            quant=spec.quant,
+            data=data,
+            dynamic=spec.dynamic,
+        )
+        try:
+            self._names[spec.name] = self._handle.add_tensor(made)
+        except RunFailed as fault:
+            if any(spec.dynamic):
+                raise self._refused("", [made], fault) from fault
+            raise
         return made
+
+    def _refused(self, where: str, tensors: Sequence[QnnTensor], fault: RunFailed) -> RunFailed:
+        """The error of a runtime that does not take dynamic dimensions."""
+        names = ", ".join(f"`{each.name}`" for each in tensors if any(each.dynamic))
+        if where:
+            self._builder.context.abandon()
+        return RunFailed(
+            f"{self._builder.runtime.name} takes no dynamic dimensions {where or 'at all'}: "
+            f"tensor {names} of graph `{self.name}`",
+            hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
+            details=[fault.message, *fault.details],
+        )
 
     def check_outputs(self) -> None:
         """Raise where no op writes an output."""

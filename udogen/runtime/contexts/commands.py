@@ -138,6 +138,30 @@ class RunContext:
 
 
 @dataclass(frozen=True)
+class TensorBytes:
+    """What a tensor stores."""
+
+    name: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class ExecuteContext:
+    """Execute one graph of a context, which is restored by the first command and stays so."""
+
+    job: Job
+    graph: str
+    inputs: tuple[TensorBytes, ...]
+
+
+@dataclass(frozen=True)
+class ContextExecuted:
+    """Its outputs."""
+
+    outputs: tuple[TensorBytes, ...]
+
+
+@dataclass(frozen=True)
 class InputRow(TensorRow):
     """An input, and how it was filled."""
 

@@ -15,7 +15,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
-from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
@@ -39,11 +38,20 @@ class TensorBinding:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = QnnTensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant, id=info.id)
+        self._tensor = QnnTensor(
+            info.name,
+            dtype=info.dtype,
+            shape=info.shape,
+            role=role,
+            quant=info.quant,
+            id=info.id,
+            dynamic=info.dynamic,
+        )
+        self.is_dynamic = any(info.dynamic)
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
         body = self._struct.v1
-        self._body, self._memory = body, body.clientBuf
+        self._body, self._memory, self._dims = body, body.clientBuf, body.dimensions
         self._raw = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
@@ -57,11 +65,38 @@ class TensorBinding:
         """The class, the type and the shape of its arrays."""
         import numpy as np
 
-        row = datatypes.parse(self.info.dtype)
-        if row is not None and row.numpy and row.bits % 8 == 0:
-            return np.ndarray, np.dtype(row.numpy), tuple(self.info.shape)
-        # numpy has no type for elements of less than a byte: they are given as packed bytes.
-        return np.ndarray, np.dtype(np.uint8), (self.nbytes,)
+        from udogen.runtime.contexts.arrays import layout
+
+        shape, dtype = layout(self.info)
+        return np.ndarray, dtype, shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape in the last execution; the largest one before."""
+        return tuple(self._dims[axis] for axis in range(len(self.info.shape))) if self.is_dynamic else self.info.shape
+
+    def resize(self, shape: Sequence[int]) -> None:
+        """Set the shape of the next execution; open dimensions may be smaller than their largest size."""
+        shape = tuple(shape)
+        flags = self.info.dynamic or (False,) * len(self.info.shape)
+        fits = len(shape) == len(self.info.shape) and all(
+            0 < size <= most if is_open else size == most
+            for size, most, is_open in zip(shape, self.info.shape, flags, strict=False)
+        )
+        if not fits:
+            self._refuse_shape(list(shape), "the shape")
+        for axis, size in enumerate(shape):
+            self._dims[axis] = size
+
+    def written(self, array: Array) -> Array:
+        """The part of an array that an execution wrote: elements of a smaller shape lie at its beginning."""
+        shape = self.shape
+        return array if shape == array.shape else array.reshape(-1)[: prod(shape)].reshape(shape)
+
+    @property
+    def attachment(self) -> Attachment | None:
+        """The memory that it is bound to."""
+        return self._attachment
 
     @property
     def bound(self) -> bool:
@@ -110,7 +145,8 @@ class TensorBinding:
         import numpy as np
 
         _, dtype, shape = self._layout
-        return np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
+        array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
+        return self.written(array) if self.is_dynamic and self.role == APP_READ else array
 
     def enter(self) -> Attachment:
         """Start an execution on the bound memory; returns the attachment whose `end` is to be called."""
@@ -122,8 +158,11 @@ class TensorBinding:
     def borrow(self, array: Array, *, into: bool = False) -> int:
         """Bind the tensor to an array for one execution; returns how many bytes had to be copied for that."""
         copied, (kind, dtype, shape) = 0, self._layout
+        if self.is_dynamic and not into and hasattr(array, "shape"):
+            self.resize(array.shape)
+            shape = array.shape
         if array.__class__ is not kind or array.dtype != dtype or array.shape != shape:
-            self._check(array)
+            self._check(array, shape)
         try:
             held = self._from_buffer(array, require_writable=into)
         except (BufferError, ValueError):
@@ -132,10 +171,10 @@ class TensorBinding:
             import numpy as np
 
             array = np.ascontiguousarray(array)
-            held, copied = self._from_buffer(array), self.nbytes
+            held, copied = self._from_buffer(array), array.nbytes
         body = self._body
         body.memType = self._raw
-        self._memory.data, self._memory.dataSize = held, self.nbytes
+        self._memory.data, self._memory.dataSize = held, len(held) if self.is_dynamic else self.nbytes
         self._borrowed = held
         return copied
 
@@ -200,10 +239,11 @@ class TensorBinding:
             )
         return held
 
-    def _check(self, array: Any) -> None:
+    def _check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
         import numpy as np
 
-        _, dtype, shape = self._layout
+        _, dtype, largest = self._layout
+        shape = largest if shape is None else shape
         if not isinstance(array, np.ndarray):
             raise RunFailed(
                 f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
@@ -220,6 +260,18 @@ class TensorBinding:
                 hint=f"give an array of {dtype} with the shape {list(shape)}"
                 + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
             )
+
+    def _refuse_shape(self, shape: list[int], what: str) -> None:
+        sizes = [
+            f"1 to {most}" if is_open else str(most)
+            for most, is_open in zip(self.info.shape, self.info.dynamic or (False,) * len(self.info.shape), strict=True)
+        ]
+        raise RunFailed(
+            f"tensor `{self.info.name}` is {self.info.dtype} [{', '.join(sizes)}], {what} is {shape}",
+            hint="dimensions that its graph leaves open may be smaller"
+            if self.is_dynamic
+            else "none of its dimensions is open: give that shape",
+        )
 
     def _refuse_output(self, array: Array) -> None:
         why = "is read-only" if not array.flags.writeable else "is not contiguous"
@@ -246,6 +298,7 @@ class Graph:
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
         self._ins = [TensorBinding(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
         self._outs = [TensorBinding(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
+        self._dynamic = tuple(binding for binding in (*self._ins, *self._outs) if binding.is_dynamic)
         self._bindings = {binding.info.name: binding for binding in (*self._outs, *self._ins)}
         self._arrays = arrays
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
@@ -253,6 +306,7 @@ class Graph:
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
         self._ready = False  # every tensor is bound
         self._open = True
+        self._executed = False  # of one with dynamic dimensions
 
     def __repr__(self) -> str:
         tensors = ", ".join(
@@ -321,11 +375,22 @@ class Graph:
         """The bound memory of a tensor as an array."""
         return self.binding(name).array()
 
-    def execute(self) -> None:
-        """Execute it on the bound memory."""
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor in the last execution, where its graph leaves dimensions open: `graph.shape("y")`."""
+        return self.binding(name).shape
+
+    def execute(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+        """Execute it on the bound memory.
+
+        `shapes` are those of inputs with dynamic dimensions in this call; others have their largest one, and the
+        elements of a smaller one lie at the beginning of the bound memory: `graph.execute({"x": (1, 4)})`.
+        """
         with self._lock:
             if not self._ready:
                 self._refuse()
+            if self._dynamic or shapes:
+                self._size(shapes or {})
+                self._executed = True
             began = monotonic()
             code = self._call(*self._args) if not self._guarded else self._call_guarded()
         if code:
@@ -392,10 +457,13 @@ class Graph:
                 )
         given = {**inputs, **named} if inputs else named
         graph, results = self._bindings, dict(out) if out else {}
-        borrowed = []
+        borrowed: list[TensorBinding] = []
         with self._lock:
             if not self._open:
                 self._check_open()
+            if self._dynamic:
+                self._size({})
+                self._executed = True
             try:
                 for name, array in given.items():
                     binding = graph.get(name) or self.binding(name)
@@ -425,6 +493,8 @@ class Graph:
                     binding.end_borrowing()
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
+        if self._dynamic:
+            return {name: graph[name].written(array) for name, array in results.items()}
         return results
 
     # --- around executions ------------------------------------------------------------------------------------------
@@ -434,12 +504,29 @@ class Graph:
         with ExitStack() as leaving:
             self._enter(leaving, codes, borrowed)
             codes.append(self._call(*self._args))
+            for binding in self._dynamic:
+                found = binding.attachment
+                if codes == [0] and binding not in borrowed and found is not None and found.announce:
+                    found.announce(binding.shape)
         return codes[0]
+
+    def _size(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Set the shapes of one execution: what is not given, and not held by memory, is the largest."""
+        for name, shape in shapes.items():
+            if self.binding(name).role != APP_WRITE:
+                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
+            self.binding(name).resize(shape)
+        for binding in self._dynamic:
+            if binding.info.name not in shapes:
+                binding.resize(binding.info.shape)
 
     def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
             if binding not in borrowed:
-                leaving.callback(binding.enter().end, codes)
+                entered = binding.enter()
+                leaving.callback(entered.end, codes)
+                if binding.is_dynamic and entered.shape and (held := entered.shape()) is not None:
+                    binding.resize(held)
 
     def _refuse(self, borrowed: Sequence[TensorBinding] = ()) -> None:
         self._check_open()
@@ -460,6 +547,13 @@ class Graph:
     def close(self) -> None:
         """Wait for a running execution and refuse further ones, before the context is freed."""
         with self._lock:
+            if self._dynamic and self._open and not self._executed:
+                # contextFree of libQnnCpu 2.47 frees twice unless a graph with dynamic dimensions was executed.
+                for binding in self._bindings.values():
+                    binding.clear()
+                    binding.borrow(binding.zeros(), into=binding.role != APP_WRITE)
+                self._size({})
+                self._call(*self._args)
             self._open = False
             for binding in self._bindings.values():
                 binding.clear()

@@ -45,6 +45,7 @@ from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
@@ -168,6 +169,7 @@ class Context(Closing):
     ) -> None:
         self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
         self.restored = restored  # from a binary
+        self.registers = not isinstance(handle, ComputedHandle)  # whether memory can be registered with it
         self.deferred = options.deferred  # until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
@@ -321,6 +323,11 @@ class Context(Closing):
                 arguments.whole(value, what)
         with self._lock:
             self.check_open()
+            if not self.registers:
+                raise RunFailed(
+                    f"context {self.name} is computed by a function: no memory is registered with it",
+                    hint="bind its tensors to arrays",
+                )
             with ExitStack() as stack:
                 if self.session is not None and not counted:
                     nbytes = size or byte_size(dtype, shape)
@@ -395,6 +402,14 @@ class Context(Closing):
         if hasattr(self, "_is_ending"):
             self._is_ending = True
             self._end()
+
+    def abandon(self) -> None:
+        """Leave it, and its backend, to the end of the process.
+
+        libQnnCpu 2.47 frees memory twice when it frees a graph whose dynamic tensors it did not execute.
+        """
+        self.handle.raw = None
+        self.runtime.abandon()
 
     # --- during an execution ----------------------------------------------------------------------------------------
 
@@ -615,7 +630,7 @@ class Runtime(Closing):
 
     def restore(
         self,
-        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext,
+        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext | ComputedContext,
         *,
         name: str = "",
         info: BinaryInfo | None = None,
@@ -626,6 +641,8 @@ class Runtime(Closing):
         check_manifest: bool = True,
     ) -> Context:
         """The context of a binary: a path, which is mapped and never read into memory, or bytes.
+
+        A `ComputedContext` is one whose graphs a function computes.
 
         A file is compared with its manifest, unless `check_manifest` is False; a file that differs is an error, a file
         without manifest a warning (`warnings`).
@@ -639,6 +656,9 @@ class Runtime(Closing):
             arguments.expect(info, BinaryInfo, "info", "a BinaryInfo (`StoredContext.info`), or None")
         self.check_open()
         self._check_device(device)
+        if isinstance(binary, ComputedContext):
+            computed = ComputedHandle(self._interface, binary)
+            return self._opened(Context(self, computed, binary.info, name=name or binary.name, options=chosen))
         with ExitStack() as stack:
             if isinstance(binary, Closing):
                 from udogen.runtime.contexts.binaries import StoredContext  # 15 ms that restoring a file does not need
@@ -670,8 +690,7 @@ class Runtime(Closing):
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, handle, info, name=name, options=chosen, profile=measures)
-                self._contexts[made.ending] = weakref.ref(made)
+                made = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
             if chosen.deferred:  # the runtime reads the binary again in `finalize`
                 made.keep(stack.pop_all().close)
             return made
@@ -741,9 +760,13 @@ class Runtime(Closing):
                 soc="",
                 graphs=(),
             )
-            made = Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
-            self._contexts[made.ending] = weakref.ref(made)
-            return made
+            return self._opened(
+                Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
+            )
+
+    def _opened(self, context: Context) -> Context:
+        self._contexts[context.ending] = weakref.ref(context)
+        return context
 
     def _check_device(self, number: int | None) -> None:
         if number is not None:
@@ -760,6 +783,10 @@ class Runtime(Closing):
         return self._devices[number]
 
     # --- the end ----------------------------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Do not free the backend (see `Context.abandon`)."""
+        self._backend.raw = None
 
     def forget(self, context: Context) -> None:
         """Remove a context that was closed."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import log_messages
@@ -19,11 +21,13 @@ from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
+    ContextExecuted,
     ContextRan,
     ContextsOpened,
     ContextsPlaced,
     DescribeContext,
     DescribedGraph,
+    ExecuteContext,
     GraphRan,
     InputRow,
     Job,
@@ -32,6 +36,7 @@ from udogen.runtime.contexts.commands import (
     OutputRow,
     PlaceContexts,
     RunContext,
+    TensorBytes,
     keys_of,
 )
 from udogen.runtime.contexts.profile import profile_row
@@ -52,6 +57,7 @@ class ContextWorker:
         self._runtime: Runtime | None = None
         self.counted: list[CountedPackage] = []
         self._kept: list[Context] = []  # restored until the end
+        self._restored: dict[Job, Context] = {}  # for `execute`
 
     def commands(self) -> Commands:
         """What it can be asked."""
@@ -60,6 +66,7 @@ class ContextWorker:
             DescribeContext: self.describe,
             PlaceContexts: self.place,
             RunContext: self.run,
+            ExecuteContext: self.execute,
             Quit: self.quit,
         }
 
@@ -148,6 +155,21 @@ class ContextWorker:
                 self.phase("free the context")
         differences = tuple(each.message for each in stored.differences)
         return ContextRan(seconds, graphs, placement.as_json(), stored.verdict.message, differences, self.rises(before))
+
+    def execute(self, command: ExecuteContext) -> ContextExecuted:
+        """One execution of one graph; its context stays restored."""
+        job = command.job
+        if job not in self._restored:
+            with self._stored(job) as stored:
+                self.phase("restore the context")
+                self._restored[job] = self.runtime.restore(stored.data, name=str(stored.path), info=stored.info)
+        graph = self._restored[job].graph(command.graph)
+        self.phase(f"graph `{graph.name}`: execute")
+        given = {}
+        for each in command.inputs:
+            shape, dtype = arrays.layout(graph.binding(each.name).info)
+            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(shape)
+        return ContextExecuted(tuple(TensorBytes(name, array) for name, array in graph(given).items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """What op packages counted since then, where that was asked for."""

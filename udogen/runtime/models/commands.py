@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from udogen.runtime.contexts.commands import OutputRow
+from udogen.runtime.contexts.commands import OutputRow, TensorBytes
 from udogen.runtime.contexts.profile import GraphProfile, event_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
@@ -18,13 +18,14 @@ class RunSteps:
     """Execute steps of a model; with `dry_run` only find out what they would be."""
 
     description: ModelDescription
-    steps: int
+    steps: int  # 0: as many as the file of `against` has arrays for
     feeds: Mapping[str, str]  # TENSOR or GRAPH:TENSOR -> file: one array, or one for each step
     output_dir: Path | None
     dry_run: bool
     against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
     profile: bool = False
     tolerance: float = 0.0  # in stored steps of fixed-point tensors; of others as a part of the range
+    stop: bool = False  # after the step with the first difference
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,43 @@ class ComparedTensor:
     """A tensor of a step beside what was expected: how far apart, in stored steps or as a part of its range."""
 
     step: int
-    tensor: str
+    graph: str
+    context: str
+    tensor: str  # CONTEXT.TENSOR
     apart: float
     unit: str
     wrong: bool
+
+
+@dataclass(frozen=True)
+class Divergence(ComparedTensor):
+    """The first tensor that differs, in the order of execution."""
+
+    stage: int  # the number of its context among those of the step
+    stages: int
+    elements: int  # that differ
+    size: int
+    index: tuple[int, ...]  # of the one that is farthest off
+    found: str
+    expected: str
+    after: str  # the last tensor before it that is right
+    reason: str  # the most likely one, if one is known
+    scale_offset: tuple[float, int] | None
+    dtype: str
+    shape: tuple[int, ...]
+    arrays: tuple[TensorBytes, ...]  # found and expected
+
+    def lines(self) -> Iterator[str]:
+        """The same for a person."""
+        yield f"first difference: `{self.tensor}`, {self.dtype} {list(self.shape)}"
+        yield f"  step {self.step}, graph `{self.graph}`, context {self.context} ({self.stage + 1} of {self.stages})"
+        yield (
+            f"  {self.apart:.3g} {self.unit} off; {self.elements} of {self.size} elements differ, "
+            f"the farthest at {list(self.index)}: {self.found} instead of {self.expected}"
+        )
+        yield f"  last tensor that agrees: `{self.after}`" if self.after else "  no tensor before it was compared"
+        if self.reason:
+            yield f"  likely reason: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -78,12 +112,8 @@ class StepsRan:
     zeros: tuple[str, ...] = ()  # inputs that were given nothing
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
+    first: Divergence | None = None
     proof: tuple[Any, ...] | None = None
-
-    @property
-    def first_wrong(self) -> ComparedTensor | None:
-        """The first tensor that is not what was expected."""
-        return next((each for each in self.compared if each.wrong), None)
 
 
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
@@ -111,21 +141,20 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
         for event in each.events:
             yield from event_lines(event, "  ")
-    yield from _comparison(ran)
+    yield from comparison_lines(ran)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
     yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"
 
 
-def _comparison(ran: StepsRan) -> Iterator[str]:
+def comparison_lines(ran: StepsRan) -> Iterator[str]:
     """How far tensors are from what was expected, and the first that is too far."""
     if not ran.compared:
         return
-    first = ran.first_wrong
     farthest = max(ran.compared, key=lambda each: each.apart)
     yield (
         f"compared: {len(ran.compared)} tensors, the farthest is `{farthest.tensor}` in step {farthest.step}, "
         f"by {farthest.apart:.3g} {farthest.unit}"
     )
-    if first is not None:
-        yield f"the first that differs is `{first.tensor}` in step {first.step}: by {first.apart:.3g} {first.unit}"
+    if ran.first is not None:
+        yield from ran.first.lines()

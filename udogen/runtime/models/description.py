@@ -4,26 +4,68 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from udogen import backends
 from udogen.backends import htp
-from udogen.errors import UsageError, open_plain, writing
+from udogen.errors import UdogenError, UsageError, open_plain, writing
 from udogen.opdef.problems import nearest
 from udogen.resources import read_toml
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
+from udogen.runtime.built import find_built
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
 from udogen.runtime.contexts.binary_info import head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
 from udogen.runtime.library import KINDS
+from udogen.runtime.models.wiring import Wiring, wire
 from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
 MEMORY = ("raw", "shared")
 FILE = "model.toml"
+EMULATOR = "emulator"
+
+
+@dataclass(frozen=True)
+class ShardRuntime:
+    """The runtime that one context of a model runs in instead of the model's: `emulator`, or a backend's own."""
+
+    kind: str
+    file: Path | None = None  # its binary for that runtime; None: the model's own
+
+    def __post_init__(self) -> None:
+        if self.kind not in SHARD_RUNTIMES:
+            near = nearest(self.kind, SHARD_RUNTIMES)
+            raise UsageError(
+                f"a context is to run on `{self.kind}`, which is no runtime",
+                hint=f"did you mean `{near}`?" if near else f"one of: {', '.join(SHARD_RUNTIMES)}",
+            )
+
+    @property
+    def emulator(self) -> bool:
+        """Whether it is udogen's emulator."""
+        return self.kind.endswith(EMULATOR)
+
+    @property
+    def backend(self) -> str:
+        """Its backend; empty for that of the model."""
+        return self.kind.removesuffix(EMULATOR).rstrip("-")
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+SHARD_RUNTIMES = (EMULATOR, *backends.RUNTIMES, *(f"{each}-{EMULATOR}" for each in backends.RUNTIMES))
+
+
+def parse_shard_runtime(text: str) -> ShardRuntime:
+    """Read `RUNTIME[:FILE]`."""
+    kind, _, file = text.partition(":")
+    return ShardRuntime(kind, Path(file) if file else None)
 
 
 @dataclass(frozen=True)
@@ -37,6 +79,8 @@ class ModelDescription:
     sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
     backend and runtime: "" and "auto" are those that made the binaries.
     memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
+    until: the last context that runs, by name or number.  replace: contexts that a Python function computes
+    (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
 
     >>> ModelDescription(contexts=(Path("llm"),), links={"hidden": "hidden_out"}, state={"past_key": "key"})
     """
@@ -52,6 +96,9 @@ class ModelDescription:
     sessions: int = 0
     session_limit: int = DEFAULT_LIMIT
     memory: str = "raw"
+    until: str = ""
+    replace: Mapping[str, str] = field(default_factory=dict)
+    shard_runtimes: Mapping[str, ShardRuntime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for value, choices, what in (
@@ -110,6 +157,9 @@ class _Reader:
             **dict.fromkeys(("sessions",), self._number),
             **dict.fromkeys(("session_limit",), self._size),
             **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._name),
+            "until": lambda key, value: str(value) if type(value) is int else self._name(key, value),
+            "replace": self._functions,
+            "shard_runtimes": self._runtimes,
         }
         values = {key: readers[key](key, value) for key, value in found.items() if key in known}
         if not values.get("contexts"):
@@ -153,6 +203,21 @@ class _Reader:
             self._fault(key, f'`{key}` is {value!r}, not a table: input = "output"')
             return {}
         return value
+
+    def _functions(self, key: str, value: Any) -> Mapping[str, str]:
+        table = self._names_of_names(key, value)
+        return {name: str(self.path.parent / text) for name, text in table.items()}
+
+    def _runtimes(self, key: str, value: Any) -> Mapping[str, ShardRuntime]:
+        found = {}
+        for name, text in self._names_of_names(key, value).items():
+            try:
+                row = parse_shard_runtime(text)
+            except UsageError as fault:
+                self._fault(name, fault.message)
+                continue
+            found[name] = replace(row, file=self.path.parent / row.file) if row.file else row
+        return found
 
     def _number(self, key: str, value: Any) -> int:
         if type(value) is not int or value < 0:
@@ -220,8 +285,15 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     row("sessions", str(description.sessions))
     row("session_limit", str(description.session_limit))
     row("memory", _quoted(description.memory))
-    for key, table in (("links", description.links), ("state", description.state)):
-        if table is not None:
+    if description.until:
+        row("until", _quoted(description.until))
+    for key, table in (
+        ("links", description.links),
+        ("state", description.state),
+        ("replace", {name: _function_text(text, folder) for name, text in description.replace.items()}),
+        ("shard_runtimes", {name: _runtime_text(each, folder) for name, each in description.shard_runtimes.items()}),
+    ):
+        if table or (table is not None and key in ("links", "state")):
             rows.append("")
             rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
             rows.append(f"[{key}]")
@@ -252,5 +324,62 @@ def _relative(path: Path, folder: Path) -> str:
     return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(here)
 
 
+def _function_text(text: str, folder: Path) -> str:
+    file, colon, name = text.rpartition(":")
+    return f"{_relative(Path(file), folder)}{colon}{name}"
+
+
+def _runtime_text(runtime: ShardRuntime, folder: Path) -> str:
+    return f"{runtime.kind}:{_relative(runtime.file, folder)}" if runtime.file else runtime.kind
+
+
 def _package_text(package: OpLibrary, folder: Path) -> str:
     return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)
+
+
+# --- a first description ----------------------------------------------------------------------------------------------
+
+
+def first_description(folder: Path, out: Path | None = None) -> tuple[Path, ModelDescription]:
+    """Write a first DIR/model.toml (or `out`): links and state are proposed, op packages looked for."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", hint="give the folder of the context binaries")
+    description = resolved(ModelDescription(contexts=(folder,)))
+    file = out or folder / FILE
+    with ExitStack() as stack:
+        stored = [stack.enter_context(StoredContext(each, warn=False)) for each in shards_of(description)]
+        wiring = wire([(each.name, each.info) for each in stored])
+    found = replace(
+        description,
+        packages=tuple(packages_in(folder, description.backend or htp.BACKEND.id)),
+        graphs=tuple(each.chain.name for each in wiring.chains),
+        links=wiring.links,
+        state=wiring.state,
+    )
+    write_description(file, found, _comments(found, wiring))
+    return file, found
+
+
+def _comments(found: ModelDescription, wiring: Wiring) -> dict[str, str]:
+    none = "none was found; op packages that the contexts need: LIB|DIR[:PROVIDER[:TARGET]]"
+    kinds = {each.key: f"{each.info.dtype} {list(each.info.shape)}" for each in wiring.states}
+    return {
+        "contexts": "The model, in the order in which its contexts run; paths are relative to this file.",
+        "packages": "Op packages, registered first." if found.packages else none,
+        "graphs": "What steps execute, one after the other; the last one is repeated.",
+        "sessions": "0: as few as are enough; session_limit: bytes that one may map.",
+        "memory": "raw: the caller's arrays as they are; shared: inputs and outputs in registered memory.",
+        "links": "input = output of a context before it; proposed from names, types and shapes.",
+        "state": "input = output that is its value in the next step; it stays on the device.\n"
+        + "\n".join(f"{name}: {kind}" for name, kind in kinds.items()),
+    }
+
+
+def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
+    """Op packages for a backend that lie in a folder, generated and built, for a first description."""
+    for each in sorted(path for path in folder.iterdir() if path.is_dir()):
+        try:
+            built = find_built(each, backend=backend)
+        except UdogenError:
+            continue
+        yield OpLibrary(built.folder.path if built.folder else each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,6 @@ import numpy as np
 
 from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
@@ -24,12 +24,19 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import ION, RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
-from udogen.runtime.contexts.arrays import as_stored, dequantize
+from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.description import ModelDescription, describe, resolved, shards_of
+from udogen.runtime.models.description import (
+    ModelDescription,
+    describe,
+    parse_shard_runtime,
+    resolved,
+    shards_of,
+)
+from udogen.runtime.models.substitutes import ShardFunction, Substitutes
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
 from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.placement import (
@@ -149,11 +156,12 @@ class Model(Closing):
         profile: bool = False,
         log: LogSink | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
+        functions: Mapping[str, ShardFunction] | None = None,
     ) -> None:
         """Open what is described; with `runtime` in one that is open, where its packages are registered.
 
         `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
-        measures executions (`profile_of`), which makes them slower.
+        measures executions (`profile_of`), which makes them slower.  `functions`: contexts that Python computes.
         """
         self.description = description
         self._lock = threading.RLock()
@@ -166,15 +174,13 @@ class Model(Closing):
                     reading.enter_context(StoredContext(each, guarded=guarded, warn=guarded, on_step=on_step))
                     for each in shards_of(description)
                 ]
-                self.names = unique_names([each.name for each in stored])
-                self.wiring: Wiring = wire(
-                    [(name, each.info) for name, each in zip(self.names, stored, strict=True)],
-                    graphs=description.graphs,
-                    links=description.links,
-                    state=description.state,
-                )
-                self.session_plan = plan_sessions(description, self.wiring, self.names, stored, runtime)
-                binaries = dict(zip(self.names, stored, strict=True))
+                self.wiring: Wiring = wire_contexts(description, stored)
+                self.names = self.wiring.contexts
+                self.session_plan = plan_sessions(description, self.wiring, stored, runtime)
+                description = replace(description, backend=runtime.backend)
+                substitutes = Substitutes(description, functions or {}, self.names, stack)
+                pairs = zip(self.names, stored, strict=False)
+                binaries = {name: substitutes.of(name, each) for name, each in pairs}
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
@@ -197,12 +203,19 @@ class Model(Closing):
         graphs: Sequence[str] | None = None,
         runtime: str | None = None,
         memory: str | None = None,
+        until: str | int | None = None,
+        replace: Mapping[str, ShardFunction | str] | None = None,
+        shard_runtimes: Mapping[str, str] | None = None,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with `model.toml` in it, or without), or one
         binary.  What else is given takes the place of what the description has; links and states that nobody gives
         are proposed from names, types and shapes (`model.wiring.proposed`).
+
+        To find where a model goes wrong: `until` is its last context, by name or number.  `replace` gives contexts a
+        function of (graph, inputs) that returns outputs by name (fixed-point tensors are real numbers), or
+        "FILE.py:FUNCTION".  `shard_runtimes` gives contexts another runtime: {"forward_1": "emulator:FILE.bin"}.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         changes: dict[str, Any] = {}
@@ -223,7 +236,26 @@ class Model(Closing):
             if text is not None:
                 arguments.expect(text, str, f"the {key} of a model", "its name")
                 changes[key] = text
-        return cls(replace(description, **changes))
+        if until is not None:
+            arguments.expect(until, (str, int), "the last context of a model", "its name or number")
+            changes["until"] = str(until)
+        functions = dict[str, ShardFunction]()
+        if replace is not None:
+            arguments.mapping(replace, "what replaces contexts", hint='give a dict: {"forward_1": function}')
+            functions = {name: each for name, each in replace.items() if not isinstance(each, str)}
+            changes["replace"] = {name: each for name, each in replace.items() if isinstance(each, str)}
+            for name, each in functions.items():
+                if not callable(each):
+                    raise UsageError(
+                        f"context {name} is replaced by {arguments.kind_of(each)}",
+                        hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
+                    )
+        if shard_runtimes is not None:
+            arguments.mapping(shard_runtimes, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
+            for name, text in shard_runtimes.items():
+                arguments.expect(text, str, f"the runtime of context {name}", "RUNTIME, or RUNTIME:FILE.bin")
+            changes["shard_runtimes"] = {name: parse_shard_runtime(text) for name, text in shard_runtimes.items()}
+        return cls(dataclasses.replace(description, **changes), functions=functions)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -493,19 +525,30 @@ class Model(Closing):
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
 
 
+def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
+    """How the contexts of a model belong together, up to the last one that runs."""
+    names = [each.name for each in stored]
+    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
+    return wire(
+        [(name, each.info) for name, each in zip(unique, stored, strict=True)],
+        graphs=description.graphs,
+        links=description.links,
+        state=description.state,
+        until=description.until,
+    )
+
+
 def plan_sessions(
-    description: ModelDescription,
-    wiring: Wiring,
-    names: Sequence[str],
-    stored: Sequence[StoredContext],
-    runtime: Runtime,
+    description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
 ) -> SessionPlan:
     """Which context of a model runs in which session; an error where they cannot map them."""
-    shards = [SizedShard(name, each.info, len(each.data)) for name, each in zip(names, stored, strict=True)]
+    pairs = zip(wiring.contexts, stored, strict=False)  # `until` leaves out the last ones
+    shards = [SizedShard(name, each.info, len(each.data)) for name, each in pairs]
+    count = min(description.sessions, len(shards)) if description.until else description.sessions
     states = glob_free([*wiring.state, *wiring.state.values()])
     layers = layers_of(shards, links=wiring.links, states=states)
     if runtime.backend == htp.BACKEND.id:
-        specs = sessions_of(runtime, description.sessions, limit=description.session_limit)
+        specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:
         raise UsageError(
             f"a model on {runtime.backend} has one session, not {description.sessions}", hint="sessions are of htp"
@@ -513,7 +556,7 @@ def plan_sessions(
     else:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
-    return place_layers(layers, specs, exactly=description.sessions)
+    return place_layers(layers, specs, exactly=count)
 
 
 def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
@@ -531,11 +574,6 @@ def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callab
     return made
 
 
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of contexts, each once."""
-    return tuple(name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names))
-
-
 def _stored(array: Array, info: TensorInfo) -> Array:
     """An array as a tensor stores it; whole numbers that fit are converted."""
     shape, dtype = layout(info)
@@ -547,14 +585,6 @@ def _stored(array: Array, info: TensorInfo) -> Array:
             array = array.astype(dtype)
     found, _ = as_stored(array, info, dtype, shape, what="the array")
     return found
-
-
-def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
-    row = datatypes.parse(info.dtype)
-    if row is not None and row.numpy and row.bits % 8 == 0:
-        return tuple(info.shape), np.dtype(row.numpy)
-    return (info.nbytes,), np.dtype(np.uint8)
 
 
 def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:

@@ -17,14 +17,16 @@ from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of
 from udogen.runtime.contexts.profile import GraphProfile
-from udogen.runtime.models.commands import ComparedTensor, GraphTiming, RunSteps, StepRan, StepsRan
+from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
+from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
-from udogen.runtime.models.model import Model, Timing, layout, plan_sessions, unique_names
-from udogen.runtime.models.wiring import Wiring, picture, wire
+from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
+from udogen.runtime.models.substitutes import check_names
+from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import GraphInfo, TensorInfo
+    from udogen.qnn.system import TensorInfo
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.op.calls import Array
 
@@ -40,9 +42,10 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
         order = command.description.graphs or model.graphs
         feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
         expected = Expected(command.against, command.tolerance) if command.against else None
+        steps = command.steps or (expected.steps(model) if expected else 1)
         profiles: dict[str, list[GraphProfile]] = {}
         ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
-        for number in range(command.steps):
+        for number in range(steps):
             graph = order[min(number, len(order) - 1)]
             phase(f"step {number}: graph `{graph}`")
             given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
@@ -50,10 +53,12 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             if command.profile:
                 profiles[graph] = model.profile_of(graph)
             if expected is not None:
-                expected.compare(model, graph, outputs, number)
+                expected.compare(model, graph, outputs, number, feeds.zeros)
             folder = command.output_dir / f"step_{number}" if command.output_dir else None
             rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
             ran.append(StepRan(number, graph, model.timings[graph].last, rows))
+            if command.stop and expected is not None and expected.first is not None:
+                break
         found = _described(model.wiring, model.session_plan)
         timings = tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps)
         phase("close the model")
@@ -68,6 +73,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             zeros=tuple(feeds.zeros),
             profiles=tuple(each for rows in profiles.values() for each in rows),
             compared=() if expected is None else expected.ended(),
+            first=None if expected is None else expected.first,
         )
 
 
@@ -79,15 +85,10 @@ def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) 
         stored = [
             stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
         ]
-        names = unique_names([each.name for each in stored])
-        wiring = wire(
-            [(name, each.info) for name, each in zip(names, stored, strict=True)],
-            graphs=description.graphs,
-            links=description.links,
-            state=description.state,
-        )
+        wiring = wire_contexts(description, stored)
+        check_names(description, {}, wiring.contexts)
         phase("place the contexts on sessions")
-        found = _described(wiring, plan_sessions(description, wiring, names, stored, runtime))
+        found = _described(wiring, plan_sessions(description, wiring, stored, runtime))
         order = description.graphs or tuple(each.chain.name for each in wiring.chains)
         inputs = {each.chain.name: {row.name: row.info for row in each.inputs} for each in wiring.chains}
         feeds = Feeds(command.feeds, inputs)
@@ -122,75 +123,6 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
     return arrays.output_row(info, array, file)
 
 
-class Expected:
-    """What tensors of a model are to be, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step."""
-
-    def __init__(self, file: Path, tolerance: float) -> None:
-        self._file, self._tolerance = file, tolerance
-        try:
-            open_plain(file).close()
-            with np.load(file, allow_pickle=False) as found:
-                self._arrays = {name: found[name] for name in found.files}
-        except (OSError, ValueError, EOFError, AttributeError, TypeError) as fault:
-            raise UsageError(f"{file} cannot be read: {fault}", hint="give what numpy.savez wrote") from fault
-        self._compared: list[ComparedTensor] = []
-        self._used: set[str] = set()
-        self._known: dict[str, None] = {}
-
-    def compare(self, model: Model, graph: str, outputs: Mapping[str, Array], step: int) -> None:
-        """Compare what the contexts wrote in a step, in their order."""
-        infos = {
-            f"{model.names[context]}.{info.name}": info
-            for context, stage in zip(*_stages(model, graph), strict=True)
-            for info in stage.outputs
-        }
-        made = model.tensors(graph) | {model.origin(graph, name): array for name, array in outputs.items()}
-        self._known |= dict.fromkeys(infos)
-        for name, info in infos.items():
-            expected = self._arrays.get(name)
-            if expected is None or name not in made:
-                continue
-            self._used.add(name)
-            if expected.ndim == made[name].ndim + 1:
-                if step >= len(expected):
-                    continue
-                expected = expected[step]
-            if expected.shape != made[name].shape:
-                shapes = list(expected.shape), list(made[name].shape)
-                raise UsageError(
-                    f"`{name}` of {self._file} has the shape {shapes[0]}, the tensor {shapes[1]}",
-                    hint="give that shape, or one array for each step (a first axis more)",
-                )
-            self._compared.append(self._row(step, name, info, made[name], expected))
-
-    def _row(self, step: int, name: str, info: TensorInfo, made: Array, expected: Array) -> ComparedTensor:
-        if info.quant is not None and expected.dtype.kind == "f":
-            expected = arrays.quantized(expected, info, made.dtype)
-        far = np.abs(made.astype(np.float64) - expected.astype(np.float64))
-        apart = float(np.nanmax(far)) if far.size else 0.0
-        unit = "steps"
-        if made.dtype.kind == "f":
-            unit, apart = "of its range", apart / (float(np.ptp(expected.astype(np.float64))) or 1.0)
-        strange = bool((np.isnan(made) != np.isnan(expected)).any()) if made.dtype.kind == "f" else False
-        return ComparedTensor(step, name, apart, unit, strange or apart > self._tolerance)
-
-    def ended(self) -> tuple[ComparedTensor, ...]:
-        """All comparisons; raises for names that no context has."""
-        strange = [name for name in self._arrays if name not in self._used]
-        if strange:
-            near = nearest(strange[0], self._known)
-            raise UsageError(
-                f"no context wrote `{strange[0]}` of {self._file}",
-                hint=f"did you mean `{near}`?" if near else f"they wrote: {', '.join(self._known)}",
-            )
-        return tuple(self._compared)
-
-
-def _stages(model: Model, graph: str) -> tuple[Sequence[int], Sequence[GraphInfo]]:
-    chain = model.wiring.chain(graph).chain
-    return chain.contexts, chain.stages
-
-
 class Feeds:
     """The inputs of each step, from files: one array for all steps, or one for each (a first axis more)."""
 
@@ -213,7 +145,7 @@ class Feeds:
         """An input of the step of this number among those of its graph."""
         info = self._inputs[graph][name]
         file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
-        shape, dtype = layout(info)
+        shape, dtype = arrays.layout(info)
         if file is None:
             self.zeros[name] = None
             return np.zeros(shape, dtype)

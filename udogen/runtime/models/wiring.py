@@ -88,8 +88,12 @@ def wire(
     graphs: Sequence[str] = (),
     links: Mapping[str, str] | None = None,
     state: Mapping[str, str] | None = None,
+    until: str = "",
 ) -> Wiring:
-    """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error."""
+    """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error.
+
+    `until` names the last context, by name or number; the ones behind it are checked and left out.
+    """
     chains = chains_of(infos, graphs)
     names = tuple(name for name, _ in infos)
     proposed: list[str] = []
@@ -107,8 +111,32 @@ def wire(
             details=faults if len(faults) > 1 else (),
             hint=_HINT,
         )
+    if until:
+        last = _number_of(until, names)
+        names = names[: last + 1]
+        chains = tuple(_cut(chain, last) for chain in chains if chain.contexts[0] <= last)
+        states = tuple(each for each in states if each.context <= last)
     wired = tuple(_wired(chain, links, states) for chain in chains)
     return Wiring(names, wired, states, links, state, tuple(proposed))
+
+
+def _number_of(until: str, names: Sequence[str]) -> int:
+    """The number of a context that is named, or numbered from 0."""
+    if until in names:
+        return names.index(until)
+    if until.isdecimal() and int(until) < len(names):
+        return int(until)
+    near = nearest(until, names)
+    raise UsageError(
+        f"the model has no context `{until}` to end with",
+        hint=f"did you mean `{near}`?" if near else f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}",
+    )
+
+
+def _cut(chain: GraphChain, last: int) -> GraphChain:
+    """The part of a chain that ends with a context."""
+    count = sum(context <= last for context in chain.contexts)
+    return GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------

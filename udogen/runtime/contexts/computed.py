@@ -1,0 +1,95 @@
+"""Contexts whose graphs a function computes instead of the runtime: a Python reference, or another runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed
+from udogen.opdef.problems import nearest
+from udogen.qnn import abi
+from udogen.qnn.handles import ContextHandle, GraphHandle, ProfileHandle
+from udogen.qnn.interface import Interface
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
+
+Compute = Callable[[str, Mapping[str, "Array"]], Mapping[str, "Array"]]  # (graph, its inputs) -> its outputs, as stored
+
+
+@dataclass(frozen=True)
+class ComputedContext:
+    """What `Runtime.restore` takes instead of a binary: its description, and the function that computes its graphs."""
+
+    name: str
+    info: BinaryInfo
+    compute: Compute
+
+
+class ComputedHandle(ContextHandle):
+    """The handle of such a context; the runtime knows nothing of it."""
+
+    def __init__(self, interface: Interface, computed: ComputedContext) -> None:
+        super().__init__(interface, object())
+        self._computed = computed
+
+    def close(self) -> None:
+        """It was never given to the runtime."""
+        self.raw = None
+
+    def retrieve(self, name: str) -> GraphHandle:
+        """A graph that the function computes."""
+        return _ComputedGraph(self.interface, self._computed, self._computed.info.graph(name))
+
+    def binary(self) -> bytes:
+        """Always refused."""
+        raise RunFailed(
+            f"context {self._computed.name} is computed by a function: it has no binary", hint="save the original"
+        )
+
+
+class _ComputedGraph(GraphHandle):
+    def __init__(self, interface: Interface, computed: ComputedContext, info: GraphInfo) -> None:
+        super().__init__(interface, None, info.name)
+        self._computed, self._info = computed, info
+
+    def call(
+        self, inputs: Any, outputs: Any, *, counts: tuple[int, int], profile: ProfileHandle | None = None
+    ) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        """The function that executes the graph, and its arguments."""
+        return self._execute, (inputs, outputs)
+
+    def start(self, args: Any, done: Callable[[int], None]) -> None:
+        """Always refused."""
+        raise RunFailed(
+            f"graph `{self.name}` is computed by a function: not asynchronously", hint="call `execute` instead"
+        )
+
+    def _execute(self, inputs: Any, outputs: Any) -> int:
+        import numpy as np
+
+        given = {info.name: _array(inputs[index], info) for index, info in enumerate(self._info.inputs)}
+        made = self._computed.compute(self.name, given)
+        for index, info in enumerate(self._info.outputs):
+            if info.name not in made:
+                near = nearest(info.name, made)
+                raise RunFailed(
+                    f"what computes graph `{self.name}` of {self._computed.name} returns no `{info.name}`",
+                    hint=f"did you mean `{near}`?" if near else f"it returns: {', '.join(made) or 'nothing'}",
+                )
+            np.copyto(_array(outputs[index], info), made[info.name], casting="no")
+        return 0
+
+
+def _array(tensor: Any, info: TensorInfo) -> Array:
+    """The memory that a tensor is bound to."""
+    import numpy as np  # a runtime that restores binaries starts without it
+
+    from udogen.runtime.contexts.arrays import layout
+
+    shape, dtype = layout(info)
+    memory = abi.ffi().buffer(tensor.v1.clientBuf.data, info.nbytes)
+    found: Array = np.frombuffer(memory, dtype).reshape(shape)
+    return found
