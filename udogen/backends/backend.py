@@ -225,7 +225,7 @@ class Backend(Kind):
     libraries: str = "libs"  # where Qualcomm's Makefiles put what they build
     interfaces: Mapping[str, str] = field(default_factory=dict)  # where it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel
-    common_kernels: bool = False  # kernels/<Op>.cpp (or .py), which serves several backends, serves it too
+    common_kernels: tuple[str, ...] = ()  # endings of kernels/<Op>…, which serve several backends, that serve it too
     stores_unsigned: bool = False  # signed numbers of 8 and 16 bits reach a kernel as unsigned ones with an offset
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False

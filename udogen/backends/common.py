@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from udogen.backends import architectures, op_tables
@@ -23,7 +24,7 @@ _SHARED = (
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
 # Of backends whose kernels are `udo::Status execute(const Args&)`; each has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
-_FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
+FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 
 class Placement:
@@ -69,6 +70,7 @@ class BackendFolder:
         default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     )
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
+    for_python: tuple[str, ...] = FOR_PYTHON  # files below templates/qnn/shared for kernels in Python
     glue: str = ""  # the header between the tables and a kernel
     hooks: bool = False  # whether kernels may define `hooks`
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
@@ -104,7 +106,7 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
 
 def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
     """The files of a folder that are the same for every backend; `in_python`: there are kernels in Python."""
-    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()), *headers)
+    paths = (*_SHARED, *folder.shared, *(folder.for_python if in_python else ()), *headers)
     files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
@@ -175,7 +177,8 @@ def _op_files(
     in_python, ready = finished.get(f"{op}.py"), finished.get(op)
     kernel = f"src/ops/{op}.cpp"
     if in_python is not None:
-        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
+        headers = [PurePosixPath(each).name for each in folder.for_python if each.endswith(".hpp")]
+        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}", "headers": headers}
         calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
     skeleton = f"{own}/{folder.kernel}" if ready is None else ""

@@ -474,12 +474,12 @@ def _vendor_style(
     return found
 
 
-def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
-    """Where kernels for a backend are looked for: what is special first, then what serves several backends."""
+def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
+    """Where a file of a kernel is looked for: what is special first, then what serves several backends."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
     own = [folder / below, folder / below.upper()]  # the second: as Qualcomm's samples call them
-    return [*own, folder] if row.common_kernels and below == row.id else own
+    return [*own, folder] if name.endswith(row.common_kernels) and below == row.id else own
 
 
 def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
@@ -489,18 +489,20 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    folders = kernel_places(folder, backend, options.api)
-    if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
-        folders.append(folder)
+    has_folders = any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values()))
+    usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}
     for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
-        path = next((p for each in folders if os.path.lexists(p := each / name)), None)
+        places = [*kernel_places(folder, backend, options.api, name), *usual]
+        path = next((p for each in places if os.path.lexists(p := each / name)), None)
         if path is not None:
             chosen[name.removesuffix(".cpp")] = path  # what is not C++ has the name of its file
-    for name in [op.name for op in package.ops if op.name in chosen and f"{op.name}.py" in chosen]:
-        # Of a kernel in C++ and one in Python the more special one counts, then C++.
-        first, second = (folders.index(chosen[each].parent) for each in (name, f"{name}.py"))
-        del chosen[f"{name}.py" if first <= second else name]
+    for name in [op.name for op in package.ops if f"{op.name}.py" in chosen]:
+        # Of a kernel in C++ or OpenCL and one in Python the more special one counts, then C++.
+        others = {each for each in (name, f"{name}.cl") if each in chosen}
+        is_special = chosen[f"{name}.py"].parent != folder and all(chosen[each].parent == folder for each in others)
+        for each in others if is_special else {f"{name}.py"} if others else ():
+            del chosen[each]
     return {key: _kernel(path) for key, path in chosen.items()}
 
 

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from udogen import backends, errors, process, resources
 from udogen.backends.common import KERNEL_FOLDER, KERNEL_INCLUDE
+from udogen.backends.gpu import opencl_name
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.kernels import glue
-from udogen.kernels.request import COMPILING, MACHINES, Report, Request, TensorPort
+from udogen.kernels.request import COMPILING, Report, Request, TensorPort, machines_of
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
@@ -52,7 +53,8 @@ class PythonKernels:
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is missing or old for these machines, which have the names of their libraries' folders."""
-    known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
+    rows = machines_of(kernels.backend)
+    known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
     version = _halide()
@@ -60,7 +62,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
         for machine in known:
-            row = repr((about, path.stem, MACHINES[machine])).encode()
+            row = repr((about, path.stem, rows[machine])).encode()
             key = resources.content_key(path.read_bytes(), *sources, row)
             found = path.with_suffix(KERNEL_FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
@@ -79,8 +81,11 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         if not (cached / _KEY).is_file():
             on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
             _compile_into(cached, request, key)
-        for name, why in Report.of_json((cached / "report.json").read_text("utf-8")).scalar.items():
+        report = Report.of_json((cached / "report.json").read_text("utf-8"))
+        for name, why in report.scalar.items():
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
+        if report.not_on_gpu:
+            on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
         for folder in folders:
             with _locked(folder.parent):
                 if _is_there(folder, key, version):
@@ -170,7 +175,7 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
             if each.is_scalar and each not in texts
         },
         refused=refused,
-        machine=MACHINES[machine],
+        machine=machines_of(kernels.backend)[machine],
     )
 
 
@@ -178,11 +183,14 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
     types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
     real = any("fixed" in each.kind for each in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
-    return TensorPort(identifier(tensor.name), tensor.role == "output", types, real, optional)
+    name = identifier(tensor.name)
+    return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name))
 
 
 def _stored(datatype: DataType, backend: str) -> str:
     kind = _TYPES[datatype.kind]
+    if backend == "gpu" and ("fixed" in datatype.kind or (kind == "f" and datatype.bits < 64)):
+        return "f32"  # the text converts them
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
         kind = "u"
     return f"{kind}{datatype.bits}"
@@ -237,7 +245,7 @@ def _adjust(file: Path, request: Request) -> None:
             if data[at + info] >> 4 == 0:
                 continue
             is_defined = struct.unpack_from("<H", data, at + section)[0] != 0
-            if name in ("halide_malloc", "halide_free"):
+            if name in ("halide_malloc", "halide_free") and not request.machine.gpu:
                 raise BuildFailed(
                     f"{request.file}: {request.op} needs memory of a size that is only known when it runs",
                     hint="let each row's values be calculated where they are used (no compute_root)",

@@ -20,7 +20,8 @@ from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
 from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
 from udogen.kernels.fixed import NotFixedError
-from udogen.kernels.request import COMPILING, Report, Request, TensorPort, Variant, type_combinations
+from udogen.kernels.opencl import NotOnGpuError, launches
+from udogen.kernels.request import COMPILING, Launch, Report, Request, TensorPort, Variant, type_combinations
 from udogen.python_files import load_module
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
@@ -139,6 +140,8 @@ class _Way:
 def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
     """The best one first; the last is without vectors."""
     machine = kernel.request.machine
+    if machine.gpu:
+        return [_Way(machine.target, machine.vector)]
     of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
     is_real = has_floats or any(port.real for port, _ in of_tensors)
@@ -171,6 +174,8 @@ def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
             why = str(fault).strip()
         else:
             return (why or "the compiler died of its vectors") if way.lanes == 1 else ""
+    if machine.gpu:
+        raise NotOnGpuError(why or "the compiler died of it")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
@@ -203,7 +208,19 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
     files = {hl.OutputFileType.object: "o"}
     if request.texts:
         files |= {hl.OutputFileType.assembly: "s", hl.OutputFileType.stmt: "stmt"}
+    if machine.gpu:
+        files |= {hl.OutputFileType.device_code: "cl"}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+
+
+def _launches(kernel: _Kernel, variant: Variant, folder: Path) -> list[Launch]:
+    """The kernels of a function for a GPU; the file beside them does nothing on the processor but to launch them."""
+    name, request = variant.name(kernel.request.prefix), kernel.request
+    present = [port for port, stored in zip(request.tensors, variant.types, strict=True) if stored]
+    made = launches((folder / f"{name}.cl").read_text("utf-8"), name, present)
+    if {b"halide_copy_to_host", b"halide_error_host_is_null"} & set((folder / f"{name}.o").read_bytes().split(b"\0")):
+        raise NotOnGpuError("its schedule leaves a part of it to the processor")
+    return made
 
 
 def _is_elementwise(kernel: _Kernel) -> bool:
@@ -257,13 +274,18 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 def _run(request: Request, folder: Path) -> None:
     kernel = _Kernel(request)
     variants = kernel.variants()
-    scalar = {}
+    scalar, found, why_not = {}, [], ""
     for variant in variants:
         name = variant.name(request.prefix)
         print(f"{COMPILING}{name}", flush=True)
         try:
             if why := _compile(kernel, variant, folder):
                 scalar[name] = why
+            if request.machine.gpu:
+                found += _launches(kernel, variant, folder)
+        except NotOnGpuError as fault:
+            why_not = f"{_line(fault, request.file) or kernel.where}: {fault}"
+            break
         except UdogenError:
             raise
         except Exception as fault:
@@ -273,7 +295,7 @@ def _run(request: Request, folder: Path) -> None:
             ) from fault
     elementwise = _is_elementwise(kernel)
     of_bytes = [each for each in variants if set(each.types) == {"u8"}]
-    table = elementwise and bool(of_bytes) and len(request.tensors) == 2
+    table = elementwise and bool(of_bytes) and len(request.tensors) == 2 and not request.machine.gpu
     for variant in of_bytes if table else ():
         _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
         scalar.pop(variant.name(request.prefix), None)
@@ -281,7 +303,8 @@ def _run(request: Request, folder: Path) -> None:
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
-    (folder / "report.json").write_text(Report(tuple(variants), views, table, elementwise, scalar).as_json(), "utf-8")
+    report = Report(tuple(variants), views, table, elementwise, scalar, tuple(found), why_not)
+    (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 
 def _text(fault: BaseException) -> str:
