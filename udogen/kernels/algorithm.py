@@ -213,9 +213,9 @@ class Tensor:
             lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{lanes}")
             steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
             k = steps * lanes + lane
-            values = get(hl.min(k, self.size - 1))
-            some[(lane, *rest)] = _one_or_tuple(starts)
-            add(some, (lane, *rest), [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
+            values, partial = get(hl.min(k, self.size - 1)), (lane, *rest)
+            some[partial] = _one_or_tuple(starts)
+            add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
             add(total, at, total_of(_values(some, (each, *rest), len(starts))))
             some.bound(lane, 0, lanes)
             place.of_rows += [(some, lane), (total, None)]
@@ -311,9 +311,9 @@ def _schedule_gpu(output: Tensor, place: Place, *, own: bool) -> None:
     else:
         first, *others = func.args()
         if others:
-            for each in others[1:]:
-                func.fuse(others[0], each, others[0])
-            func.gpu_tile(first, others[0], outer, hl.Var("line"), inner, hl.Var("side"), lanes // 4, 4, tail)
+            line, side = hl.Var("line"), hl.Var("side")
+            func.gpu_tile(first, others[0], outer, line, inner, side, lanes // 4, 4, tail)
+            func.reorder(*others[2:], inner, side, outer, line, *others[1:2]).gpu_blocks(*others[1:2])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
     for each, lane in place.of_rows:

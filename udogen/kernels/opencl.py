@@ -1,13 +1,15 @@
-"""The OpenCL that Halide writes, as a package for the GPU has it: tensors are read and written as each one is stored."""
+"""The OpenCL that Halide writes, with tensors that are read and written as each one is stored."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from udogen.kernels.request import Launch, TensorPort
 
-_KERNEL = re.compile(r"^__kernel void (?P<name>\w+)\(\n?(?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\} // kernel", re.M | re.S)
+_KERNEL = re.compile(
+    r"^__kernel void (?P<name>\w+)\(\n?(?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\} // kernel", re.M | re.S
+)
 _SPACE = re.compile(r"^(//|#(define|undef)) .*(Address spaces|__address_space_).*\n", re.M)
 _LETTERS = {
     "char": "c", "uchar": "C", "unsigned char": "C", "short": "s", "ushort": "S", "unsigned short": "S", "int": "i",
@@ -19,19 +21,19 @@ class NotOnGpuError(Exception):
     """Why a kernel does not run on a GPU."""
 
 
-def launches(text: str, function: str, tensors: Sequence[TensorPort]) -> list[Launch]:
-    """The kernels of a function in Halide's text, each with a text of its own."""
+def launches(text: str, function: str, tensors: Mapping[str, TensorPort]) -> list[Launch]:
+    """The kernels of a function in Halide's text, each with a text of its own; tensors by their names in Halide."""
     found = [each for each in _KERNEL.finditer(text) if each["name"] != "_at_least_one_kernel"]
     if not found:
         raise NotOnGpuError("its schedule gives nothing to the GPU")
     head = text[: text.index("__kernel void _at_least_one_kernel")]
-    by_name = {f"_{port.name}": port for port in tensors}
+    by_name = {f"_{name.replace('$', '__')}": port for name, port in tensors.items()}
     made = []
     for number, each in enumerate(found):
         name = f"{function}_{number}"
         parameters, letters = _parameters(each["parameters"], by_name)
-        body = _body(each["body"], by_name)
-        made.append(Launch(function, each["name"], name, letters, f"{head}__kernel void {name}({parameters}) {{\n{body}}}\n"))
+        own = f"{head}__kernel void {name}({parameters}) {{\n{_body(each['body'], by_name)}}}\n"
+        made.append(Launch(function, each["name"], name, letters, own))
     return made
 
 
@@ -63,7 +65,7 @@ def _body(text: str, tensors: dict[str, TensorPort]) -> str:
     """Tensors by the words that every .cl file of a package has for them."""
     for name, port in tensors.items():
         element = rf"\b{name}\[([^\[\]]*)\]"
-        text = re.sub(rf"^(\s*){element} = (.*);$", rf"\1STORE({port.opencl}, \2, \3);", text, flags=re.M)
+        text = re.sub(rf"^(\s*){element} = (.*);$", rf"\1STORE({port.opencl}, \2, \3);", text, flags=re.MULTILINE)
         if port.is_output and re.search(element, text):
             raise NotOnGpuError(f"it reads its output `{port.name}`")
         text = re.sub(element, rf"LOAD({port.opencl}, \1)", text)

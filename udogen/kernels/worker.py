@@ -157,29 +157,30 @@ def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
     return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
 
 
-def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
-    """Write the object file of a function; what is returned is why it has no vectors, or nothing."""
+def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> tuple[str, list[Launch]]:
+    """Write the object file of a function; what is returned is why it has no vectors (or ""), and what it launches."""
     request, machine = kernel.request, kernel.request.machine
     name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
-            _compile_with(kernel, variant, way, folder)
+            found = _compile_with(kernel, variant, way, folder)
         except NotFixedError as fault:
             if not machine.float_vectors:
-                line = _line(fault, request.file)
+                line = Path(_line(fault, request.file)).name
                 why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
         except hl.HalideError as fault:
             if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
             why = str(fault).strip()
         else:
-            return (why or "the compiler died of its vectors") if way.lanes == 1 else ""
+            return (why or "the compiler died of its vectors") if way.lanes == 1 else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
-def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> None:
+def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> list[Launch]:
+    """Write the object file of a function; on a GPU what is returned is the kernels that it launches."""
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
     place = Place(machine, way.lanes, variant.last, way.fixed)
@@ -194,7 +195,9 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
         kernel.schedule(each, place, tensors)
     whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
-    parts = [(each.func.output_buffer(), 1) for each in outputs]  # a thread may calculate some rows
+    parts = [  # a thread may calculate some rows
+        (each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in outputs
+    ]
     for buffer, axes in (*whole, *parts):
         for axis in range(axes):
             buffer.dim(axis).set_min(0)
@@ -211,16 +214,13 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
     if machine.gpu:
         files |= {hl.OutputFileType.device_code: "cl"}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
-
-
-def _launches(kernel: _Kernel, variant: Variant, folder: Path) -> list[Launch]:
-    """The kernels of a function for a GPU; the file beside them does nothing on the processor but to launch them."""
-    name, request = variant.name(kernel.request.prefix), kernel.request
-    present = [port for port, stored in zip(request.tensors, variant.types, strict=True) if stored]
-    made = launches((folder / f"{name}.cl").read_text("utf-8"), name, present)
+    if not machine.gpu:
+        return []
     if {b"halide_copy_to_host", b"halide_error_host_is_null"} & set((folder / f"{name}.o").read_bytes().split(b"\0")):
         raise NotOnGpuError("its schedule leaves a part of it to the processor")
-    return made
+    by_name = {port.name: port for port in request.tensors}
+    named = {(each.func or each.buffer).name(): by_name[each.name] for each in tensors.values()}
+    return launches((folder / f"{name}.cl").read_text("utf-8"), name, named)
 
 
 def _is_elementwise(kernel: _Kernel) -> bool:
@@ -274,17 +274,19 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 def _run(request: Request, folder: Path) -> None:
     kernel = _Kernel(request)
     variants = kernel.variants()
-    scalar, found, why_not = {}, [], ""
+    scalar: dict[str, str] = {}
+    found: list[Launch] = []
+    why_not = ""
     for variant in variants:
         name = variant.name(request.prefix)
         print(f"{COMPILING}{name}", flush=True)
         try:
-            if why := _compile(kernel, variant, folder):
+            why, launched = _compile(kernel, variant, folder)
+            found += launched
+            if why:
                 scalar[name] = why
-            if request.machine.gpu:
-                found += _launches(kernel, variant, folder)
         except NotOnGpuError as fault:
-            why_not = f"{_line(fault, request.file) or kernel.where}: {fault}"
+            why_not = f"{Path(_line(fault, request.file) or kernel.where).name}: {fault}"
             break
         except UdogenError:
             raise

@@ -262,7 +262,7 @@ class View {
     raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
     raw.dim = dims_;
 #if defined(UDO_GPU)
-    raw.padding = const_cast<TensorFacts*>(tensor.facts());  // the GPU has the data
+    raw.device = reinterpret_cast<std::uintptr_t>(tensor.facts());  // for Launches: the GPU has the data
 #else
     const void* data = tensor.template data<std::uint8_t>();
     raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));

@@ -54,10 +54,12 @@ void Launches::add(Kernel& kernel, char kind, const void* argument) {
   switch (kind) {
     case 'b': {
       const Buffer& buffer = *static_cast<const Buffer*>(argument);
-      const auto* const facts = static_cast<const TensorFacts*>(buffer.padding);
-      if (facts == nullptr) {
+      if (buffer.device <= Operation::mostScratch) {
         kernel.readWrite(Scratch{static_cast<std::uint32_t>(buffer.device - 1)});
-      } else if (facts->argument == QNN_GPU_KERNEL_ARG_TYPE_OP_OUTPUT_WRITE) {
+        break;
+      }
+      const auto* const facts = reinterpret_cast<const TensorFacts*>(static_cast<std::uintptr_t>(buffer.device));
+      if (facts->argument == QNN_GPU_KERNEL_ARG_TYPE_OP_OUTPUT_WRITE) {
         kernel.write(Output(facts));
       } else {
         kernel.read(Input(facts));
@@ -77,7 +79,7 @@ void Launches::add(Kernel& kernel, char kind, const void* argument) {
 }
 
 int Launches::allocate(Buffer& buffer) {
-  if (buffer.padding != nullptr || buffer.device != 0) return 0;  // a tensor, or memory that is there already
+  if (buffer.device != 0) return 0;  // a tensor, or memory that is there already
   std::size_t count = 1;
   for (std::int32_t axis = 0; axis < buffer.dimensions; ++axis) {
     count *= static_cast<std::size_t>(buffer.dim[axis].extent > 0 ? buffer.dim[axis].extent : 1);
