@@ -313,7 +313,9 @@ def _schedule_gpu(output: Tensor, place: Place, *, own: bool) -> None:
         if others:
             line, side = hl.Var("line"), hl.Var("side")
             func.gpu_tile(first, others[0], outer, line, inner, side, lanes // 4, 4, tail)
-            func.reorder(*others[2:], inner, side, outer, line, *others[1:2]).gpu_blocks(*others[1:2])
+            func.reorder(*others[2:], inner, side, outer, line, *others[1:2])
+            if others[1:]:
+                func.gpu_blocks(others[1])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
     for each, lane in place.of_rows:

@@ -139,17 +139,21 @@ _OLD = {
 }
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
+_UDO_X86 = "x86-64_linux_clang"  # as the layout of the UDO documentation calls the folder
 MACHINES: Mapping[str, Machine] = {
     "x86_64-linux-clang": _X86,
+    _UDO_X86: _X86,
     "aarch64-linux-gnu": _ARM,
     "aarch64-android": _ARM,
     "arm64-v8a": _ARM,
-    **{f"hexagon-{v}": _NEW for v in _VERSIONS},
+    **{f"{kind}{v}": _NEW for v in _VERSIONS for kind in ("hexagon-", "dsp_")},
     **{f"emulated-{v}": _EMULATED for v in _VERSIONS},
+    "dsp_v60": _OLD["v65"],  # of V65 and V66
     **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
 }
 _GPU_HOSTS = {each: MACHINES[each].target for each in ("aarch64-linux-gnu", "arm64-v8a")} | {
-    "x86_64-linux-clang": "x86-64-linux"
+    "x86_64-linux-clang": "x86-64-linux",
+    _UDO_X86: "x86-64-linux",
 }
 GPU_MACHINES: Mapping[str, Machine] = {
     folder: Machine(f"{host}-opencl", 64, gpu=True) for folder, host in _GPU_HOSTS.items()
