@@ -223,6 +223,18 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
     return launches((folder / f"{name}.cl").read_text("utf-8"), name, named)
 
 
+def _compile_nothing(request: Request, folder: Path) -> None:
+    """An object file that refers to nothing, in place of those that there are: make asks for one."""
+    for each in folder.glob("*.o"):
+        each.unlink()
+    nothing = hl.Func("nothing")
+    nothing[hl.Var("i")] = hl.u8(0)
+    name = f"{request.prefix}_nothing"
+    target = hl.Target(request.machine.target.removesuffix("-opencl") + f"{_FEATURES}-no_asserts")
+    module = hl.Pipeline([nothing]).compile_to_module([], name, target)
+    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
+
+
 def _is_elementwise(kernel: _Kernel) -> bool:
     """Whether each element of the outputs depends on nothing but elements of the inputs in the same place."""
     if any(not isinstance(view, Flat) for view in kernel.views):
@@ -287,6 +299,7 @@ def _run(request: Request, folder: Path) -> None:
                 scalar[name] = why
         except NotOnGpuError as fault:
             why_not = f"{Path(_line(fault, request.file) or kernel.where).name}: {fault}"
+            _compile_nothing(request, folder)
             break
         except UdogenError:
             raise
