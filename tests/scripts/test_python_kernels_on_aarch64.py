@@ -14,7 +14,7 @@ from tests.scripts.standing import Device
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 
 
-@pytest.mark.parametrize("case", ["LeakyRelu/16x16", "*"])
+@pytest.mark.parametrize("case", ["LeakyRelu/16x16", "*"], ids=["one", "all"])
 def test_examples(case: str, emulator64: Path, wrap: str, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {
