@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime
+from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_runtime
 from udogen.build.make import build_package
 from udogen.build.package import open_package
 from udogen.errors import ToolMissing, UdogenError
@@ -26,19 +26,53 @@ def LeakyRelu(input, output, alpha):
 """
 
 
-def package(tmp_path: Path, source: str) -> Path:
-    """A CPU package of one op with this kernel."""
+def package(tmp_path: Path, source: str, backend: str = "cpu") -> Path:
+    """A package of one op with this kernel."""
     kernels = tmp_path / "kernels"
     kernels.mkdir(exist_ok=True)
     (kernels / "LeakyRelu.py").write_text(source)
-    [made] = make_packages([ONE_OP], tmp_path / "out", chosen=["cpu"], kernels=kernels, layout="qnn")
+    [made] = make_packages([ONE_OP], tmp_path / "out", chosen=[backend], kernels=kernels, layout="qnn")
     return made.folder
 
 
-@pytest.mark.parametrize("backend", ["cpu", "htp", "hexagon", "dsp"])
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "htp", "hexagon", "dsp"])
 def test_examples_are_right(backend: str) -> None:
+    if backend == "gpu":
+        need_opencl()
     done = udogen("test", EXAMPLE, "--backend", backend)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+OWN_ON_GPU = """
+def schedule(machine, output):
+    if machine.gpu:
+        output.func.%s
+    return machine.gpu
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (RIGHT + OWN_ON_GPU % "gpu_tile(output.indices[0], hl.Var(), hl.Var(), 4, hl.TailStrategy.GuardWithIf)", ""),
+        (RIGHT + OWN_ON_GPU % "compute_root()", "its schedule leaves a part of it to the processor"),
+        (RIGHT.replace("alpha * input[i]", "hl.f32(input.stored(i))"), "takes elements of `input` as they are stored"),
+    ],
+)
+def test_what_a_gpu_gets(kernel: str, reason: str, tmp_path: Path) -> None:
+    need_opencl()
+    steps: list[str] = []
+    folder = package(tmp_path, kernel, "gpu")
+    build_package(open_package(folder), on_step=steps.append)
+    assert [reason in each for each in steps if each.startswith("NO GPU")] == [True] * bool(reason)
+    np.save(tmp_path / "x.npy", np.arange(-7, 7, dtype=np.float32))
+    arguments = ("--input", f"input={tmp_path / 'x.npy'}", "--output", f"output={tmp_path / 'y.npy'}")
+    done = udogen("run", "op", folder, "LeakyRelu", *arguments, "--param", "alpha=0.5")
+    if reason:
+        assert done.returncode == 5 and reason in done.stderr, done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        assert np.load(tmp_path / "y.npy").tolist() == [x / 2 if x < 0 else x for x in range(-7, 7)]
 
 
 def test_a_kernel_has_at_most_15_lines() -> None:

@@ -223,7 +223,7 @@ class Backend(Kind):
     libraries: str = "libs"  # the output folder of Qualcomm's Makefiles
     interfaces: Mapping[str, str] = field(default_factory=dict)  # if it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel
-    common_kernels: bool = False  # it uses kernels/<Op>.cpp (or .py), which several backends share
+    common_kernels: tuple[str, ...] = ()  # endings of kernels/<Op>…, which several backends share, that it uses too
     stores_unsigned: bool = False  # signed types of 8 and 16 bits reach a kernel as unsigned with an offset
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False

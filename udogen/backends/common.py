@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from udogen.backends import architectures, op_tables
@@ -23,7 +24,7 @@ _SHARED = (
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
 # For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
-_FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
+FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 
 class Placement:
@@ -71,6 +72,7 @@ class BackendFolder:
     )
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
     vendor_kernel: str = ""  # of a kernel in Qualcomm's style, if a package may have both
+    for_python: tuple[str, ...] = FOR_PYTHON  # files below templates/qnn/shared for kernels in Python
     glue: str = ""  # the header between the tables and a kernel
     hooks: bool = False  # kernels may define `hooks`
     data: Mapping[str, Any] = field(default_factory=dict)  # more for its templates
@@ -106,7 +108,7 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
 
 def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
     """The files that are the same for all backends; `in_python`: there are kernels in Python."""
-    paths = (*_SHARED, *folder.shared, *(_FOR_PYTHON if in_python else ()), *headers)
+    paths = (*_SHARED, *folder.shared, *(folder.for_python if in_python else ()), *headers)
     files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
@@ -192,7 +194,8 @@ def _op_files(
     in_python, ready = finished.get(f"{op}.py"), finished.get(op)
     kernel = f"src/ops/{op}.cpp"
     if in_python is not None:
-        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
+        headers = [PurePosixPath(each).name for each in folder.for_python if each.endswith(".hpp")]
+        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}", "headers": headers}
         calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
     template = skeleton if ready is None else ""

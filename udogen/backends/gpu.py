@@ -44,7 +44,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     texts = [
         _kernel_text(file, ready)
         for file in made.files
-        if file.user_owned and _has_cl_file(file.data["op"].name, ready, place)
+        if file.user_owned and file.data and _has_cl_file(file.data["op"].name, ready, place)
     ]
     return replace(made, files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
 
@@ -132,7 +132,12 @@ def _declared(tensor: Tensor, by_value: dict[str, str]) -> str:
 def _cl_name(tensor: Tensor) -> str:
     """The name of a tensor in OpenCL: as in C++, except for keywords; a repeated one gets a number appended."""
     name = identifier(tensor.name)
-    return f"{name}_" if name in _WORDS and not tensor.repeated else name
+    return name if tensor.repeated else opencl_name(name)
+
+
+def opencl_name(name: str) -> str:
+    """A name of C++ in OpenCL: the same one, unless it is a word there."""
+    return f"{name}_" if name in _WORDS else name
 
 
 def _view(tensor: Tensor) -> str:
@@ -204,6 +209,7 @@ _FOLDER = common.BackendFolder(
         "src/utils/Validation.cpp",
     ),
     kernel="src/ops/Op.cpp.mako",
+    for_python=(*common.FOR_PYTHON, "src/utils/Launches.hpp", "src/utils/Launches.cpp"),
     op_templates={"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"},
     dialect=op_tables.Dialect(view=_view),
     view=_view_of_op,
@@ -241,7 +247,8 @@ BACKEND = Backend(
     json_names=("GPU",),
     contents=contents,
     opencl=True,
-    kernels=("{}.cpp", "{}.cl"),
+    kernels=("{}.cpp", "{}.cl", "{}.py"),
+    common_kernels=(".py",),
     kernel_texts=("{utils}/src/utils/GPU/Prelude.cl", "{folder}/src/ops/{op}.cl"),
     targets=_TARGETS,
     udo_targets=tuple(udo_target(each) for each in _TARGETS),

@@ -490,12 +490,12 @@ def _style(
     return asked if text is None else vendor.style(backend, text)
 
 
-def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
-    """The folders that are searched for kernels: those for the backend first, then the common one."""
+def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
+    """The folders that are searched for a file of a kernel: those for the backend first, then the common one."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
     own = [folder / below, folder / below.upper()]  # the second is usual in Qualcomm's samples
-    return [*own, folder] if row.common_kernels and below == row.id else own
+    return [*own, folder] if name.endswith(row.common_kernels) and below == row.id else own
 
 
 def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
@@ -505,18 +505,20 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is not a folder", hint="it must contain an <Op>.cpp for each kernel")
-    folders = kernel_places(folder, backend, options.api)
-    if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
-        folders.append(folder)
+    has_folders = any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values()))
+    usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}
     for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
-        path = next((p for each in folders if os.path.lexists(p := each / name)), None)
+        places = [*kernel_places(folder, backend, options.api, name), *usual]
+        path = next((p for each in places if os.path.lexists(p := each / name)), None)
         if path is not None:
             chosen[name.removesuffix(".cpp")] = path  # other files keep their ending
-    for name in [op.name for op in package.ops if op.name in chosen and f"{op.name}.py" in chosen]:
-        # Of a kernel in C++ and one in Python, the one for the backend wins, then C++.
-        first, second = (folders.index(chosen[each].parent) for each in (name, f"{name}.py"))
-        del chosen[f"{name}.py" if first <= second else name]
+    for name in [op.name for op in package.ops if f"{op.name}.py" in chosen]:
+        # Of a kernel in C++ or OpenCL and one in Python, the one for the backend wins, then C++ or OpenCL.
+        others = {each for each in (name, f"{name}.cl") if each in chosen}
+        is_special = chosen[f"{name}.py"].parent != folder and all(chosen[each].parent == folder for each in others)
+        for each in others if is_special else {f"{name}.py"} if others else ():
+            del chosen[each]
     return {key: _kernel(path) for key, path in chosen.items()}
 
 

@@ -10,6 +10,7 @@ import halide as hl
 
 from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
+from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import Machine, TensorPort
 
 TYPES = {
@@ -54,6 +55,7 @@ class Tensor:
         self.name, self.view, self._stored, self._place = port.name, view, stored, place
         self.real = port.real or stored in ("f32", "f16")
         self.is_quantized = port.real and stored in _RANGES
+        self._is_fixed_point = port.real
         self.scale = hl.Param(hl.Float(32), f"{port.name}_scale")
         self.offset = hl.Param(hl.Int(32), f"{port.name}_offset")
         self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
@@ -92,11 +94,14 @@ class Tensor:
         """An element as it is stored."""
         if self.buffer is None:
             raise TypeError(f"`{self.name}` is an output, which has no elements yet")
+        if self._place.machine.gpu and self._is_fixed_point:
+            raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
         return self.buffer[tuple(self._at(indices))]
 
     def __getitem__(self, indices: Any) -> hl.Expr:
-        raw = self.stored(*indices) if isinstance(indices, tuple) else self.stored(indices)
-        return self.to_real(raw)
+        if self.buffer is None or not self._place.machine.gpu:
+            return self.to_real(self.stored(*indices) if isinstance(indices, tuple) else self.stored(indices))
+        return self.buffer[tuple(self._at(indices))]
 
     def to_real(self, raw: hl.Expr) -> hl.Expr:
         """The number that a stored one stands for."""
@@ -209,6 +214,17 @@ class Tensor:
 
         total, at = hl.Func(f"{self.name}_{name}"), tuple(rest)
         total[at] = _one_or_tuple(total_of(starts))
+        if place.machine.gpu and place.last:  # a group of threads for each row
+            lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{lanes}")
+            steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
+            k = steps * lanes + lane
+            values, partial = get(hl.min(k, self.size - 1)), (lane, *rest)
+            some[partial] = _one_or_tuple(starts)
+            add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
+            add(total, at, total_of(_values(some, (each, *rest), len(starts))))
+            some.bound(lane, 0, lanes)
+            place.of_rows += [(some, lane), (total, None)]
+            return _values(total, at, len(starts))
         left = self.size  # of a row that is shorter than any vector
         for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
             # As many partial results as a vector has elements, the first of them of the row's end.
@@ -264,6 +280,9 @@ def schedule(output: Tensor, place: Place, *, own: bool) -> None:
     """
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
+    if place.machine.gpu:
+        _schedule_gpu(output, place, own=own)
+        return
     enough = output._dim(0).extent() >= lanes
     wide = func.specialize(enough) if lanes > 1 and not own else None
     if strided:
@@ -279,6 +298,35 @@ def schedule(output: Tensor, place: Place, *, own: bool) -> None:
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (each, each.update(0)):
                 stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
+
+
+def _schedule_gpu(output: Tensor, place: Place, *, own: bool) -> None:
+    """A thread for each element; for each row, if it has values of its own, a group of threads."""
+    func, lanes, tail = output.func, place.lanes, hl.TailStrategy.GuardWithIf
+    outer, inner = hl.Var("outer"), hl.Var("thread")
+    by_group = isinstance(output.view, Rows) and place.last
+    if own:
+        pass
+    elif by_group:
+        func.split(output.indices[0], outer, inner, lanes, tail)
+        func.reorder(inner, outer, place.row).gpu_blocks(place.row).gpu_threads(inner)
+    elif isinstance(output.view, Rows):
+        func.split(place.inner, outer, inner, lanes, tail).reorder(*output.indices, inner, outer, place.row)
+        func.gpu_blocks(outer, place.row).gpu_threads(inner)
+    else:
+        first, *others = func.args()
+        if others:
+            line, side = hl.Var("line"), hl.Var("side")
+            func.gpu_tile(first, others[0], outer, line, inner, side, lanes // 4, 4, tail)
+            func.reorder(*others[2:], inner, side, outer, line, *others[1:2])
+            if others[1:]:
+                func.gpu_blocks(others[1])
+        else:
+            func.gpu_tile(first, outer, inner, lanes, tail)
+    for each, lane in place.of_rows:
+        each.compute_at(func, place.row if by_group else inner)
+        for stage in (each, each.update(0)) if lane is not None else ():
+            stage.gpu_threads(lane)
 
 
 def _from_half(raw: hl.Expr) -> hl.Expr:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from udogen.kernels.request import Report, Request, TensorPort, Variant
+from udogen.opdef.names import cpp_string
 
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
 
 def include(request: Request, report: Report) -> str:
-    """What the kernel's C++ file includes; it is the same for every machine."""
+    """What the kernel's C++ file includes; it is the same for every machine of a backend."""
     variants = [each for each in report.variants if not each.aligned]
     names = list(dict.fromkeys(each.name(request.prefix) for each in variants))
     by_name = {each.name(request.prefix): each for each in variants}
-    lines = [f"// Made by udogen of {request.op}.py, with the functions beside this file.", 'extern "C" {']
-    endings = ("", "_aligned") if all(kind == "flat" for kind, _ in report.views) else ("",)
+    lines = [f"// Made by udogen of {request.op}.py, with the functions beside this file."]
+    if report.not_on_gpu:
+        why = cpp_string(report.not_on_gpu)
+        return "\n".join([*lines, *_signature_on_gpu(request.op), f'  return udo::error("%s", {why});', "}", ""])
+    lines += ['extern "C" {']
+    endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
     tables = [f"{request.prefix}_table"] if report.table else []
     lines += [
         f"int {name}{ending}({', '.join(_parameters(request, by_name[name]))});" for name in names for ending in endings
@@ -24,15 +29,15 @@ def include(request: Request, report: Report) -> str:
     lines += [f"int {name}{ending}(void*, {buffer}, {buffer}, {buffer});" for name in tables for ending in endings]
     lines += ["}", ""]
     lines += _table_state(request, report, by_name) if report.table else []
+    lines += _launches(report) if request.machine.gpu else []
     lines += [
-        *_head(", const State& state" if report.table else ""),
-        "  udo::halide::Call call;",
+        *(_head_on_gpu(request) if request.machine.gpu else _head(", const State& state" if report.table else "")),
         *_views(request, report),
         '  if (!call.ok()) return udo::error("%s", call.message());',
     ]
     rows = [port.name for port, (kind, _) in zip(request.tensors, report.views, strict=True) if kind == "rows"]
     lines += [f"  if (call.last()) {name}_.dropInner();" for name in rows]
-    lines += _cut(request, report)
+    lines += [] if request.machine.gpu else _cut(request, report)
     if report.table:
         inputs = ", ".join(f"&{port.name}_.raw" for port in request.tensors if not port.is_output)
         output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
@@ -63,7 +68,32 @@ def _head(state: str) -> Iterable[str]:
         f"udo::Status execute(const Args& args{state}) {{",
         "  const udo::halide::Part part{0, 1};",
         "#endif",
+        "  udo::halide::Call call;",
     )
+
+
+def _signature_on_gpu(op: str) -> Iterable[str]:
+    yield f"udo::Status {op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {{"
+
+
+def _head_on_gpu(request: Request) -> Iterable[str]:
+    """The functions launch nothing: what they launch becomes the op's kernels."""
+    yield from _signature_on_gpu(request.op)
+    yield "  udo::halide::Launches call(operation);"
+
+
+def _launches(report: Report) -> Iterable[str]:
+    """The kernels of each function, as a table."""
+    for function in dict.fromkeys(each.function for each in report.launches):
+        yield f"const udo::halide::Launch {function}_launches[] = {{"
+        for each in report.launches:
+            if each.function == function:
+                yield f'    {{"{each.entry}", "{each.name}", "{each.arguments}", R"UDO({each.text})UDO"}},'
+        yield from ("};", "")
+
+
+def _may_be_aligned(request: Request, report: Report) -> bool:
+    return all(kind == "flat" for kind, _ in report.views) and not request.machine.gpu
 
 
 def _cut(request: Request, report: Report) -> Iterable[str]:
@@ -117,7 +147,10 @@ def _call(request: Request, report: Report, variant: Variant) -> str:
             quantization = f"args.{port.name}.quantization()"
             given += [f"{quantization}.scale", f"{quantization}.offset"]
     given += [f"&{port.name}_.raw" for port, _ in present if port.is_output]
-    if all(kind == "flat" for kind, _ in report.views):
+    if request.machine.gpu:
+        name = variant.name(request.prefix)
+        return f"call.of({name}_launches).run({name}(static_cast<udo::halide::Call*>(&call), {', '.join(given)}))"
+    if _may_be_aligned(request, report):
         return f"call.run(UDO_HALIDE({variant.name(request.prefix)}, {', '.join(given)}))"
     return f"call.run({variant.name(request.prefix)}(&call, {', '.join(given)}))"
 

@@ -18,17 +18,20 @@ from pathlib import Path
 
 from udogen import backends, errors, process, resources
 from udogen.backends.common import KERNEL_FOLDER, KERNEL_INCLUDE
+from udogen.backends.gpu import opencl_name
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.kernels import glue
-from udogen.kernels.request import COMPILING, MACHINES, Report, Request, TensorPort
+from udogen.kernels.request import COMPILING, Machine, Report, Request, TensorPort, machines_of
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
 from udogen.opdef.problems import Problems
 
 _KEY = "key"
+# The modules that decide what is compiled; those of a kind of machine only for such machines.
+_DECIDING = ("__init__", "algorithm", "math", "request", "worker")
 _SECONDS = 600.0  # for a worker; LLVM may take for ever
 # What HVX code of Halide refers to and never calls here: nobody need have it.
 _UNUSED = {
@@ -52,16 +55,17 @@ class PythonKernels:
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is missing or old for these machines, which have the names of their libraries' folders."""
-    known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
+    rows = machines_of(kernels.backend)
+    known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
-    sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
+    calls = [path.read_bytes() for path in (*kernels.configs, Path(glue.__file__))]
     version = _halide()
     missing: dict[str, list[Path]] = {}  # folders for what a key says; many machines take the same code
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
         for machine in known:
-            row = repr((about, path.stem, MACHINES[machine])).encode()
-            key = resources.content_key(path.read_bytes(), *sources, row)
+            row = repr((about, path.stem)).encode()
+            key = resources.content_key(path.read_bytes(), *_deciding(rows[machine]), row, *calls)
             found = path.with_suffix(KERNEL_FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
             if not _is_there(found, key, version):
@@ -75,24 +79,35 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     def compile_one(key: str, folders: Sequence[Path]) -> None:
         path = kernel_of[key]
         request = _request(kernels, ops[path.stem], path, machine_of[key])
-        cached = resources.cache_dir("kernels") / resources.content_key(key.encode(), version.encode())
+        asked = replace(request, file=path.name).as_json().encode()
+        parts = (path.read_bytes(), *_deciding(request.machine), asked, version.encode())
+        cached = resources.cache_dir("kernels") / resources.content_key(*parts)
         if not (cached / _KEY).is_file():
             on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
-            _compile_into(cached, request, key)
-        for name, why in Report.of_json((cached / "report.json").read_text("utf-8")).scalar.items():
+            _compile_into(cached, request)
+        report = Report.of_json((cached / "report.json").read_text("utf-8"))
+        for name, why in report.scalar.items():
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
+        if report.not_on_gpu:
+            on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
         for folder in folders:
             with _locked(folder.parent):
                 if _is_there(folder, key, version):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
-                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", KERNEL_INCLUDE, _KEY))
-                include, text = folder.parent / KERNEL_INCLUDE, (cached / KERNEL_INCLUDE).read_text("utf-8")
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", _KEY))
+                include, text = folder.parent / KERNEL_INCLUDE, glue.include(request, report)
                 if not include.is_file() or include.read_text("utf-8") != text:
                     include.write_text(text, "utf-8")
                 (folder / _KEY).write_text(f"{key} {version}")
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
+
+
+def _deciding(machine: Machine) -> list[bytes]:
+    """What a machine's code is made of, besides the kernel and what is asked for."""
+    names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
+    return [repr(machine).encode(), *(Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)]
 
 
 def _halide() -> str | None:
@@ -124,12 +139,12 @@ def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
     return {op.name: op for op in found.ops}
 
 
-def _compile_into(cached: Path, request: Request, key: str) -> None:
+def _compile_into(cached: Path, request: Request) -> None:
     """Fill a folder of the cache."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cached.parent) as made:
         _compile(request, Path(made))
-        (Path(made) / _KEY).write_text(key)
+        (Path(made) / _KEY).touch()
         try:
             os.rename(shutil.copytree(made, f"{made}.whole"), cached)
         except OSError:  # another process was faster
@@ -170,7 +185,7 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
             if each.is_scalar and each not in texts
         },
         refused=refused,
-        machine=MACHINES[machine],
+        machine=machines_of(kernels.backend)[machine],
     )
 
 
@@ -178,11 +193,14 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
     types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
     real = any("fixed" in each.kind for each in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
-    return TensorPort(identifier(tensor.name), tensor.role == "output", types, real, optional)
+    name = identifier(tensor.name)
+    return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name))
 
 
 def _stored(datatype: DataType, backend: str) -> str:
     kind = _TYPES[datatype.kind]
+    if backend == "gpu" and ("fixed" in datatype.kind or (kind == "f" and datatype.bits < 64)):
+        return "f32"  # the text converts them
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
         kind = "u"
     return f"{kind}{datatype.bits}"
@@ -208,8 +226,6 @@ def _compile(request: Request, into: Path) -> None:
         request = replace(request, deaths=(*request.deaths, begun[-1]))
     for found in into.glob("*.o"):
         _adjust(found, request)
-    report = Report.of_json((into / "report.json").read_text("utf-8"))
-    (into / KERNEL_INCLUDE).write_text(glue.include(request, report), "utf-8")
 
 
 def _start(request: Request, into: Path) -> process.Completed:
@@ -239,7 +255,7 @@ def _adjust(file: Path, request: Request) -> None:
             if data[at + info] >> 4 == 0:
                 continue
             is_defined = struct.unpack_from("<H", data, at + section)[0] != 0
-            if name in ("halide_malloc", "halide_free"):
+            if name in ("halide_malloc", "halide_free") and not request.machine.gpu:
                 raise BuildFailed(
                     f"{request.file}: {request.op} needs memory of a size that is only known when it runs",
                     hint="let each row's values be calculated where they are used (no compute_root)",

@@ -21,6 +21,7 @@ class Machine:
     aligned: bool = False  # there are functions of their own for aligned tensors
     partial: int = 1  # vectors of partial results of a row, where it is of floats
     integers: str = ""  # the target where real numbers are integers with a scale, if they shall be
+    gpu: bool = False  # the functions record kernels of OpenCL, which convert real numbers themselves
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class TensorPort:
     types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
     real: bool  # whether the kernel sees real numbers where integers are stored
     optional: bool = False  # a client may leave it out
+    opencl: str = ""  # its name in OpenCL
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,17 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """A kernel of OpenCL that a function asks for."""
+
+    function: str
+    entry: str  # as Halide calls it
+    name: str  # in the text
+    arguments: str  # a letter for each one: b a buffer, l memory of a work group, others a number by value
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """What was compiled: all that the side of C++ must know."""
 
@@ -87,6 +100,8 @@ class Report:
     table: bool  # whether an op of 8 bits looks its numbers up
     elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
     scalar: Mapping[str, str]  # functions without vectors, and why
+    launches: tuple[Launch, ...] = ()
+    not_on_gpu: str = ""  # why the op does not run on a GPU
 
     def as_json(self) -> str:
         """For a file."""
@@ -98,7 +113,9 @@ class Report:
         row = json.loads(text)
         variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
-        return Report(tuple(variants), views, row["table"], row["elementwise"], row["scalar"])
+        launches = tuple(Launch(**each) for each in row["launches"])
+        known = {"variants": tuple(variants), "views": views, "launches": launches}
+        return Report(**{**row, **known})
 
 
 def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
@@ -122,12 +139,27 @@ _OLD = {
 }
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
+_UDO_X86 = "x86-64_linux_clang"  # as the layout of the UDO documentation calls the folder
 MACHINES: Mapping[str, Machine] = {
     "x86_64-linux-clang": _X86,
+    _UDO_X86: _X86,
     "aarch64-linux-gnu": _ARM,
     "aarch64-android": _ARM,
     "arm64-v8a": _ARM,
-    **{f"hexagon-{v}": _NEW for v in _VERSIONS},
+    **{f"{kind}{v}": _NEW for v in _VERSIONS for kind in ("hexagon-", "dsp_")},
     **{f"emulated-{v}": _EMULATED for v in _VERSIONS},
+    "dsp_v60": _OLD["v65"],  # of V65 and V66
     **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
 }
+_GPU_HOSTS = {each: MACHINES[each].target for each in ("aarch64-linux-gnu", "arm64-v8a")} | {
+    "x86_64-linux-clang": "x86-64-linux",
+    _UDO_X86: "x86-64-linux",
+}
+GPU_MACHINES: Mapping[str, Machine] = {
+    folder: Machine(f"{host}-opencl", 64, gpu=True) for folder, host in _GPU_HOSTS.items()
+}
+
+
+def machines_of(backend: str) -> Mapping[str, Machine]:
+    """The machines of a backend, by the names of their libraries' folders."""
+    return GPU_MACHINES if backend == "gpu" else MACHINES

@@ -20,7 +20,8 @@ from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
 from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
 from udogen.kernels.fixed import NotFixedError
-from udogen.kernels.request import COMPILING, Report, Request, TensorPort, Variant, type_combinations
+from udogen.kernels.opencl import NotOnGpuError, launches
+from udogen.kernels.request import COMPILING, Launch, Report, Request, TensorPort, Variant, type_combinations
 from udogen.python_files import load_module
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
@@ -139,6 +140,8 @@ class _Way:
 def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
     """The best one first; the last is without vectors."""
     machine = kernel.request.machine
+    if machine.gpu:
+        return [_Way(machine.target, machine.vector)]
     of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
     is_real = has_floats or any(port.real for port, _ in of_tensors)
@@ -154,27 +157,30 @@ def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
     return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
 
 
-def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> str:
-    """Write the object file of a function; what is returned is why it has no vectors, or nothing."""
+def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> tuple[str, list[Launch]]:
+    """Write the object file of a function; what is returned is why it has no vectors (or ""), and what it launches."""
     request, machine = kernel.request, kernel.request.machine
     name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
-            _compile_with(kernel, variant, way, folder)
+            found = _compile_with(kernel, variant, way, folder)
         except NotFixedError as fault:
             if not machine.float_vectors:
-                line = _line(fault, request.file)
+                line = Path(_line(fault, request.file)).name
                 why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
         except hl.HalideError as fault:
             if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
             why = str(fault).strip()
         else:
-            return (why or "the compiler died of its vectors") if way.lanes == 1 else ""
+            return (why or "the compiler died of its vectors") if way.lanes == 1 else "", found
+    if machine.gpu:
+        raise NotOnGpuError(why or "the compiler died of it")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
-def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> None:
+def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> list[Launch]:
+    """Write the object file of a function; on a GPU what is returned is the kernels that it launches."""
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
     place = Place(machine, way.lanes, variant.last, way.fixed)
@@ -189,7 +195,9 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
         kernel.schedule(each, place, tensors)
     whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
-    parts = [(each.func.output_buffer(), 1) for each in outputs]  # a thread may calculate some rows
+    parts = [  # a thread may calculate some rows
+        (each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in outputs
+    ]
     for buffer, axes in (*whole, *parts):
         for axis in range(axes):
             buffer.dim(axis).set_min(0)
@@ -203,7 +211,28 @@ def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) ->
     files = {hl.OutputFileType.object: "o"}
     if request.texts:
         files |= {hl.OutputFileType.assembly: "s", hl.OutputFileType.stmt: "stmt"}
+    if machine.gpu:
+        files |= {hl.OutputFileType.device_code: "cl"}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if not machine.gpu:
+        return []
+    if {b"halide_copy_to_host", b"halide_error_host_is_null"} & set((folder / f"{name}.o").read_bytes().split(b"\0")):
+        raise NotOnGpuError("its schedule leaves a part of it to the processor")
+    by_name = {port.name: port for port in request.tensors}
+    named = {(each.func or each.buffer).name(): by_name[each.name] for each in tensors.values()}
+    return launches((folder / f"{name}.cl").read_text("utf-8"), name, named)
+
+
+def _compile_nothing(request: Request, folder: Path) -> None:
+    """An object file that refers to nothing, in place of those that there are: make asks for one."""
+    for each in folder.glob("*.o"):
+        each.unlink()
+    nothing = hl.Func("nothing")
+    nothing[hl.Var("i")] = hl.u8(0)
+    name = f"{request.prefix}_nothing"
+    target = hl.Target(request.machine.target.removesuffix("-opencl") + f"{_FEATURES}-no_asserts")
+    module = hl.Pipeline([nothing]).compile_to_module([], name, target)
+    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
 
 
 def _is_elementwise(kernel: _Kernel) -> bool:
@@ -257,13 +286,21 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 def _run(request: Request, folder: Path) -> None:
     kernel = _Kernel(request)
     variants = kernel.variants()
-    scalar = {}
+    scalar: dict[str, str] = {}
+    found: list[Launch] = []
+    why_not = ""
     for variant in variants:
         name = variant.name(request.prefix)
         print(f"{COMPILING}{name}", flush=True)
         try:
-            if why := _compile(kernel, variant, folder):
+            why, launched = _compile(kernel, variant, folder)
+            found += launched
+            if why:
                 scalar[name] = why
+        except NotOnGpuError as fault:
+            why_not = f"{Path(_line(fault, request.file) or kernel.where).name}: {fault}"
+            _compile_nothing(request, folder)
+            break
         except UdogenError:
             raise
         except Exception as fault:
@@ -273,7 +310,7 @@ def _run(request: Request, folder: Path) -> None:
             ) from fault
     elementwise = _is_elementwise(kernel)
     of_bytes = [each for each in variants if set(each.types) == {"u8"}]
-    table = elementwise and bool(of_bytes) and len(request.tensors) == 2
+    table = elementwise and bool(of_bytes) and len(request.tensors) == 2 and not request.machine.gpu
     for variant in of_bytes if table else ():
         _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
         scalar.pop(variant.name(request.prefix), None)
@@ -281,7 +318,8 @@ def _run(request: Request, folder: Path) -> None:
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
-    (folder / "report.json").write_text(Report(tuple(variants), views, table, elementwise, scalar).as_json(), "utf-8")
+    report = Report(tuple(variants), views, table, elementwise, scalar, tuple(found), why_not)
+    (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 
 def _text(fault: BaseException) -> str:

@@ -98,11 +98,14 @@ def _generated(
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
-    places = kernel_places(subject.kernels or subject.config.parent / "kernels", backend, api)
+    folder = subject.kernels or subject.config.parent / "kernels"
     names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
-    missing = [op for op in ops if not any((each / name.format(op)).is_file() for each in places for name in names)]
+    places = {name: kernel_places(folder, backend, api, name) for name in names}
+    missing = [
+        op for op in ops if not any((each / name.format(op)).is_file() for name in names for each in places[name])
+    ]
     if missing:
-        where = " or ".join(map(str, places))
+        where = " or ".join(map(str, places[names[0]]))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for

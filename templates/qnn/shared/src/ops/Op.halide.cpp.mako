@@ -3,7 +3,9 @@
 // the folder beside it: functions for each target, and kernel.inc, which calls them.
 #include "ops/${op.name}.hpp"
 
-#include "Halide.hpp"
+% for header in headers:
+#include "${header}"
+% endfor
 
 namespace ops::${package.name}::${op.name} {
 

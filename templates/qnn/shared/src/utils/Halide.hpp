@@ -3,7 +3,12 @@
 // Tensors as functions take them that Halide has compiled, and what those functions call.
 #pragma once
 
+#if __has_include("GpuCustomOpPackage.hpp")
+#define UDO_GPU
+#include "Operation.hpp"
+#else
 #include "CustomOpUtils.hpp"
+#endif
 
 namespace udo {
 namespace halide {
@@ -37,6 +42,21 @@ inline constexpr Type f32{2, 32, 1}, f16{2, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u1
 
 // --- views of tensors --------------------------------------------------------------------------------------------
 
+#if defined(UDO_GPU)
+/// How functions see an element: the text of a kernel converts halves and fixed point to floats.
+inline Type typeOf(const Tensor& tensor) {
+  if (tensor.isFloat() || tensor.isFixedPoint()) return f32;
+  switch (tensor.type()) {
+    case QNN_DATATYPE_INT_8: return i8;
+    case QNN_DATATYPE_INT_16: return i16;
+    case QNN_DATATYPE_UINT_16: return u16;
+    case QNN_DATATYPE_INT_32: return i32;
+    case QNN_DATATYPE_UINT_32: return u32;
+    case QNN_DATATYPE_INT_64: return i64;
+    default: return u8;
+  }
+}
+#else
 /// How an element is stored.
 inline Type typeOf(Element element) {
   switch (element) {
@@ -53,6 +73,12 @@ inline Type typeOf(Element element) {
   }
 }
 
+template <class Tensor>
+Type typeOf(const Tensor& tensor) {
+  return typeOf(tensor.element());
+}
+#endif
+
 /// Whether this processor has the instructions that functions are compiled with.
 extern const bool hasVectors;
 
@@ -60,15 +86,15 @@ inline bool same(Type a, Type b) { return a.code == b.code && a.bits == b.bits; 
 
 template <class Tensor>
 bool isStoredAs(const Tensor& tensor, Type type) {
-  return same(typeOf(tensor.element()), type);
+  return same(typeOf(tensor), type);
 }
 
 /// One call of a function: what its views found, and what went wrong in it.
 class Call {
  public:
-  Call() {
+  explicit Call(bool canRun = hasVectors) {
     message_[0] = '\0';
-    if (!hasVectors) fail("this processor has no AVX2, which the kernel was compiled for");
+    if (!canRun) fail("this processor has no AVX2, which the kernel was compiled for");
   }
 
   bool ok() const { return message_[0] == '\0'; }
@@ -232,13 +258,17 @@ class View {
   template <class Tensor>
   View(Call& call, const Tensor& tensor) {
     if (!tensor) return;  // an optional one that the client left out
-    const void* data = tensor.template data<std::uint8_t>();
-    raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
-    type_ = typeOf(tensor.element());
+    type_ = typeOf(tensor);
     raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
     raw.dim = dims_;
+#if defined(UDO_GPU)
+    raw.device = reinterpret_cast<std::uintptr_t>(tensor.facts());  // for Launches: the GPU has the data
+#else
+    const void* data = tensor.template data<std::uint8_t>();
+    raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
     call.found(data);
     call.quantized(type_, tensor.quantization().offset);
+#endif
     if (tensor.size() > INT32_MAX) call.fail("a tensor has more than 2^31 elements");
   }
 

@@ -19,5 +19,5 @@ LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/src/utils
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/src/utils
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
-LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
+LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(LOCAL_SRC_FILES)))
 include $(BUILD_SHARED_LIBRARY)

@@ -1,0 +1,74 @@
+"""The OpenCL that Halide writes, with tensors that are read and written as each one is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from udogen.kernels.request import Launch, TensorPort
+
+_KERNEL = re.compile(
+    r"^__kernel void (?P<name>\w+)\(\n?(?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\} // kernel", re.M | re.S
+)
+_SPACE = re.compile(r"^(//|#(define|undef)) .*(Address spaces|__address_space_).*\n", re.M)
+_LETTERS = {
+    "char": "c", "uchar": "C", "unsigned char": "C", "short": "s", "ushort": "S", "unsigned short": "S", "int": "i",
+    "uint": "I", "unsigned int": "I", "long": "l", "ulong": "L", "unsigned long": "L", "float": "f",
+}  # fmt: skip
+
+
+class NotOnGpuError(Exception):
+    """Why a kernel does not run on a GPU."""
+
+
+def launches(text: str, function: str, tensors: Mapping[str, TensorPort]) -> list[Launch]:
+    """The kernels of a function in Halide's text, each with a text of its own; tensors by their names in Halide."""
+    found = [each for each in _KERNEL.finditer(text) if each["name"] != "_at_least_one_kernel"]
+    if not found:
+        raise NotOnGpuError("its schedule gives nothing to the GPU")
+    head = text[: text.index("__kernel void _at_least_one_kernel")]
+    by_name = {f"_{name.replace('$', '__')}": port for name, port in tensors.items()}
+    made = []
+    for number, each in enumerate(found):
+        name = f"{function}_{number}"
+        parameters, letters = _parameters(each["parameters"], by_name)
+        own = f"{head}__kernel void {name}({parameters}) {{\n{_body(each['body'], by_name)}}}\n"
+        made.append(Launch(function, each["name"], name, letters, own))
+    return made
+
+
+def _parameters(text: str, tensors: dict[str, TensorPort]) -> tuple[str, str]:
+    """The parameters of a kernel, and a letter for each."""
+    parameters, letters = [], ""
+    for each in (part.strip() for part in text.split(",")):
+        kind, name = each.rsplit(None, 1)
+        if name in tensors:
+            port = tensors[name]
+            parameters.append(f"{'OUTPUT' if port.is_output else 'INPUT'}({port.opencl})")
+            letters += "b"
+        elif kind.startswith("__address_space_"):
+            parameters.append(f"__global {kind.split(None, 1)[1]} {name}")
+            letters += "b"
+        elif kind.startswith("__local"):
+            parameters.append(each)
+            letters += "M"
+        else:
+            number = kind.removeprefix("const ")
+            if number not in _LETTERS:
+                raise NotOnGpuError(f"a kernel has a parameter of the type {number}")
+            parameters.append(each)
+            letters += _LETTERS[number]
+    return ", ".join(parameters), letters
+
+
+def _body(text: str, tensors: dict[str, TensorPort]) -> str:
+    """Tensors by the words that every .cl file of a package has for them."""
+    for name, port in tensors.items():
+        element = rf"\b{name}\[([^\[\]]*)\]"
+        text = re.sub(rf"^(\s*){element} = (.*);$", rf"\1STORE({port.opencl}, \2, \3);", text, flags=re.MULTILINE)
+        if port.is_output and re.search(element, text):
+            raise NotOnGpuError(f"it reads its output `{port.name}`")
+        text = re.sub(element, rf"LOAD({port.opencl}, \1)", text)
+        if re.search(rf"\b{name}\b", text):
+            raise NotOnGpuError(f"its schedule makes vectors of `{port.name}`, which may be stored in many ways")
+    return text
