@@ -183,7 +183,7 @@ def _kernels(
             name = file.path.rpartition("/")[2]
             backend = each.plan.backend if each.plan.backend in backends.ALL else file.template.split("/")[1]
             op = ops.get(Path(name).stem)
-            if not backends.ALL[backend].common_kernels or op is None:
+            if op is None or (".py" if kernel == "python" else ".cpp") not in backends.ALL[backend].common_kernels:
                 path = f"kernels/{backend}/{name}"
                 found[path] = _skeleton(path, file.path, each.rendered)
             elif kernel == "python" or is_starter:
