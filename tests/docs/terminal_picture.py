@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from tests.making import ROOT, on_terminal
+from tests.making import ROOT, at_terminal
 
 PICTURE = ROOT / "docs" / "pictures" / "wrong.svg"
 COMMAND = "udogen test --backend cpu"
@@ -28,7 +29,8 @@ def transcript() -> str:
         right = kernel.read_text("utf-8")
         assert _LOOP[0] in right
         kernel.write_text(right.replace(*_LOOP), "utf-8")
-        _, text = on_terminal("test", example, *COMMAND.split()[2:], COLUMNS=str(_WIDTH))
+        program = ["env", "-C", str(example), sys.executable, "-m", *COMMAND.split()]
+        _, text = at_terminal(program, COLUMNS=str(_WIDTH))
     shown = re.search(r"\x1b\[31mWRONG.*", text, re.DOTALL)  # progress is above
     assert shown, text
     return re.sub(r" in [\d.]+ s\b", "", shown[0])

@@ -157,16 +157,14 @@ def command(**given: Any) -> int:
 
 def _print_next(run: TestRun, arguments: _Arguments) -> None:
     """Print what to do with the result."""
-    folder = shlex.quote(str(arguments.paths[0] if arguments.paths else "."))
+    command = shlex.join(["udogen", "test", *(str(each) for each in arguments.paths[:1])])
     is_bad = run.count("failed") + run.count("error") > 0
     if is_bad and not arguments.html:
-        output.print_next(f"`udogen test {folder} --html report.html` shows where numbers are wrong")
+        output.print_next(f"`{command} --html report.html` shows where numbers are wrong")
     elif is_bad:
         output.print_next(f"open {arguments.html}")
     elif run.passed and not arguments.cost:
-        output.print_next(
-            f"`udogen test {folder} --cost` measures times; `udogen register` prepares a program to use it"
-        )
+        output.print_next(f"`{command} --cost` measures times; `udogen register` prepares a program to use it")
 
 
 def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
