@@ -13,7 +13,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from udogen.build import elf
-from udogen.fuse.subgraph import Source
+from udogen.fuse.subgraph import SourceModel
 from udogen.fuse.write import FusedOp, fused_op, kernel_text, reference_model
 from udogen.kernels import worker
 from udogen.kernels.request import MACHINES, Request, TensorPort
@@ -33,7 +33,7 @@ class Node:
     opset: int = 17
     outputs: int = 1
 
-    def source(self) -> Source:
+    def source(self) -> SourceModel:
         """The model of the node alone."""
         names = [f"x{place}" if array is not None else "" for place, array in enumerate(self.inputs)]
         arrays = {name: np.asarray(array) for name, array in zip(names, self.inputs, strict=True) if name}
@@ -48,7 +48,7 @@ class Node:
         results = [helper.make_tensor_value_info(name, 0, None) for name in outputs]
         constants = [numpy_helper.from_array(arrays[name], name) for name in arrays if name in fixed]
         graph = helper.make_graph([node], "graph", rows, results, constants)
-        return Source(
+        return SourceModel(
             helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8), "node.onnx", {}
         )
 

@@ -25,7 +25,7 @@ class Part:
     versions: tuple[str, ...] = ()  # of Hexagon, named by the config
 
 
-class Registration(NamedTuple):
+class RegisterFunction(NamedTuple):
     """A function with which a kernel for HTP registers its ops."""
 
     name: str
@@ -41,7 +41,7 @@ class Source:
     htp_api: str = "qhpi"  # the interface of HTP
     # Backend -> ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    registrations: tuple[Registration, ...] = ()  # of kernels for HTP in that style
+    registrations: tuple[RegisterFunction, ...] = ()  # of kernels for HTP in that style
     # Backend -> ops whose kernel in the folder has another style than the given one, which replaces it.
     restyled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Backend -> udogen's versions of the Hexagon SDK's headers that its kernels include.

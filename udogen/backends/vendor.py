@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from udogen.backends.plan import Registration, Source
+from udogen.backends.plan import RegisterFunction, Source
 from udogen.errors import UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
@@ -54,13 +54,13 @@ def style(backend: str, source: bytes) -> str:
 _REGISTRATION = re.compile(r'(\bextern\s*"C"\s*)?\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{')
 
 
-def registrations(source: bytes) -> tuple[Registration, ...]:
+def registrations(source: bytes) -> tuple[RegisterFunction, ...]:
     """The functions with which a kernel for HTP registers its ops with QHPI."""
     if style("htp", source) != "qhpi":
         return ()
     text = without_comments(source).decode("utf-8", "replace")
     return tuple(
-        Registration(found[2], bool(found[1]) or _in_c_block(text[: found.start()]))
+        RegisterFunction(found[2], bool(found[1]) or _in_c_block(text[: found.start()]))
         for found in _REGISTRATION.finditer(text)
     )
 

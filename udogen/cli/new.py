@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from udogen.adopt.project import AdoptReport
     from udogen.init.draft import Draft
-    from udogen.init.project import Contents, Project
+    from udogen.init.project import Project, ProjectFiles
 
 _SHOWN = 12  # decisions
 
@@ -154,7 +154,7 @@ def _make(options: NewOptions) -> None:
         _print(folder, made, drafts)
 
 
-def _contents(options: NewOptions) -> tuple[Path, list[Draft], Contents]:
+def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
     """The folder, drafts of its configs, and what is in it."""
     from udogen.init import project
 

@@ -11,7 +11,17 @@ from udogen.draw.diagram import Box, Diagram, Section, TextLine, head, quiet, sh
 from udogen.opdef import values
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.onnx.load import Loaded
-from udogen.opdef.onnx.model import Attribute, Model, Node, OnnxConstant, OnnxGraph, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import (
+    Attribute,
+    Node,
+    OnnxConstant,
+    OnnxGraph,
+    OnnxModel,
+    OpName,
+    ValueType,
+    type_in,
+    walk,
+)
 from udogen.opdef.onnx.uses import constant_of
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
@@ -157,7 +167,7 @@ def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
 class _Painter:
     """Draws a model, or the part around its custom ops."""
 
-    model: Model
+    model: OnnxModel
     ops: frozenset[OpName]
     around: int | None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from udogen.errors import UsageError
 from udogen.fuse.ops import title
-from udogen.fuse.subgraph import Source
+from udogen.fuse.subgraph import SourceModel
 from udogen.fuse.write import FusedOp, fused_op, kernel_text
 from udogen.opdef.names import identifier
 from udogen.opdef.onnx.reading import onnx_module
@@ -62,7 +62,7 @@ def _fused(op: CustomOp, inputs: Sequence[BodyInput]) -> FusedOp:
     )
 
 
-def _source(op: CustomOp, inputs: Sequence[BodyInput]) -> tuple[Source, Mapping[str, str]]:
+def _source(op: CustomOp, inputs: Sequence[BodyInput]) -> tuple[SourceModel, Mapping[str, str]]:
     """The body as a model, and the values in it that are parameters of the op."""
     helper, types = onnx_module("helper"), onnx_module().TensorProto.DataType
     given = {each.name: each for each in (*op.body.attribute_proto, *op.call.attribute)}
@@ -91,4 +91,4 @@ def _source(op: CustomOp, inputs: Sequence[BodyInput]) -> tuple[Source, Mapping[
     results = [helper.make_tensor_value_info(name, 0, None) for name in op.body.output]
     graph = helper.make_graph(nodes, op.name, rows, results)
     made = helper.make_model(graph, opset_imports=list(op.body.opset_import), ir_version=8)
-    return Source(made, op.file, {}), params
+    return SourceModel(made, op.file, {}), params

@@ -18,7 +18,7 @@ from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
 from udogen.errors import RunFailed, UsageError
 from udogen.fuse import write
-from udogen.fuse.subgraph import Source, read_source
+from udogen.fuse.subgraph import SourceModel, read_source
 from udogen.fuse.write import FusedOp
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.write import check, save
@@ -104,7 +104,7 @@ def _model_name(op: FusedOp) -> str:
     return f"{Path(op.source).stem}.{op.name}.onnx"
 
 
-def _files(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> dict[str, bytes]:
+def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict[str, bytes]:
     problems = Problems()
     config = xml_text(write.package_of(op), problems, {})
     check(config, "xml", f"{op.name}.xml")
@@ -122,7 +122,7 @@ def _files(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> dict[str,
     return files
 
 
-def _check_reference(op: FusedOp, reference: bytes, source: Source) -> None:
+def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None:
     """ONNX's evaluator must return what ONNX Runtime returned in the model."""
     try:
         evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
@@ -145,7 +145,7 @@ def _check_reference(op: FusedOp, reference: bytes, source: Source) -> None:
 
 
 def _compare(
-    op: FusedOp, source: Source, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
+    op: FusedOp, source: SourceModel, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
 ) -> Compared:
     package = _built(op, backend, folder)
     wanted = [each.name for each in source.graph.output]
@@ -162,7 +162,7 @@ def _compare(
     return Compared(backend, runtime, own, whole, ran.elsewhere)
 
 
-def _taken(op: FusedOp) -> list[tuple[write.Port, str]]:
+def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
     """The inputs of the op, and the values of the model that they are."""
     return [(port, "" if port.static else port.value) for port in op.inputs]
 
@@ -177,7 +177,7 @@ def _built(op: FusedOp, backend: str, folder: Path) -> Path:
 
 
 def _on_qnn(
-    source: Source, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
+    source: SourceModel, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
 ) -> tuple[NetworkRan, str]:
     """The model on QNN, with what the op takes and returns as further outputs."""
     onnx = source.onnx

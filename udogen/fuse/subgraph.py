@@ -35,7 +35,7 @@ class Subgraph:
     opset: int
 
 
-def read_source(path: Path, dims: Mapping[str, int]) -> Source:
+def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
     """A model of a file."""
     try:
         model = onnx_module().load(str(path))
@@ -47,10 +47,10 @@ def read_source(path: Path, dims: Mapping[str, int]) -> Source:
             f"{path} has more than 2 GB of constants, which one file of ONNX cannot hold",
             hint="cut the part around the nodes out of it first: onnx.utils.extract_model",
         )
-    return Source(model, path.name, dims)
+    return SourceModel(model, path.name, dims)
 
 
-class Source:
+class SourceModel:
     """A model of which nodes are fused: its open dimensions have sizes."""
 
     def __init__(self, model: Any, file: str, dims: Mapping[str, int]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from udogen.errors import UsageError
 from udogen.fuse.ops import Call, call_of, shortest, title
-from udogen.fuse.subgraph import Source, Subgraph
+from udogen.fuse.subgraph import SourceModel, Subgraph
 from udogen.opdef.datatypes import BY_NAME
 from udogen.opdef.model import (
     Constraint,
@@ -42,7 +42,7 @@ _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlis
 
 
 @dataclass(frozen=True)
-class Port:
+class OpPort:
     """An input or an output of the op."""
 
     name: str  # in the op
@@ -59,8 +59,8 @@ class FusedOp:
     name: str
     source: str  # the model's file
     part: Subgraph
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[OpPort, ...]
+    outputs: tuple[OpPort, ...]
     flat: bool  # each element for itself, whatever the shape
     calls: tuple[Call, ...]
     params: Mapping[str, str] = field(default_factory=dict)  # constants that are parameters of the op -> their names
@@ -98,7 +98,7 @@ def _is_literal(part: Subgraph, name: str) -> bool:
     return name in part.static and part.values[name].size == 1
 
 
-def _port(part: Subgraph, name: str, value: str) -> Port:
+def _port(part: Subgraph, name: str, value: str) -> OpPort:
     array = part.values[value]
     if not 1 <= array.ndim <= _MOST_AXES:
         maker = next((title(node) for node in part.nodes if value in node.output), f"value `{value}`")
@@ -107,7 +107,7 @@ def _port(part: Subgraph, name: str, value: str) -> Port:
             hint="begin or end the op at another node",
         )
     kind = "float32" if array.dtype.kind == "f" else str(array.dtype) if str(array.dtype) in _PORTS else "int32"
-    return Port(name, value, kind, array.shape, value in part.static)
+    return OpPort(name, value, kind, array.shape, value in part.static)
 
 
 def _is_flat(part: Subgraph, calls: Sequence[Call], inputs: Sequence[str]) -> bool:
@@ -215,7 +215,7 @@ def _text(value: object) -> str:
 def package_of(op: FusedOp) -> OpPackage:
     """The package of the op, for CPU and HTP."""
 
-    def tensor(port: Port, role: str) -> Tensor:
+    def tensor(port: OpPort, role: str) -> Tensor:
         floats = port.dtype == "float32"
         shape = f"As in the model: {list(port.shape)}"
         return Tensor(
@@ -254,7 +254,7 @@ def package_of(op: FusedOp) -> OpPackage:
 # --- the reference and its cases --------------------------------------------------------------------------------------
 
 
-def reference_model(op: FusedOp, source: Source) -> bytes:
+def reference_model(op: FusedOp, source: SourceModel) -> bytes:
     """The nodes as they are in the model, as a model of their own that takes what the op takes."""
     onnx, helper = source.onnx, source.onnx.helper
     part = op.part
@@ -396,7 +396,7 @@ def arrays_of(op: FusedOp) -> dict[str, Array]:
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def rewritten(op: FusedOp, source: Source, feeds: Mapping[str, Array]) -> bytes:
+def rewritten(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> bytes:
     """The model with the new op where the nodes were; what nothing needs any more is left out.
 
     Constants that nodes of the model make are initializers in it: QNN takes weights only so.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
-from udogen.backends.plan import Plan, Registration, Source
+from udogen.backends.plan import Plan, RegisterFunction, Source
 from udogen.build import sdks, tools
 from udogen.build.package import Say, no_say, open_packages, read_manifest, read_parts
 from udogen.configs import resolve
@@ -450,7 +450,7 @@ def _styled(
 ) -> Source:
     """The source with the styles of kernels: of given ones, else of those that the folder already has (`old`)."""
     chosen, restyled, headers = {}, {}, {}
-    registrations: list[Registration] = []
+    registrations: list[RegisterFunction] = []
     api = source.htp_api
     for backend, package in by_backend.items():
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})

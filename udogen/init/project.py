@@ -29,7 +29,7 @@ _SHOWN_OPS = 3
 
 
 @dataclass(frozen=True)
-class Contents:
+class ProjectFiles:
     """What a project begins with."""
 
     configs: Mapping[str, bytes]  # by file name
@@ -88,7 +88,7 @@ def _only(draft: Draft, op: Op, *, is_first: bool) -> Draft:
     return replace(draft, package=package, remarks=tuple(remarks))
 
 
-def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> Contents:
+def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFiles:
     """The configs of drafts, with the cases and references of all of them."""
     configs, warnings = {}, []
     for draft in drafts:
@@ -98,7 +98,7 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> Contents:
         _, found = write.check(text, "xml", name)
         configs[name] = text.encode()
         warnings += [*lost, *found]
-    return Contents(
+    return ProjectFiles(
         configs=configs,
         cases=drafts[0].cases,
         references=drafts[0].references,
@@ -108,7 +108,7 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> Contents:
     )
 
 
-def of_config(config: Path) -> Contents:
+def of_config(config: Path) -> ProjectFiles:
     """A config as it is; its name becomes that of its package if make could not take it."""
     packages, problems = load([config])
     try:
@@ -117,10 +117,10 @@ def of_config(config: Path) -> Contents:
         raise UsageError(f"{config} cannot be read: {fault.strerror}", hint="give a config") from fault
     plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", config.name)
     name = config.name if plain else f"{packages[0].name}{config.suffix.lower()}"
-    return Contents({name: content}, warnings=problems.warnings)
+    return ProjectFiles({name: content}, warnings=problems.warnings)
 
 
-def make(folder: Path, contents: Contents, *, kernel: str) -> Project:
+def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
     """Write the project; an error leaves nothing."""
     packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]

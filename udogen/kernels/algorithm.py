@@ -11,7 +11,7 @@ import halide as hl
 from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
 from udogen.kernels.opencl import NotOnGpuError
-from udogen.kernels.request import Machine, TensorPort
+from udogen.kernels.request import TargetMachine, TensorPort
 
 TYPES = {
     "f32": hl.Float(32), "f16": hl.UInt(16), "f64": hl.Float(64), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
@@ -22,10 +22,10 @@ _ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits behin
 
 
 @dataclass
-class Place:
+class RowLayout:
     """How the rows of a variant lie, and what is calculated of each before its elements are."""
 
-    machine: Machine
+    machine: TargetMachine
     lanes: int  # elements of a vector; 1: no vectors
     last: bool
     fixed: bool = False  # real numbers are integers times scales
@@ -48,10 +48,10 @@ class Place:
         return of_shared(value)
 
 
-class Tensor:
+class KernelTensor:
     """A tensor of the op.  `x[i]` is an element; `y[i] = …` says what each element of an output is."""
 
-    def __init__(self, port: TensorPort, stored: str, view: View, place: Place) -> None:
+    def __init__(self, port: TensorPort, stored: str, view: View, place: RowLayout) -> None:
         self.name, self.view, self._stored, self._place = port.name, view, stored, place
         self.real = port.real or stored in ("f32", "f16")
         self.is_quantized = port.real and stored in _RANGES
@@ -273,7 +273,7 @@ _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
 }
 
 
-def schedule(output: Tensor, place: Place, *, own: bool) -> None:
+def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once.
 
     With a schedule of its own an output has its vectors already.
@@ -300,7 +300,7 @@ def schedule(output: Tensor, place: Place, *, own: bool) -> None:
                 stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
 
 
-def _schedule_gpu(output: Tensor, place: Place, *, own: bool) -> None:
+def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     """A thread for each element; for each row, if it has values of its own, a group of threads."""
     func, lanes, tail = output.func, place.lanes, hl.TailStrategy.GuardWithIf
     outer, inner = hl.Var("outer"), hl.Var("thread")

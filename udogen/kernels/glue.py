@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from udogen.kernels.request import Report, Request, TensorPort, Variant
+from udogen.kernels.request import KernelVariant, Report, Request, TensorPort
 from udogen.opdef.names import cpp_string
 
 _QUANTIZED = ("u8", "i8", "u16", "i16")
@@ -121,12 +121,12 @@ def _test(port: TensorPort, stored: str) -> str:
     return f"args.{port.name} && {test}" if port.optional else test
 
 
-def _present(request: Request, variant: Variant) -> list[tuple[TensorPort, str]]:
+def _present(request: Request, variant: KernelVariant) -> list[tuple[TensorPort, str]]:
     """The tensors that a function takes, and how they are stored."""
     return [(port, stored) for port, stored in zip(request.tensors, variant.types, strict=True) if stored]
 
 
-def _parameters(request: Request, variant: Variant) -> Iterable[str]:
+def _parameters(request: Request, variant: KernelVariant) -> Iterable[str]:
     yield "void*"
     present = _present(request, variant)
     yield from ("udo::halide::Buffer*" for port, _ in present if not port.is_output)
@@ -136,7 +136,7 @@ def _parameters(request: Request, variant: Variant) -> Iterable[str]:
     yield from ("udo::halide::Buffer*" for port, _ in present if port.is_output)
 
 
-def _call(request: Request, report: Report, variant: Variant) -> str:
+def _call(request: Request, report: Report, variant: KernelVariant) -> str:
     """The call of a function."""
     present = _present(request, variant)
     given = [f"&{port.name}_.raw" for port, _ in present if not port.is_output]
@@ -165,7 +165,7 @@ def _views(request: Request, report: Report) -> Iterable[str]:
         yield f'  udo::halide::View {port.name}_(call, "{port.name}", args.{port.name}{more});'
 
 
-def _table_state(request: Request, report: Report, by_name: dict[str, Variant]) -> Iterable[str]:
+def _table_state(request: Request, report: Report, by_name: dict[str, KernelVariant]) -> Iterable[str]:
     variant = next(each for each in by_name.values() if set(each.types) == {"u8"})
     names = {port.is_output: port.name for port in request.tensors}
     tests = [f"udo::halide::isStoredAs(args.{port.name}, udo::halide::u8)" for port in request.tensors]

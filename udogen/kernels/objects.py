@@ -23,7 +23,7 @@ from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.kernels import glue
-from udogen.kernels.request import COMPILING, Machine, Report, Request, TensorPort, machines_of
+from udogen.kernels.request import COMPILING, Report, Request, TargetMachine, TensorPort, machines_of
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
@@ -104,7 +104,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
 
 
-def _deciding(machine: Machine) -> list[bytes]:
+def _deciding(machine: TargetMachine) -> list[bytes]:
     """What a machine's code is made of, besides the kernel and what is asked for."""
     names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
     return [repr(machine).encode(), *(Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)]

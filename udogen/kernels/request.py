@@ -11,7 +11,7 @@ COMPILING = "compiling "  # how the line begins that the worker prints before ea
 
 
 @dataclass(frozen=True)
-class Machine:
+class TargetMachine:
     """What code is made for: a row of `MACHINES`."""
 
     target: str  # as Halide names it
@@ -45,7 +45,7 @@ class Request:
     prefix: str  # how names of functions begin
     tensors: tuple[TensorPort, ...]
     scalars: Mapping[str, str]  # parameter -> f32 or i32
-    machine: Machine
+    machine: TargetMachine
     refused: Mapping[str, str] = field(default_factory=dict)  # what no kernel in Python takes, and what it is
     texts: bool = False  # write the assembly and the loops, too
     deaths: tuple[str, ...] = ()  # functions of which the compiler died, once for each time: vectors get shorter
@@ -59,13 +59,13 @@ class Request:
         """What `as_json` wrote."""
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**each, "types": tuple(each["types"])}) for each in row["tensors"])
-        row["machine"] = Machine(**row["machine"])
+        row["machine"] = TargetMachine(**row["machine"])
         row["deaths"] = tuple(row["deaths"])
         return Request(**row)
 
 
 @dataclass(frozen=True)
-class Variant:
+class KernelVariant:
     """One function of a kernel: how its tensors are stored, and how rows lie."""
 
     types: tuple[str, ...]  # of the tensors, in their order; empty where one is left out
@@ -95,7 +95,7 @@ class Launch:
 class Report:
     """What was compiled: all that the side of C++ must know."""
 
-    variants: tuple[Variant, ...]
+    variants: tuple[KernelVariant, ...]
     views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
     table: bool  # whether an op of 8 bits looks its numbers up
     elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
@@ -111,7 +111,7 @@ class Report:
     def of_json(text: str) -> Report:
         """What `as_json` wrote."""
         row = json.loads(text)
-        variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
+        variants = (KernelVariant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
         launches = tuple(Launch(**each) for each in row["launches"])
         known = {"variants": tuple(variants), "views": views, "launches": launches}
@@ -129,10 +129,10 @@ def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
 
 # x86-64 since 2013; Hexagon's functions are those of a static program where qemu-hexagon runs them, which knows no
 # floating point of HVX.
-_X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32, partial=2)
-_ARM = Machine("arm-64-linux", 16, partial=2)
+_X86 = TargetMachine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32, partial=2)
+_ARM = TargetMachine("arm-64-linux", 16, partial=2)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
-_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True, integers=_HEXAGON.format("v66"))
+_NEW = TargetMachine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True, integers=_HEXAGON.format("v66"))
 _OLD = {
     version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
     for version in ("v65", "v66")
@@ -140,7 +140,7 @@ _OLD = {
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
 _UDO_X86 = "x86-64_linux_clang"  # as the layout of the UDO documentation calls the folder
-MACHINES: Mapping[str, Machine] = {
+MACHINES: Mapping[str, TargetMachine] = {
     "x86_64-linux-clang": _X86,
     _UDO_X86: _X86,
     "aarch64-linux-gnu": _ARM,
@@ -155,11 +155,11 @@ _GPU_HOSTS = {each: MACHINES[each].target for each in ("aarch64-linux-gnu", "arm
     "x86_64-linux-clang": "x86-64-linux",
     _UDO_X86: "x86-64-linux",
 }
-GPU_MACHINES: Mapping[str, Machine] = {
-    folder: Machine(f"{host}-opencl", 64, gpu=True) for folder, host in _GPU_HOSTS.items()
+GPU_MACHINES: Mapping[str, TargetMachine] = {
+    folder: TargetMachine(f"{host}-opencl", 64, gpu=True) for folder, host in _GPU_HOSTS.items()
 }
 
 
-def machines_of(backend: str) -> Mapping[str, Machine]:
+def machines_of(backend: str) -> Mapping[str, TargetMachine]:
     """The machines of a backend, by the names of their libraries' folders."""
     return GPU_MACHINES if backend == "gpu" else MACHINES

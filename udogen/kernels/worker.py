@@ -18,10 +18,10 @@ import halide as hl
 
 from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Flat, Rows, View
-from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
+from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, schedule
 from udogen.kernels.fixed import NotFixedError
 from udogen.kernels.opencl import NotOnGpuError, launches
-from udogen.kernels.request import COMPILING, Launch, Report, Request, TensorPort, Variant, type_combinations
+from udogen.kernels.request import COMPILING, KernelVariant, Launch, Report, Request, TensorPort, type_combinations
 from udogen.python_files import load_module
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
@@ -108,18 +108,18 @@ class _Kernel:
                 found[tuple(row)] = None
         return list(found)
 
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[KernelVariant]:
         """All functions."""
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
         flat = all(isinstance(view, Flat) for view in self.views)  # rows begin anywhere
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
-        return [Variant(*each) for each in product(self.types(), lasts, aligned)]
+        return [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
         """Let the function say what the outputs are; an optional tensor that is left out is None."""
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
-    def schedule(self, output: Tensor, place: Place, tensors: dict[str, Any]) -> None:
+    def schedule(self, output: KernelTensor, place: RowLayout, tensors: dict[str, Any]) -> None:
         """As the file's own `schedule(machine, …)` does it, or as usual."""
         own = False
         if self.own_schedule is not None and place.lanes > 1:
@@ -137,7 +137,7 @@ class _Way:
     fixed: bool = False
 
 
-def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
+def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
     """The best one first; the last is without vectors."""
     machine = kernel.request.machine
     if machine.gpu:
@@ -157,7 +157,7 @@ def _ways(kernel: _Kernel, variant: Variant) -> list[_Way]:
     return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
 
 
-def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> tuple[str, list[Launch]]:
+def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str, list[Launch]]:
     """Write the object file of a function; what is returned is why it has no vectors (or ""), and what it launches."""
     request, machine = kernel.request, kernel.request.machine
     name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
@@ -179,13 +179,13 @@ def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> tuple[str, list
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
-def _compile_with(kernel: _Kernel, variant: Variant, way: _Way, folder: Path) -> list[Launch]:
+def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> list[Launch]:
     """Write the object file of a function; on a GPU what is returned is the kernels that it launches."""
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    place = Place(machine, way.lanes, variant.last, way.fixed)
+    place = RowLayout(machine, way.lanes, variant.last, way.fixed)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
-    tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows if stored}
+    tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
     kernel.call(tensors, {each: hl.Expr(param) for each, param in scalars.items()})
     inputs = [each for each in tensors.values() if each.buffer is not None]

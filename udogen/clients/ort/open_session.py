@@ -23,7 +23,7 @@ from udogen.clients.ort.placement_reasons import LogReasons, Reason, read_log
 from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.programs import ort as ort_client
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.opdef.onnx.model import STANDARD, Model, walk
+from udogen.opdef.onnx.model import STANDARD, OnnxModel, walk
 from udogen.runtime import execution_counts
 from udogen.runtime.execution_counts import NotExecuted
 from udogen.runtime.library import check_loadable, check_provider
@@ -296,7 +296,7 @@ def nodes_elsewhere(made: Any) -> tuple[str, ...]:
     )
 
 
-def _check_placement(placement: _Placement, model: Model, packages: Sequence[Package], output: str) -> None:
+def _check_placement(placement: _Placement, model: OnnxModel, packages: Sequence[Package], output: str) -> None:
     for package in packages:
         for op in package.ops:
             in_package, on_qnn = placement.in_packages[package.name, op], placement.on_qnn(op)
@@ -312,7 +312,7 @@ def _check_placement(placement: _Placement, model: Model, packages: Sequence[Pac
             raise _not_placed(package, op, placement, model, output)
 
 
-def _is_quantized(model: Model, op: str) -> bool:
+def _is_quantized(model: OnnxModel, op: str) -> bool:
     """Whether a node of ONNX's own op of this name is between DequantizeLinear and QuantizeLinear."""
     nodes = [node for node, _ in walk(model.graph)]
     dequantized = {name for node in nodes if node.op.type == "DequantizeLinear" for name in node.outputs}
@@ -326,7 +326,7 @@ def _is_quantized(model: Model, op: str) -> bool:
     )
 
 
-def _not_placed(package: Package, op: str, placement: _Placement, model: Model, output: str) -> NotPlaced:
+def _not_placed(package: Package, op: str, placement: _Placement, model: OnnxModel, output: str) -> NotPlaced:
     log = read_log(output, ops=[op])
     used = sum(node.op.type == op for node, _ in walk(model.graph))
     nodes = f"the node of op {op} is not" if used == 1 else f"not all {used} nodes of op {op} are"

@@ -19,7 +19,7 @@ from udogen.clients.ort.contexts import ContextModel
 from udogen.clients.ort.schema import SHAPE_HINT
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
-from udogen.opdef.onnx.model import Model, Node, OnnxGraph, type_in, walk
+from udogen.opdef.onnx.model import Node, OnnxGraph, OnnxModel, type_in, walk
 from udogen.runtime import log_messages
 from udogen.runtime.op.session import OpSession
 
@@ -88,7 +88,7 @@ def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogR
 _WIDE_TYPES = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors only before a Cast
 
 
-def of_model(model: Model, packages: Sequence[Package], backend: str) -> list[Reason]:
+def of_model(model: OnnxModel, packages: Sequence[Package], backend: str) -> list[Reason]:
     """Why the provider does not take nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
     ops = {op for package in packages for op in package.ops}
     found = (

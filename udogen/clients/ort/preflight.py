@@ -10,7 +10,7 @@ from udogen.clients.package import Package
 from udogen.errors import UsageError
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.onnx.from_proto import freeze
-from udogen.opdef.onnx.model import Attribute, Model, Node, walk
+from udogen.opdef.onnx.model import Attribute, Node, OnnxModel, walk
 from udogen.opdef.onnx.reading import read_proto
 from udogen.opdef.problems import suggestion
 
@@ -29,7 +29,7 @@ def narrowed(path: Path, packages: Sequence[Package]) -> tuple[Package, ...]:
     )
 
 
-def check_model(model: Model, packages: Sequence[Package]) -> None:
+def check_model(model: OnnxModel, packages: Sequence[Package]) -> None:
     """Raise for nodes that QNN would silently refuse, or that would end the process; one error with every fault."""
     for package in packages:
         for name in package.ops:
@@ -41,7 +41,7 @@ def check_model(model: Model, packages: Sequence[Package]) -> None:
                 raise UsageError(faults[0][0], details=[text for text, _ in faults[1:]], hint=faults[0][1])
 
 
-def _check_domains(model: Model, name: str, nodes: Sequence[Node], package: Package) -> None:
+def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: Package) -> None:
     if not nodes:
         used = sorted({node.op.type for node, _ in walk(model.graph)})
         raise UsageError(

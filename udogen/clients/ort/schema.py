@@ -23,7 +23,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.onnx import custom_ops, reading, serialized, shape_propagation
 from udogen.opdef.onnx.load import load_model
-from udogen.opdef.onnx.model import UNKNOWN, Model, Node, OnnxGraph, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
@@ -38,7 +38,7 @@ MARK = "was_not_taken_by_QNN"
 class Schemas:
     """What a model needs so that ONNX Runtime knows its custom ops: bytes to append, and bytes to replace."""
 
-    model: Model
+    model: OnnxModel
     custom: tuple[OpName, ...]  # custom ops that the model does not define itself
     ops: tuple[OpName, ...]  # those of them that get a schema
     added: bytes
@@ -107,7 +107,7 @@ def schemas_of(
     )
 
 
-def _uses(model: Model, ops: Sequence[OpName]) -> Mapping[OpName, list[_Use]]:
+def _uses(model: OnnxModel, ops: Sequence[OpName]) -> Mapping[OpName, list[_Use]]:
     uses: dict[OpName, list[_Use]] = defaultdict(list)
     for node, scopes in walk(model.graph):
         if node.op in ops:

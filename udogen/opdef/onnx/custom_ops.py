@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from udogen.opdef.onnx.model import Function, Model, Node, OnnxGraph, OpName, walk
+from udogen.opdef.onnx.model import Function, Node, OnnxGraph, OnnxModel, OpName, walk
 from udogen.opdef.onnx.reading import onnx_module
 
 # Domains whose ops are documented and which converters know; of the first ones onnx itself knows every op.
@@ -18,7 +18,7 @@ _PUBLISHED = (
 _EXPORTERS = ("pkg.", "torch.", "aten", "prims", "onnxscript.", "local_function", "this")
 
 
-def is_custom(op: OpName, model: Model) -> bool:
+def is_custom(op: OpName, model: OnnxModel) -> bool:
     """Neither standard, nor published, nor a function of which only the body counts."""
     if op.domain in _PUBLISHED:
         return False
@@ -43,18 +43,18 @@ def schema(op: OpName, opsets: Mapping[str, int]) -> Any | None:
         return defs.get_schema(op.type, op.domain)
 
 
-def custom_ops(model: Model) -> tuple[OpName, ...]:
+def custom_ops(model: OnnxModel) -> tuple[OpName, ...]:
     """The custom ops of a model, in the order of their first use."""
     return tuple(dict.fromkeys(node.op for node, _ in walk(model.graph) if is_custom(node.op, model)))
 
 
-def containers(model: Model, wanted: Iterable[OpName] = ()) -> list[OpName]:
+def containers(model: OnnxModel, wanted: Iterable[OpName] = ()) -> list[OpName]:
     """The functions that are to be replaced by their bodies: all that are neither custom ops nor asked for."""
     keep = set(wanted)
     return [each.op for each in model.functions if each.op not in keep and not is_custom(each.op, model)]
 
 
-def _is_container(op: OpName, model: Model, above: frozenset[OpName]) -> bool:
+def _is_container(op: OpName, model: OnnxModel, above: frozenset[OpName]) -> bool:
     """An exporter's function, or one around custom ops: the ops are inside."""
     function = model.function(op)
     if function is None or op in above:
@@ -64,7 +64,7 @@ def _is_container(op: OpName, model: Model, above: frozenset[OpName]) -> bool:
     return any(_hides_custom(node, model, above | {op}) for node in _nodes(function))
 
 
-def _hides_custom(node: Node, model: Model, above: frozenset[OpName]) -> bool:
+def _hides_custom(node: Node, model: OnnxModel, above: frozenset[OpName]) -> bool:
     """A node of a body that is no standard op, and not made of standard ops alone."""
     op = node.op
     if model.function(op) is not None:
@@ -78,7 +78,7 @@ def _nodes(function: Function) -> list[Node]:
     return [node for node, _ in walk(body)]
 
 
-def find(text: str, model: Model) -> list[OpName]:
+def find(text: str, model: OnnxModel) -> list[OpName]:
     """The ops that `DOMAIN::TYPE`, or `TYPE` alone, means among those the model uses."""
     domain, colons, name = text.rpartition("::")
     domain = "" if domain == "ai.onnx" else domain

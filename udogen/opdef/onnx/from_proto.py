@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from udogen.opdef.onnx.model import Attribute, Function, Model, Node, OnnxConstant, OnnxGraph, OpName, ValueType
+from udogen.opdef.onnx.model import Attribute, Function, Node, OnnxConstant, OnnxGraph, OnnxModel, OpName, ValueType
 from udogen.opdef.onnx.reading import onnx_module
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ _INVENTED = re.compile(r"(unk__\d+)?\Z")  # names that onnx's inference makes up
 _GRAPH, _GRAPHS = "GRAPH", "GRAPHS"
 
 
-def freeze(proto: Any, file: str) -> Model:
+def freeze(proto: Any, file: str) -> OnnxModel:
     """The model; `file` is what messages call it."""
     freezer = _Freezer()
-    return Model(
+    return OnnxModel(
         file=file,
         graph=freezer.graph(proto.graph),
         functions=tuple(freezer.function(each) for each in proto.functions),

@@ -11,7 +11,7 @@ from typing import Any
 from udogen.errors import UsageError
 from udogen.opdef.onnx import custom_ops, reading, shape_propagation
 from udogen.opdef.onnx.from_proto import freeze
-from udogen.opdef.onnx.model import Model, OnnxGraph, OpName, type_in, walk
+from udogen.opdef.onnx.model import OnnxGraph, OnnxModel, OpName, type_in, walk
 from udogen.opdef.onnx.shape_propagation import Outputs, no_outputs
 
 _ROUNDS = 12  # of inference and conclusions, beside one for each custom node; most models need one or two
@@ -21,7 +21,7 @@ _ROUNDS = 12  # of inference and conclusions, beside one for each custom node; m
 class Loaded:
     """A model, which ops of it are asked for, and what was strange about it."""
 
-    model: Model
+    model: OnnxModel
     ops: tuple[OpName, ...]
     proto: Any  # the protobuf of it, without large data
     notes: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_out
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
-def _asked(text: str, model: Model) -> list[OpName]:
+def _asked(text: str, model: OnnxModel) -> list[OpName]:
     found = custom_ops.find(text, model)
     if found:
         return found
@@ -72,10 +72,10 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 
 def _typed(
     proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs
-) -> tuple[Any, Model, list[tuple[str, str, str]]]:
+) -> tuple[Any, OnnxModel, list[tuple[str, str, str]]]:
     """Inference by onnx, then conclusions and rules, by turns, until nothing new comes."""
 
-    def infer(known: Any) -> Model:
+    def infer(known: Any) -> OnnxModel:
         return freeze(reading.inferred(known, notes), file)
 
     concluded: dict[tuple[str, str], str] = {}
@@ -102,7 +102,7 @@ def _typed(
     return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
 
 
-def _by_rules(model: Model, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
+def _by_rules(model: OnnxModel, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
     """The values that follow from rules alone, with the reason."""
     return {
         (scopes[-1].name, node.outputs[rule.output]): rule.why

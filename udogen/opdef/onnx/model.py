@@ -103,7 +103,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Model:
+class OnnxModel:
     """A model as it was read."""
 
     file: str  # its name, without folders

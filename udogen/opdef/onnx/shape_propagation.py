@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from udogen.opdef.onnx import custom_ops
-from udogen.opdef.onnx.model import Model, Node, OnnxGraph, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.reading import domain_of, graphs_of, onnx_module
 
 _MOST_TRIES = 16  # each is a run of inference
 
-Infer = Callable[[Any], Model]
+Infer = Callable[[Any], OnnxModel]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _replace(graph: Any, by_op: Mapping[OpName, Sequence[Rule]]) -> None:
 # --- from other uses --------------------------------------------------------------------------------------------------
 
 
-def rules_from_uses(model: Model, known: Sequence[Rule]) -> list[Rule]:
+def rules_from_uses(model: OnnxModel, known: Sequence[Rule]) -> list[Rule]:
     """Rules that hold in every use where both ends are known, for outputs that are not known in another use."""
     sites: dict[OpName, list[tuple[Node, tuple[OnnxGraph, ...]]]] = {}
     for node, scopes in walk(model.graph):
@@ -133,7 +133,9 @@ def _type(names: Sequence[str], place: int, scopes: tuple[OnnxGraph, ...]) -> Va
 # --- supposed ---------------------------------------------------------------------------------------------------------
 
 
-def confirmed_rules(proto: Any, model: Model, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer) -> list[Rule]:
+def confirmed_rules(
+    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer
+) -> list[Rule]:
     """Rules for outputs of unknown shape that the model confirms, and nothing contradicts."""
     judges = _declared(model.graph)
     found: list[Rule] = []
@@ -146,7 +148,7 @@ def confirmed_rules(proto: Any, model: Model, ops: Sequence[OpName], known: Sequ
     return found
 
 
-def _candidates(model: Model, ops: Sequence[OpName]) -> Iterator[Rule]:
+def _candidates(model: OnnxModel, ops: Sequence[OpName]) -> Iterator[Rule]:
     """Rules for outputs of unknown shape: each input that is not constant, in order."""
     asked: dict[Rule, None] = {}
     for node, scopes in walk(model.graph):
@@ -255,7 +257,7 @@ class _Taker:
         return type_in(name, self.scopes) if name else ValueType()
 
 
-def from_outputs(model: Model, outputs: Outputs) -> list[Conclusion]:
+def from_outputs(model: OnnxModel, outputs: Outputs) -> list[Conclusion]:
     """New types of values that `outputs` knows; also those of nodes that take such a value."""
     found: dict[tuple[int, str], Conclusion] = {}
     for node, scopes in walk(model.graph):
@@ -273,7 +275,7 @@ def from_outputs(model: Model, outputs: Outputs) -> list[Conclusion]:
     return list(found.values())
 
 
-def from_consumers(model: Model) -> list[Conclusion]:
+def from_consumers(model: OnnxModel) -> list[Conclusion]:
     """New types of values that onnx could not infer; nothing where there are none."""
     takers = _takers(model)
     found: list[Conclusion] = []
@@ -291,7 +293,7 @@ def from_consumers(model: Model) -> list[Conclusion]:
     return found
 
 
-def _takers(model: Model) -> Mapping[tuple[int, str], Sequence[_Taker]]:
+def _takers(model: OnnxModel) -> Mapping[tuple[int, str], Sequence[_Taker]]:
     """Who takes a value, by the graph that makes it: also graphs inside that one see it."""
     found: dict[tuple[int, str], list[_Taker]] = {}
     for node, scopes in walk(model.graph):
@@ -301,7 +303,7 @@ def _takers(model: Model) -> Mapping[tuple[int, str], Sequence[_Taker]]:
     return found
 
 
-def _dtype(users: Sequence[_Taker], model: Model) -> tuple[str, str]:
+def _dtype(users: Sequence[_Taker], model: OnnxModel) -> tuple[str, str]:
     for user in users:
         found = _asked_by(user, model)
         if found:
@@ -309,7 +311,7 @@ def _dtype(users: Sequence[_Taker], model: Model) -> tuple[str, str]:
     return "", ""
 
 
-def _asked_by(user: _Taker, model: Model) -> str:
+def _asked_by(user: _Taker, model: OnnxModel) -> str:
     """The type that a standard op needs at this input: the only one it takes, or that of another input or output."""
     schema = custom_ops.schema(user.node.op, model.opsets)
     if schema is None or not schema.inputs:

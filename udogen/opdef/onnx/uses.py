@@ -12,10 +12,10 @@ from typing import Any
 from udogen.opdef.onnx.model import (
     UNKNOWN,
     Attribute,
-    Model,
     Node,
     OnnxConstant,
     OnnxGraph,
+    OnnxModel,
     OpName,
     ValueType,
     type_in,
@@ -71,7 +71,7 @@ class Use:
         return self.name or next((each.name for each in self.outputs if each.name), "?")
 
 
-def uses_of(model: Model, op: OpName) -> list[Use]:
+def uses_of(model: OnnxModel, op: OpName) -> list[Use]:
     """All uses of an op, in the order of the file, in subgraphs too."""
     finder = _Finder(model)
     return [finder.use(node, scopes) for node, scopes in walk(model.graph) if node.op == op]
@@ -80,7 +80,7 @@ def uses_of(model: Model, op: OpName) -> list[Use]:
 class _Finder:
     """Knows who makes and who takes each value of each graph."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: OnnxModel) -> None:
         self._makers: dict[tuple[int, str], Node] = {}
         self._takers: dict[tuple[int, str], list[Node]] = {}
         self._static: dict[tuple[int, str], bool] = {}
