@@ -39,7 +39,7 @@ def test_android_without_an_ndk_and_with_a_wrong_opencl(folder: Path, tmp_path: 
     recorded = ndk_build(tmp_path)
     wrong = build(folder, "gpu_android", ANDROID_NDK_ROOT=str(recorded.sdk), CL_LIBRARY_PATH=str(tmp_path))
     assert wrong.returncode == 3
-    assert "CL_LIBRARY_PATH is" in wrong.stderr and "there is no libOpenCL.so in it" in wrong.stderr
+    assert "CL_LIBRARY_PATH is" in wrong.stderr and "which has no libOpenCL.so" in wrong.stderr
 
 
 def test_a_library_for_aarch64(folder: Path) -> None:

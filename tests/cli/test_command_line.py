@@ -80,7 +80,7 @@ EXAMPLES += ["onnx context", "onnx schema", "onnx", "doctor", "explain"]
 
 def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
     """In this order, in one folder."""
-    assert {each.split()[0] for each in EXAMPLES} == set(VERBS)
+    assert {each.split()[0] for each in EXAMPLES} == {*VERBS} - {"bisect"}  # tests/models/test_bisect.py has a model
     for command in EXAMPLES:
         text = udogen(*command.split(), "--help").stdout
         assert all(len(line) <= 80 for line in text.splitlines()), text

@@ -49,6 +49,9 @@ LINES = [
     "script FIFO.so --client qnn-net-run -o scripts",
     "onnx schema FIFO.onnx CONFIG",
     "onnx context FIFO.bin",
+    "onnx fuse FIFO.onnx --nodes a..b --name Fused",
+    "bisect FIFO.onnx",
+    "bisect FIFO.toml",
     "build -C FIFO.xml",
     "inspect FIFO.py --config CONFIG",
     "doctor FIFO.xml",
@@ -112,7 +115,7 @@ def test_kernels_of_which_none_fits(tmp_path: Path) -> None:
     done = udogen(*given, tmp_path / "kernels")
     assert done.returncode == 0
     assert "warning: no kernels of these ops in this folder: all kernels are skeletons" in done.stderr
-    assert "= it may have cpu/LeakyRelu.cpp" in done.stderr
+    assert "expected files: cpu/LeakyRelu.cpp" in done.stderr
     assert udogen(*given, tmp_path / "kernels", "--strict").returncode == 2
     assert "no kernels of these ops" not in udogen(*given, ONE_KERNEL).stderr
 

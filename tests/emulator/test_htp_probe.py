@@ -262,7 +262,7 @@ def test_an_option_of_a_graph_that_does_not_exist(
     ("op", "sentence"),
     [
         ("Endless", "makes new nodes without end"),
-        ("Nothing", "its early rewrite answered NULL"),
+        ("Nothing", "its early rewrite returned NULL"),
         ("Reshaped", "shape 1x1x1x128; it is type 4, shape 1x1x1x256"),
         ("Stranger", "no package has registered an op `Probe::Nobody`"),
         ("Nope", "has registered no op of this name"),

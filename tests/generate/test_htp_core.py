@@ -343,7 +343,7 @@ def test_what_is_missing_is_reported_before_anything_is_compiled(sdk: Path, tmp_
 
     assert "needs the headers of the QNN SDK, and QNN_SDK_ROOT is not set" in refused()
     plain = Path(shutil.copytree(resources.qnn_headers(), tmp_path / "plain" / "include" / "QNN")).parents[1]
-    assert "there is no include/QNN/HTP/core/op_register_ext.h in it" in refused(QNN_SDK_ROOT=str(plain))
+    assert "which has no include/QNN/HTP/core/op_register_ext.h" in refused(QNN_SDK_ROOT=str(plain))
     if shutil.which("g++"):
         assert "with libc++" in refused(QNN_SDK_ROOT=str(sdk), X86_CXX="g++")
     done = make(made.folder, "htp_x86", QNN_SDK_ROOT="")

@@ -46,7 +46,11 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
     [
         (("FaultPackage", "Fails", *HTP, "--input", "x=small.npy"), "three is no number", "see the kernel"),
         (("FaultPackage", "Crashes", *HTP, "--input", "x=small.npy"), "crashed with SIGSEGV", "debugger"),
-        (("FaultPackage", "Throws", *HTP, "--input", "x=small.npy"), "threw a C++ exception", "catch exceptions"),
+        (
+            ("FaultPackage", "Throws", *HTP, "--input", "x=small.npy"),
+            "threw an uncaught C++ exception",
+            "catch exceptions",
+        ),
         (
             ("FaultPackage", "Hangs", *HTP, "--input", "x=small.npy", "--timeout", "3"),
             "did not return within 3 s in phase `execute`",

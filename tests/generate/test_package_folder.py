@@ -112,7 +112,7 @@ def test_a_file_where_a_folder_has_to_be(work: Work) -> None:
     shutil.rmtree(work.package / "include")
     (work.package / "include").write_text("mine\n")
     before = tree(work.out)
-    with pytest.raises(UsageError, match="include is no folder"):
+    with pytest.raises(UsageError, match="include is not a folder"):
         generate(work)
     assert tree(work.out) == before
 
@@ -262,7 +262,7 @@ def test_a_package_that_is_not_complete_is_not_built(work: Work) -> None:
     (work.package / ".udogen/unfinished.json").write_text("{}\n")
     done = udogen("build", "-C", work.package, "cpu_x86")
     assert done.returncode == 2
-    assert "not complete" in done.stderr and "generate it again" in done.stderr
+    assert "incomplete" in done.stderr and "generate it again" in done.stderr
     assert set(work.actions().values()) == {"unchanged"}
     assert not (work.package / ".udogen/unfinished.json").exists()
 

@@ -59,7 +59,7 @@ def sdk(root: Path, release: str) -> dict[str, str]:
 def test_an_sdk_without_qhpi_makes_packages_of_its_own_interface(config: Path, tmp_path: Path) -> None:
     old, new = sdk(tmp_path, "2.25"), sdk(tmp_path, "2.47")
     for env, flags, core, said in (
-        (old, (), True, "for SDK 2.25.0.240728104910 in QNN_SDK_ROOT has no QHPI"),
+        (old, (), True, "as SDK 2.25.0.240728104910 in QNN_SDK_ROOT has no QHPI"),
         (new, (), True, ""),  # a package keeps its interface
         (old, ("-f", "--htp-api", "qhpi"), False, ""),
         (old, (), False, ""),

@@ -92,7 +92,7 @@ def test_a_file_that_is_cut_off_at_any_place(make: Make, look: Look, tmp_path: P
         cut.write_bytes(whole[:length])
         found = look(cut)
         assert found.evidence is None, length
-        assert "is cut off: it has" in shown(found) or length < 64
+        assert "is truncated: it has" in shown(found) or length < 64
 
 
 def test_flipped_bytes_never_end_in_a_traceback(make: Make, make_for: Make, look: Look, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_folder_is_of_one_layout(tmp_path: Path) -> None:
     make_packages([path], tmp_path / "out")
     done = udogen("generate", path, "-o", tmp_path / "out", "--layout", "qnn")
     assert done.returncode == 2
-    assert "holds the udo package One, not the cpu package One" in done.stderr
+    assert "contains the udo package One, not the cpu package One" in done.stderr
 
 
 @pytest.mark.parametrize("path", ["/opt/$(touch gone)", "/opt/`touch gone`", '/opt/"x', "/opt/a\nall: x"])

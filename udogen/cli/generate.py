@@ -174,5 +174,7 @@ def _print_next(found: Sequence[Generated]) -> None:
     shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
     write = f"write {'kernels' if len(unwritten) > 1 else 'the kernel'} in {shown}, then " if unwritten else ""
     folders = [each.folder for each in found]
-    folder = folders[0] if len(folders) == 1 else Path(os.path.commonpath(folders))
-    output.print_next(f"{write}`udogen build -C {shlex.quote(str(folder))}`")
+    if len({each.is_absolute() for each in folders}) == 1:
+        folders = [Path(os.path.commonpath(folders))]
+    builds = " and ".join(f"`udogen build -C {shlex.quote(str(each))}`" for each in folders)
+    output.print_next(f"{write}{builds}")

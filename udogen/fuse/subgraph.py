@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError, open_plain
 from udogen.fuse.ops import OF_SHAPES, row_of, title
 from udogen.opdef.onnx.model import STANDARD
 from udogen.opdef.onnx.reading import graphs_of, onnx_module
@@ -38,6 +38,7 @@ class Subgraph:
 def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
     """A model of a file."""
     try:
+        open_plain(path).close()
         model = onnx_module().load(str(path))
     except Exception as fault:  # protobuf, file, external data: each raises its own
         text = " ".join(str(fault).split())[:300]

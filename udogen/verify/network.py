@@ -20,7 +20,7 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.clients.ort.op_session import explain_failure
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError, open_plain
 from udogen.opdef.problems import nearest
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
@@ -229,6 +229,7 @@ class Network:
     def __init__(self, onnx: Any, path: Path, *, until: str = "") -> None:
         self.onnx, self.path = onnx, path
         try:
+            open_plain(path).close()
             self.model = onnx.load(str(path))
         except Exception as fault:  # protobuf, file, external data: each raises its own
             raise UsageError(f"{path} cannot be read as an ONNX model: {fault}", hint="give a .onnx file") from fault

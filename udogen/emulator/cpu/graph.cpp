@@ -117,7 +117,7 @@ Qnn_ErrorHandle_t CpuGraph::addCustom(const Composed& graph, const Node& node, S
   const Qnn_ErrorHandle_t code = node.package->calls().createOpImpl(
       nullptr, reinterpret_cast<QnnOpPackage_Node_t>(&step.shown->node), &made);
   if (code != QNN_SUCCESS || made == nullptr || made->opImplFn == nullptr) {
-    logger_.error("%s: createOpImpl of op %s answered %llu%s", step.name.c_str(), node.v1().typeName,
+    logger_.error("%s: createOpImpl of op %s returned %llu%s", step.name.c_str(), node.v1().typeName,
                   static_cast<unsigned long long>(code), code == QNN_SUCCESS ? " and no function to run" : "");
     return QNN_GRAPH_ERROR_FINALIZE_FAILED;
   }
@@ -199,7 +199,7 @@ Qnn_ErrorHandle_t CpuGraph::runOne(const Step& step) const {
   }
   const Qnn_ErrorHandle_t code = step.impl.opImplFn(step.impl.userData);
   if (code == QNN_SUCCESS) return code;
-  logger_.error("%s: op %s answered %llu", step.name.c_str(), step.shown->node.typeName,
+  logger_.error("%s: op %s returned %llu", step.name.c_str(), step.shown->node.typeName,
                 static_cast<unsigned long long>(code));
   return code;
 }

@@ -85,7 +85,7 @@ Qnn_ErrorHandle_t ClGraph::addNode(Programs& programs, const Composed& graph, co
   const Qnn_ErrorHandle_t code = node.package->calls().createOpImpl(
       infrastructure, reinterpret_cast<QnnOpPackage_Node_t>(&given), &made);
   if (code != QNN_SUCCESS || made == nullptr) {
-    logger_.error("node `%s`: createOpImpl of op %s answered %llu", node.name(), config.typeName,
+    logger_.error("node `%s`: createOpImpl of op %s returned %llu", node.name(), config.typeName,
                   static_cast<unsigned long long>(code));
     return QNN_GRAPH_ERROR_FINALIZE_FAILED;
   }

@@ -27,7 +27,7 @@ static void need(Udo_ErrorType_t code) {
 }
 
 static void need_package(Qnn_ErrorHandle_t code, const char* function) {
-  if (code != QNN_SUCCESS) fail("%s of the package answered %u", function, (unsigned)code);
+  if (code != QNN_SUCCESS) fail("%s of the package returned %u", function, (unsigned)code);
 }
 
 static const QnnDspOpPackage_OperationInfo_t* find_op(const QnnOpPackage_Info_t* info) {

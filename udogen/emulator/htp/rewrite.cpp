@@ -30,7 +30,7 @@ const QHPI_Op* errorIn(const QHPI_Op* op) {
 
 Qnn_ErrorHandle_t Preparation::replace(QHPI_Op* old, const QHPI_Op* with, const char* stage) {
   if (with == nullptr) {
-    logger.error("%s: its %s answered NULL", titleOf(*old).c_str(), stage);
+    logger.error("%s: its %s returned NULL", titleOf(*old).c_str(), stage);
     return refused;
   }
   if (const QHPI_Op* const error = errorIn(with)) {
