@@ -39,7 +39,8 @@ def run(example: Example) -> list[Outcome]:
     """Config -> package folders -> libraries -> registered, executed, compared, on both backends."""
     packages, problems = load_configs([example.config])
     backends = tuple(name for name in BACKENDS if any(case.backend == name for case in example.cases))
-    made = generate_packages(packages, GenerateOptions(WORK, backends=backends, kernels=example.kernels), problems)
+    out = WORK / example.kernels.relative_to(HERE)
+    made = generate_packages(packages, GenerateOptions(out, backends=backends, kernels=example.kernels), problems)
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
         note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
