@@ -64,12 +64,13 @@ def test_a_wrong_provider_a_missing_package_a_missing_runtime(probe: Path, tmp_p
 
 
 def test_a_runtime_that_is_none(probe: Path) -> None:
+    before = children()  # a session of another file may still end
     with (
         pytest.raises(RegistrationFailed, match="is not a QNN runtime library"),
         OpSession(probe, PROVIDER, runtime=probe, timeout=20),
     ):
         pass
-    assert not children()
+    assert children() <= before
 
 
 def test_an_interface_with_a_missing_method(build: Build) -> None:
