@@ -65,8 +65,8 @@ def main() -> int:
         (
             *group,
             str(len(cases)),
-            f"{max(each.max_error for each in cases):.2g}",
-            f"{min(each.execute for each in cases) * 1e6:.1f} µs",
+            f"{max(each.max_error for each in cases if each.tensors):.2g}",  # a refusal that is expected has no numbers
+            f"{min(each.execute for each in cases if each.tensors) * 1e6:.1f} µs",
             "ok" if all(each.passed for each in cases) else "WRONG",
         )
         for group, cases in groups.items()
