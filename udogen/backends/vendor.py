@@ -16,6 +16,8 @@ from udogen.opdef.names import cpp_string
 
 APIS = ("args", "vendor")  # the styles of kernels, the usual one first
 
+# The head of a function that registers ops with QHPI.
+_REGISTERS = r"\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{"
 # Backend -> style -> what only sources in this style contain.  HTP has two: registration by the SDK's macros, and by
 # QHPI as the generator of newer releases writes it.
 _MARKS = {
@@ -24,9 +26,7 @@ _MARKS = {
     "dsp": {"vendor": re.compile(rb"\bUdoDspShared\b")},
     "htp": {
         "core": re.compile(rb"\bBEGIN_PKG_OP_DEFINITION\s*\("),
-        "qhpi": re.compile(
-            rb"(?=.*\bqhpi_register_ops_v1\s*\().*\bvoid\s+register_\w+\s*\(\s*(?:void)?\s*\)\s*\{", re.DOTALL
-        ),
+        "qhpi": re.compile(rf"(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}".encode(), re.DOTALL),
     },
 }
 BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
@@ -51,7 +51,7 @@ def style(backend: str, source: bytes) -> str:
     return next((name for name, mark in _MARKS.get(backend, {}).items() if mark.search(plain)), "")
 
 
-_REGISTRATION = re.compile(r'(\bextern\s*"C"\s*)?\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{')
+_REGISTRATION = re.compile(rf'(\bextern\s*"C"\s*)?{_REGISTERS}')
 
 
 def registrations(source: bytes) -> tuple[RegisterFunction, ...]:

@@ -396,7 +396,11 @@ def _print_notes(done: _OpResult) -> None:
         measured = (
             f"the median of {loops:,} executions" if loops > 1 else "the first execution (--loops 100: the median)"
         )
-        where = "; Qualcomm's emulator on a PC says nothing about a device" if done.options.backend == "htp" else ""
+        where = (
+            "; times in Qualcomm's emulator on a PC do not predict those on a device"
+            if done.options.backend == "htp"
+            else ""
+        )
         output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
     output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, ToolMissing, UsageError, open_plain
+from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.fuse.ops import OF_SHAPES, row_of, title
 from udogen.opdef.onnx.model import STANDARD
-from udogen.opdef.onnx.reading import graphs_of, onnx_module
+from udogen.opdef.onnx.reading import graphs_of, onnx_module, read_whole
 from udogen.opdef.problems import nearest
 
 if TYPE_CHECKING:
@@ -37,12 +37,7 @@ class Subgraph:
 
 def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
     """A model of a file."""
-    try:
-        open_plain(path).close()
-        model = onnx_module().load(str(path))
-    except Exception as fault:  # protobuf, file, external data: each raises its own
-        text = " ".join(str(fault).split())[:300]
-        raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+    model = read_whole(path)
     if sum(each.ByteSize() for each in model.graph.initializer) >= _LARGEST:
         raise UsageError(
             f"{path} has more than 2 GB of constants, which one file of ONNX cannot hold",

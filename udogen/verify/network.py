@@ -20,7 +20,8 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.clients.ort.op_session import explain_failure
-from udogen.errors import RunFailed, ToolMissing, UsageError, open_plain
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef.onnx.reading import onnx_module, read_whole
 from udogen.opdef.problems import nearest
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
@@ -100,7 +101,7 @@ class NetworkResult:
 
 def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises where it cannot be run."""
-    onnx = _onnx()
+    onnx = onnx_module()
     network = Network(onnx, options.model, until=options.until)
     samples, random = network.samples(options.inputs or {})
     evaluator = Evaluator(onnx, network, options.references or {})
@@ -132,7 +133,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
 
 def op_types(model: Path, until: str = "") -> set[str]:
     """The types of the nodes of an ONNX model, or of those that a tensor needs."""
-    return {node.op_type for node in Network(_onnx(), model, until=until).nodes}
+    return {node.op_type for node in Network(onnx_module(), model, until=until).nodes}
 
 
 def causes(result: NetworkResult) -> tuple[Finding, ...]:
@@ -216,23 +217,12 @@ class Quant:
         return self.real(self.stored(real))
 
 
-def _onnx() -> Any:
-    try:
-        return importlib.import_module("onnx")
-    except ImportError as fault:
-        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from fault
-
-
 class Network:
     """An ONNX model: its nodes in order, its constants, and models made from it."""
 
     def __init__(self, onnx: Any, path: Path, *, until: str = "") -> None:
         self.onnx, self.path = onnx, path
-        try:
-            open_plain(path).close()
-            self.model = onnx.load(str(path))
-        except Exception as fault:  # protobuf, file, external data: each raises its own
-            raise UsageError(f"{path} cannot be read as an ONNX model: {fault}", hint="give a .onnx file") from fault
+        self.model = read_whole(path)
         graph = self.model.graph
         self.constants: dict[str, Array] = {
             each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer

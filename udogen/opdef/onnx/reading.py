@@ -36,6 +36,17 @@ def onnx_module(name: str = "") -> Any:
         raise ToolMissing(reason, hint=_INSTALL) from fault
 
 
+def read_whole(path: Path) -> Any:
+    """The `ModelProto` of a file with all its data, external data too."""
+    onnx = onnx_module()
+    try:
+        open_plain(path).close()
+        return onnx.load(str(path))
+    except Exception as fault:  # protobuf, file, external data: each raises its own
+        text = " ".join(str(fault).split())[:300]
+        raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+
+
 def read_proto(path: Path) -> Any:
     """The `ModelProto` of a file without large data; external data is not looked for."""
     onnx = onnx_module()
