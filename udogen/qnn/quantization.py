@@ -278,11 +278,13 @@ def _fill_bw_axis(body: Any, quant: BwAxisScaleOffset, keep: Keep) -> None:
         raise RunFailed(f"an encoding has {len(quant.scales)} scales and {len(quant.offsets)} offsets")
     body.bitwidth, body.axis, body.numElements = quant.bitwidth, quant.axis, len(quant.scales)
     body.scales = keep(ffi.new("float[]", list(quant.scales)))
-    body.offsets = keep(ffi.new("int32_t[]", list(quant.offsets))) if quant.offsets else ffi.NULL
+    # libQnnHtp 2.47 crashes on a NULL, which QnnTypes.h allows.
+    body.offsets = keep(ffi.new("int32_t[]", list(quant.offsets or [0] * len(quant.scales))))
 
 
 def _bw_axis(body: Any) -> BwAxisScaleOffset:
     offsets = _numbers(body.offsets, body.numElements) if body.offsets else []
+    offsets = offsets if any(offsets) else []
     return BwAxisScaleOffset(body.bitwidth, body.axis, tuple(_numbers(body.scales, body.numElements)), tuple(offsets))
 
 

@@ -20,7 +20,7 @@ struct Identity {
   Qnn_Version_t version;  // of the backend's own part of the API
   const char* target;     // as which packages may be registered
   bool forwardsLog = true;  // packages get the log
-  bool asksPackages = true;  // a node's package may refuse it when it is added
+  bool asksPackages = true;  // a node's package may refuse it when it is added; else only tensors quantized per channel are refused
   void (*specialize)(QnnInterface_ImplementationV2_t& table) = nullptr;  // calls that this backend has in its own way
 };
 

@@ -18,6 +18,25 @@ class Clock {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
+/// As libQnnHtp does for ops of packages that register with QHPI.
+Qnn_ErrorHandle_t refusePerChannel(const Qnn_OpConfigV1_t& node, const Logger& logger) {
+  for (std::uint32_t i = 0; i < node.numOfInputs + node.numOfOutputs; ++i) {
+    const Qnn_Tensor_t& tensor = i < node.numOfInputs ? node.inputTensors[i] : node.outputTensors[i - node.numOfInputs];
+    const Qnn_QuantizeParams_t& params = common(tensor).quantizeParams;
+    if (params.encodingDefinition != QNN_DEFINITION_DEFINED) continue;
+    switch (params.quantizationEncoding) {
+      case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
+      case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
+      case QNN_QUANTIZATION_ENCODING_UNDEFINED: continue;
+      default: break;
+    }
+    logger.error("op %s::%s does not support per-channel quantization (tensor `%s`)", node.packageName, node.typeName,
+                 common(tensor).name == nullptr ? "" : common(tensor).name);
+    return QNN_COMMON_ERROR_NOT_SUPPORTED;
+  }
+  return QNN_SUCCESS;
+}
+
 }  // namespace
 
 Qnn_ErrorHandle_t Graph::addTensor(const Qnn_Tensor_t& from, std::uint32_t& id) {
@@ -58,6 +77,8 @@ Qnn_ErrorHandle_t Graph::addNode(const Qnn_OpConfig_t& config) {
     code = validateBuiltIn(node->v1(), logger);
   } else if (identity.asksPackages) {
     code = package->calls().validateOpConfig(node->config());
+  } else {
+    code = refusePerChannel(node->v1(), logger);
   }
   if (code != QNN_SUCCESS) return code;
   node->package = package;

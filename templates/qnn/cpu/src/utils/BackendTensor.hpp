@@ -3,6 +3,7 @@
 // A tensor as libQnnCpu hands it on, and what the CPU alone has: inputs and outputs of unknown number.
 #pragma once
 
+#include "BackendUtils.hpp"
 #include "CPU/QnnCpuOpPackage.h"
 #include "QnnTypes.h"
 #include "Values.hpp"
@@ -48,10 +49,7 @@ class BackendTensor {
     if (raw == nullptr) return;
     element_ = elementOf(static_cast<std::uint32_t>(raw->dataType));
     // The runtime leaves quantizeParams of other tensors uninitialised: they must not be read.
-    if (quantized && raw->quantizeParams.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
-      const Qnn_ScaleOffset_t& encoding = raw->quantizeParams.scaleOffsetEncoding;
-      quantization_ = Quantization{encoding.scale, encoding.offset};
-    }
+    if (quantized) encodingOf(raw->quantizeParams, quantization_.scale, quantization_.offset);
   }
 
   explicit operator bool() const { return raw_ != nullptr; }

@@ -35,6 +35,12 @@ Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level
 Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level);
 Qnn_ErrorHandle_t logTerminate();
 
+/// Scale and offset of a tensor that is quantized; false, with both unchanged, if its channels or blocks have their own.
+bool encodingOf(const Qnn_QuantizeParams_t& params, float& scale, std::int32_t& offset);
+
+/// The error for such a tensor.
+Status notWhole(const char* tensor);
+
 /// The op that this thread runs, for messages.
 class Running {
  public:

@@ -372,7 +372,14 @@ RawTensor* const* FloatCopies::add(RawTensor* const* first, std::size_t count, b
   return lists_.back().get();
 }
 
+void FloatCopies::check(const char* name, const RawTensor* tensor, bool quantized) {
+  Quantization found;
+  if (!quantized || tensor == nullptr) return;
+  if (!encodingOf(tensor->quantizeParams, found.scale, found.offset)) perChannel_ = name;
+}
+
 Status FloatCopies::dequantize() {
+  if (perChannel_ != nullptr) return notWhole(perChannel_);
   for (const auto& copy : copies_) {
     const auto* stored = static_cast<const std::uint8_t*>(copy->stored->data);
     if (copy->isOutput || stored == nullptr) continue;

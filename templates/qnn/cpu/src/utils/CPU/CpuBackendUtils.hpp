@@ -30,7 +30,8 @@ struct NodeFacts {
 };
 
 /// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
-/// (inputs and parameters) or written back after it (outputs).
+/// (inputs and parameters) or written back after it (outputs).  Others must be quantized as a whole: a kernel sees one
+/// scale and one offset.
 class FloatCopies {
  public:
   /// A tensor of floats for one of fixed point, of the same shape.
@@ -39,10 +40,14 @@ class FloatCopies {
   /// The tensors of a repeated one, those of fixed point replaced.
   RawTensor* const* add(RawTensor* const* first, std::size_t count, bool areOutputs);
 
+  /// Checks a tensor whose stored numbers the kernel sees.
+  void check(const char* name, const RawTensor* tensor, bool quantized);
+
   Status dequantize();
   Status quantize();
 
  private:
+  const char* perChannel_ = nullptr;  // the tensor that is not quantized as a whole
   struct Copy {
     const RawTensor* stored;
     RawTensor floats;
@@ -65,12 +70,12 @@ class Binding {
   /// The view of the tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
   V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
-    const V found = view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+    const V found = view<V>(node_.inputs, facts_.inputs, spec_.inputs, index);
     return found || otherwise == nullptr ? found : V(otherwise, false);
   }
   template <class V>
   V output(std::size_t index) const {
-    return view<V>(node_.outputs, facts_.outputs, position(spec_.outputs, facts_.outputs.size(), index));
+    return view<V>(node_.outputs, facts_.outputs, spec_.outputs, index);
   }
 
   /// The views of the tensors that a repeated one at `index` of the spec covers.
@@ -100,22 +105,26 @@ class Binding {
     std::size_t at = 0;
     const QnnCpuOpPackage_Param_t* found = find(param, &at);
     const bool given = found != nullptr && found->type == QNN_CPU_PARAMTYPE_TENSOR;
-    return given ? view<V>(found->tensorParam, facts_.params[at].quantized) : V(otherwise, false);
+    return given ? view<V>(param, found->tensorParam, facts_.params[at].quantized) : V(otherwise, false);
   }
 
  private:
   template <class V>
-  V view(const RawTensor* tensor, bool quantized) const {
+  V view(const char* name, const RawTensor* tensor, bool quantized) const {
     if constexpr (seesFloats<V>) {
       const bool isFloat = tensor == nullptr || tensor->dataType == QNN_CPU_DATATYPE_FLOAT_32;
       if (!isFloat) return V(copies_.add(*tensor, std::is_same_v<V, Output<float>>), false);
     }
+    copies_.check(name, tensor, quantized);
     return V(tensor, quantized);
   }
 
   template <class V>
-  V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, std::size_t at) const {
-    return at < facts.size() && !facts[at].omitted ? view<V>(tensors[at], facts[at].quantized) : V();
+  V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, List<TensorSpec> specs,
+         std::size_t index) const {
+    const std::size_t at = position(specs, facts.size(), index);
+    if (at >= facts.size() || facts[at].omitted) return V();
+    return view<V>(specs.items[index].name, tensors[at], facts[at].quantized);
   }
 
   template <class V>
@@ -125,7 +134,13 @@ class Binding {
     // Optional tensors behind it may be left out: then it counts as one, as in validation.
     const std::size_t count = 1 + (facts.size() > specs.count ? facts.size() - specs.count : 0);
     RawTensor* const* first = tensors + index;
-    if constexpr (seesFloats<V>) first = copies_.add(first, count, std::is_same_v<V, Output<float>>);
+    if constexpr (seesFloats<V>) {
+      first = copies_.add(first, count, std::is_same_v<V, Output<float>>);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        copies_.check(specs.items[index].name, first[i], facts[index + i].quantized);
+      }
+    }
     return Repeated<V>(first, facts.data() + index, count);
   }
 

@@ -199,8 +199,19 @@ class Facts {
     walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
   }
 
-  /// Refuses an input that comes as an image whose pixels are not the tensor's elements, four by four.
+  /// Refuses a tensor with more than one scale, and an input that comes as an image whose pixels are not the tensor's
+  /// elements, four by four.
   Status check() const {
+    for (const auto& [tensors, count] : {std::pair(inputs_, config_.numOfInputs), std::pair(outputs_, config_.numOfOutputs),
+                                         std::pair(params_, config_.numOfParams)}) {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        Quantization found;
+        if (tensors[i].raw == nullptr || !Tensor(&tensors[i]).isFixedPoint()) continue;
+        const Qnn_QuantizeParams_t& params = common(*tensors[i].raw).quantizeParams;
+        if (params.encodingDefinition != QNN_DEFINITION_DEFINED) continue;
+        if (!encodingOf(params, found.scale, found.offset)) return notWhole(common(*tensors[i].raw).name);
+      }
+    }
     for (std::uint32_t i = 0; i < config_.numOfInputs; ++i) {
       const TensorFacts& facts = inputs_[i];
       if (facts.raw == nullptr || facts.memory != QNN_GPU_MEM_OBJ_TYPE_IMAGE2D) continue;

@@ -25,10 +25,11 @@ std::uint32_t fitting(std::size_t number) {
 
 Quantization Tensor::quantization() const {
   const Qnn_QuantizeParams_t& params = facts_->raw->v1.quantizeParams;
-  const bool given = params.encodingDefinition == QNN_DEFINITION_DEFINED &&
-                     params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
-  if (!given || !isFixedPoint()) return Quantization{};
-  return Quantization{params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset};
+  Quantization found;
+  if (params.encodingDefinition == QNN_DEFINITION_DEFINED && isFixedPoint()) {
+    encodingOf(params, found.scale, found.offset);
+  }
+  return found;
 }
 
 // --- a kernel -------------------------------------------------------------------------------------------------
