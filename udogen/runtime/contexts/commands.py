@@ -142,6 +142,7 @@ class TensorBytes:
     """What a tensor stores."""
 
     name: str
+    shape: tuple[int, ...]
     data: Any
 
 

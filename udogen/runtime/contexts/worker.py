@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,10 +152,10 @@ class ContextWorker:
                 steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
                 wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
                 placement = plan_buffers(steps, wishes)
-                with PlannedBuffers(placement) as buffers:
+                with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
-        differences = tuple(each.message for each in stored.differences)
+        differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
         return ContextRan(seconds, graphs, placement.as_json(), stored.verdict.message, differences, self.rises(before))
 
     def execute(self, command: ExecuteContext) -> ContextExecuted:
@@ -167,9 +169,9 @@ class ContextWorker:
         self.phase(f"graph `{graph.name}`: execute")
         given = {}
         for each in command.inputs:
-            shape, dtype = arrays.layout(graph.binding(each.name).info)
-            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(shape)
-        return ContextExecuted(tuple(TensorBytes(name, array) for name, array in graph(given).items()))
+            _, dtype = arrays.layout(graph.binding(each.name).info)
+            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(each.shape)
+        return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in graph(given).items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """What op packages counted since then, where that was asked for."""
@@ -182,10 +184,13 @@ class ContextWorker:
             self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
             buffers.bind(graph, shard=command.job.index)
-            found = replace(found, inputs=_fill(graph, command.job.name, command.inputs))
+            given = _fill(graph, command.job.name, command.inputs)
+            found = replace(found, inputs=given)
+            sized = [each.name for each in graph.inputs if any(each.dynamic)]
+            shapes = {each.name: each.shape for each in given if each.name in sized}
             self.phase(f"graph `{name}`: execute")
             before = [each.counts() for each in self.counted]
-            seconds = [_timed(graph.execute) for _ in range(command.loops)]
+            seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.loops)]
             found = replace(found, proof=self.rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
             found = replace(found, outputs=_outputs(graph, command.output_dir))
             if context.profile:
@@ -224,10 +229,9 @@ def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> tuple[InputRo
     for info in graph.inputs:
         into = graph.array(info.name)
         file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
-        how = arrays.read_into(into, Path(file), info) if file else "zeros"
-        if not file:
-            into[...] = 0
-        rows.append(InputRow(**arrays.row_of(info).__dict__, file=file, how=how))
+        array, how = arrays.read(Path(file), info) if file else (np.zeros_like(into), "zeros")
+        into.reshape(-1)[: array.size] = array.reshape(-1)  # a smaller one lies at the beginning
+        rows.append(InputRow(**arrays.row_of(info, array).__dict__, file=file, how=how))
     return tuple(rows)
 
 

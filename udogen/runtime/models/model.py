@@ -24,7 +24,7 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import ION, RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
-from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
+from udogen.runtime.contexts.arrays import as_stored, dequantize, fits, layout
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
@@ -583,14 +583,14 @@ def _stored(array: Array, info: TensorInfo) -> Array:
         limits = np.iinfo(dtype)
         if limits.min <= array.min() and array.max() <= limits.max:
             array = array.astype(dtype)
-    found, _ = as_stored(array, info, dtype, shape, what="the array")
+    found, _ = as_stored(array, info, what="the array")
     return found
 
 
 def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
-    return all(array.shape == layout(chain.inputs[name])[0] or array.size == 1 for name, array in given.items())
+    return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
 
 
 def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:

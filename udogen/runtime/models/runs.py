@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,10 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     if command.dry_run:
         return _planned(command, runtime, phase)
     phase("open the model")
-    with Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model:
+    with (
+        warnings.catch_warnings(record=True) as notes,
+        Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
+    ):
         order = command.description.graphs or model.graphs
         feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
         expected = Expected(command.against, command.tolerance) if command.against else None
@@ -74,6 +78,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             profiles=tuple(each for rows in profiles.values() for each in rows),
             compared=() if expected is None else expected.ended(),
             first=None if expected is None else expected.first,
+            notes=tuple(str(each.message) for each in notes),
         )
 
 
@@ -124,11 +129,11 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
 
 
 class Feeds:
-    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more)."""
+    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more, or .npz)."""
 
     def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
         self._inputs, self._files = inputs, files
-        self._read: dict[tuple[str, str], tuple[Array, bool]] = {}
+        self._read: dict[tuple[str, str], tuple[Any, bool]] = {}
         self.zeros: dict[str, None] = {}
         known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
         strange = [key for key in files if key not in known]
@@ -145,16 +150,16 @@ class Feeds:
         """An input of the step of this number among those of its graph."""
         info = self._inputs[graph][name]
         file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
-        shape, dtype = arrays.layout(info)
         if file is None:
             self.zeros[name] = None
-            return np.zeros(shape, dtype)
+            return np.zeros(*arrays.layout(info))
         key = (file, name)
         if key not in self._read:
-            self._read[key] = _load(Path(file), info, shape, dtype)
+            self._read[key] = _load(Path(file), info)
         found, each = self._read[key]
         if not each:
-            return found
+            array: Array = found
+            return array
         if step >= len(found):
             raise UsageError(
                 f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
@@ -168,26 +173,27 @@ def _keys(graph: str, name: str) -> tuple[str, ...]:
     return keys_of("", graph, name)[1:]
 
 
-def _load(file: Path, info: TensorInfo, shape: Sequence[int], dtype: Any) -> tuple[Array, bool]:
-    """The array of a file, and whether it has one for each step."""
-    try:
-        open_plain(file).close()
-        plain = file.suffix != arrays.NPY
-        found = np.fromfile(file, np.uint8) if plain else np.load(file, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as fault:
-        raise UsageError(
-            f"{file} cannot be read: {getattr(fault, 'strerror', None) or fault}", hint=f"give a file for `{info.name}`"
-        ) from fault
-    if not isinstance(found, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    if plain and found.size and found.size % info.nbytes == 0:
-        found = found.view(dtype).reshape(-1, *shape)
-        return (found[0], False) if len(found) == 1 else (found, True)
-    if found.shape == tuple(shape):
-        return found, False
-    if found.shape[1:] == tuple(shape) and len(found):
-        return found, True
+def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
+    """The array of a file (or its arrays, of an .npz), and whether there is one for each step."""
+    if file.suffix == ".npz":
+        try:
+            open_plain(file).close()
+            with np.load(file, allow_pickle=False) as found:
+                return [found[name] for name in found.files], True
+        except (OSError, ValueError, EOFError) as fault:
+            raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
+    array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
+    if file.suffix != arrays.NPY and array.size and array.size % info.nbytes == 0:
+        array = array.view(dtype).reshape(-1, *shape)
+        return (array[0], False) if len(array) == 1 else (array, True)
+    if arrays.fits(array.shape, info):
+        return array, False
+    if arrays.fits(array.shape[1:], info) and len(array):
+        return array, True
     raise UsageError(
-        f"{file} has the shape {list(found.shape)}, input `{info.name}` has {list(shape)}",
-        hint="give that shape, or one array for each step: " + str(["steps", *shape]),
+        f"{file} has the shape {list(array.shape)}, input `{info.name}` has "
+        + (info.sizes if any(info.dynamic) else str(list(shape))),
+        hint="give that shape, or one array for each step: "
+        + str(["steps", *shape])
+        + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
     )
