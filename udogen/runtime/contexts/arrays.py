@@ -12,7 +12,6 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
-from udogen.runtime.contexts.commands import OutputRow, TensorRow
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -146,20 +145,6 @@ def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def fits(shape: Sequence[int], info: TensorInfo) -> bool:
     """Whether arrays of a tensor may have this shape in an execution."""
     return tuple(shape) == layout(info)[0] or (any(info.dynamic) and info.takes(shape))
-
-
-def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
-    """A tensor in a report, with the shape of its array where the graph leaves dimensions open."""
-    if array is None or not any(info.dynamic):
-        return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
-    return TensorRow(info.name, info.dtype, array.shape, array.nbytes)
-
-
-def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
-    """An output in a report."""
-    numbers = array.size and array.dtype.kind in "fiub"
-    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
-    return OutputRow(**row_of(info, array).__dict__, file=str(file) if file else None, least=least, largest=largest)
 
 
 def file_name(name: str) -> str:

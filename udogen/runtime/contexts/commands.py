@@ -6,10 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
 from udogen.runtime.channel import Failed
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.op.calls import Array
 
 _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
@@ -85,6 +89,13 @@ class TensorRow:
     dtype: str
     shape: tuple[int, ...]
     nbytes: int
+
+
+def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
+    """A tensor in a report, with the shape of its array where the graph leaves dimensions open."""
+    if array is None or not any(info.dynamic):
+        return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
+    return TensorRow(info.name, info.dtype, array.shape, array.nbytes)
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,13 @@ class OutputRow(TensorRow):
     file: str | None
     least: int | float | bool | None = None
     largest: int | float | bool | None = None
+
+
+def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+    """An output in a report."""
+    numbers = array.size and array.dtype.kind in "fiub"
+    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
+    return OutputRow(**row_of(info, array).__dict__, file=str(file) if file else None, least=least, largest=largest)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from udogen.runtime.contexts.commands import (
 )
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import RuntimeLibrary, find_runtime
-from udogen.runtime.worker_process import WorkerSession
+from udogen.runtime.worker_process import WorkerProcess, WorkerSession
 
 _Answer = TypeVar("_Answer")
 
@@ -86,6 +86,7 @@ class ContextSession:
         options: RunOptions,
         *,
         worker: str = _MODULE,
+        first: WorkerProcess | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
@@ -93,7 +94,7 @@ class ContextSession:
         self._found: RuntimeLibrary = find_runtime(
             options.backend, explicit=options.library, kind=options.kind, on_step=on_step
         )
-        self._worker = WorkerSession(worker, explain=_explain, on_log=on_log)
+        self._worker = WorkerSession(worker, first=first, explain=_explain, on_log=on_log)
 
     def __enter__(self) -> ContextSession:
         self._start()

@@ -1,4 +1,7 @@
-"""The worker of `udogen run context`: one runtime, and in it one context after the other, restored and executed."""
+"""The worker of `udogen run context`: one runtime, and in it one context after the other, restored and executed.
+
+numpy is imported while the first context is restored.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import log_messages
 from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
@@ -40,6 +40,8 @@ from udogen.runtime.contexts.commands import (
     RunContext,
     TensorBytes,
     keys_of,
+    output_row,
+    row_of,
 )
 from udogen.runtime.contexts.profile import profile_row
 from udogen.runtime.contexts.runtime import Runtime
@@ -97,7 +99,7 @@ class ContextWorker:
         with self._stored(command.job, check=False) as stored:
             graphs = stored.info.graphs
             return ContextDescribed(
-                tuple(DescribedGraph(each.name, tuple(map(arrays.row_of, each.inputs))) for each in graphs)
+                tuple(DescribedGraph(each.name, tuple(map(row_of, each.inputs))) for each in graphs)
             )
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
@@ -167,6 +169,10 @@ class ContextWorker:
                 self._restored[job] = self.runtime.restore(stored.data, name=str(stored.path), info=stored.info)
         graph = self._restored[job].graph(command.graph)
         self.phase(f"graph `{graph.name}`: execute")
+        import numpy as np
+
+        from udogen.runtime.contexts import arrays
+
         given = {}
         for each in command.inputs:
             _, dtype = arrays.layout(graph.binding(each.name).info)
@@ -225,24 +231,28 @@ def _counted(package: OpLibrary) -> CountedPackage:
 
 
 def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> tuple[InputRow, ...]:
+    from udogen.runtime.contexts import arrays
+
     rows = []
     for info in graph.inputs:
         into = graph.array(info.name)
         file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
-        array, how = arrays.read(Path(file), info) if file else (np.zeros_like(into), "zeros")
+        array, how = arrays.read(Path(file), info) if file else (graph.binding(info.name).zeros(), "zeros")
         into.reshape(-1)[: array.size] = array.reshape(-1)  # a smaller one lies at the beginning
-        rows.append(InputRow(**arrays.row_of(info, array).__dict__, file=file, how=how))
+        rows.append(InputRow(**row_of(info, array).__dict__, file=file, how=how))
     return tuple(rows)
 
 
 def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
+    from udogen.runtime.contexts import arrays
+
     rows = []
     for info in graph.outputs:
         found, file = graph.array(info.name), None
         if folder is not None:
             file = folder / arrays.file_name(graph.name) / f"{arrays.file_name(info.name)}.npy"
             arrays.write(file, found)
-        rows.append(arrays.output_row(info, found, file))
+        rows.append(output_row(info, found, file))
     return tuple(rows)
 
 

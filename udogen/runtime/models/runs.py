@@ -16,7 +16,7 @@ from udogen.errors import UsageError, open_plain
 from udogen.opdef.problems import nearest
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
-from udogen.runtime.contexts.commands import OutputRow, keys_of
+from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.profile import GraphProfile
 from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.comparison import Expected
@@ -125,7 +125,7 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
     if folder is not None:
         file = folder / f"{arrays.file_name(info.name)}.npy"
         arrays.write(file, array)
-    return arrays.output_row(info, array, file)
+    return output_row(info, array, file)
 
 
 class Feeds:
