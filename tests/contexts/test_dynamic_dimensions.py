@@ -61,19 +61,24 @@ def context(file: Path) -> Iterator[Context]:
 
 
 @pytest.mark.parametrize(
-    ("op", "expected"),
+    ("kind", "op", "expected"),
     [
-        ("Softmax", softmax),
-        ("Sigmoid", lambda x: 1 / (1 + np.exp(-x))),
-        ("Cast", lambda x: x.astype(np.int32)),
-        ("Transpose", np.transpose),
+        ("real", "Softmax", softmax),
+        ("real", "Sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+        ("real", "Cast", lambda x: x.astype(np.int32)),
+        ("real", "Transpose", np.transpose),
+        ("emulator", "Softmax", softmax),
+        ("emulator", "Relu", lambda x: np.maximum(x, 0)),
+        ("emulator", "Transpose", np.transpose),
+        ("emulator", "ElementWiseAdd", lambda x: x + 1),
     ],
 )
-def test_ops_take_the_smallest_first(op: str, expected: Callable[..., np.ndarray], tmp_path: Path) -> None:
+def test_ops_take_the_smallest_first(kind: str, op: str, expected: Callable[..., np.ndarray], tmp_path: Path) -> None:
     """libQnnCpu keeps the sizes of the first execution, so the largest comes before it unseen."""
-    need_runtime("cpu")
-    binary = store(tmp_path / "op.bin", op)
-    with Runtime("cpu", kind="real") as runtime, runtime.restore(binary) as restored:
+    if kind == "real":
+        need_runtime("cpu")
+    binary = store(tmp_path / "op.bin", op, kind=kind)
+    with Runtime("cpu", kind=kind) as runtime, runtime.restore(binary) as restored:
         for shape in ((1, 3), (2, 8), (2, 5), (1, 8)):
             x = numbers(*shape)
             np.testing.assert_allclose(restored.graph("g")(x=x)["y"], expected(x), rtol=1e-5)
@@ -103,11 +108,13 @@ def test_the_command_line_takes_smaller_inputs(file: Path, tmp_path: Path) -> No
     assert done.returncode == 5 and "input `x` has [1 to 2, 1 to 8]" in done.stdout
 
 
-def test_a_model_is_stepped_with_inputs_of_any_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["real", "emulator"])
+def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -> None:
     """What passes between its contexts has the size of the step; a file has an array of its own for each."""
-    need_runtime("cpu")
-    store(tmp_path / "forward_0.bin", "Softmax", made="h")
-    store(tmp_path / "forward_1.bin", "Softmax", source="h")
+    if kind == "real":
+        need_runtime("cpu")
+    store(tmp_path / "forward_0.bin", "Softmax", made="h", kind=kind)
+    store(tmp_path / "forward_1.bin", "Softmax", source="h", kind=kind)
     given = [numbers(*shape) for shape in ((1, 3), (2, 8), (1, 5))]
     with Model.open(tmp_path) as model:
         for x in given:
@@ -191,9 +198,31 @@ def test_an_op_that_refuses_is_named() -> None:
         graph.op("Relu", [x], "y", like=x)
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_the_emulator_multiplies_and_joins_what_it_is_given(dynamic: bool, tmp_path: Path) -> None:
+    """An output whose dimensions are fixed takes the largest size alone; the graph works on after the refusal."""
+    w = numbers(8, 4)
+    with GraphBuilder("cpu", runtime="emulator") as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "FLOAT_32", (2, 8), dynamic=(True, False))
+            [both] = graph.ops("Concat", [x, x], [TensorSpec("both", "FLOAT_32", (4, 8), dynamic=(True, False))],
+                               params={"axis": 0})  # fmt: skip
+            output = TensorSpec("y", "FLOAT_32", (4, 4), dynamic=(dynamic, False))
+            graph.ops("MatMul", [both, graph.weight("w", w)], [output])
+        builder.save(tmp_path / "g.bin")
+    with Runtime("cpu", kind="emulator") as runtime, runtime.restore(tmp_path / "g.bin") as restored:
+        for shape in ((1, 8), (2, 8)):
+            x = numbers(*shape)
+            if not dynamic and shape == (1, 8):
+                with pytest.raises(RunFailed, match="6036"):
+                    restored.graph("g")(x=x)
+            else:
+                np.testing.assert_allclose(restored.graph("g")(x=x)["y"], np.concatenate([x, x]) @ w, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("backend", "kind", "reason"),
-    [("htp", "real", "Dynamic Tensor is not supported"), ("cpu", "emulator", "has dynamic dimensions")],
+    [("htp", "real", "Dynamic Tensor is not supported"), ("htp", "emulator", "has dynamic dimensions")],
 )
 def test_a_runtime_that_refuses_is_named(backend: str, kind: str, reason: str) -> None:
     if kind == "real":

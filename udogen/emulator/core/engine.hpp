@@ -21,6 +21,7 @@ struct Identity {
   const char* target;     // as which packages may be registered
   bool forwardsLog = true;  // packages get the log
   bool asksPackages = true;  // a node's package may refuse it when it is added
+  bool sizesPerCall = false;  // tensors may have dynamic dimensions
   void (*specialize)(QnnInterface_ImplementationV2_t& table) = nullptr;  // calls that this backend has in its own way
 };
 
