@@ -18,9 +18,8 @@ from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.runtime.channel import LogLine
-    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
+    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
-    from udogen.runtime.contexts.runs import RunOptions
     from udogen.runtime.models.commands import Divergence, StepsRan
     from udogen.runtime.models.description import ModelDescription
     from udogen.runtime.worker_process import WorkerProcess
@@ -418,8 +417,7 @@ def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime expects it."""
     from udogen.backends import htp
     from udogen.runtime.buffers.memory import check_alignment
-    from udogen.runtime.contexts.commands import parse_package
-    from udogen.runtime.contexts.runs import RunOptions
+    from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
     if options.prove and not options.packages and not options.is_model:

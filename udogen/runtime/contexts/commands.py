@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
+from udogen.qnn.interface import WARN
 from udogen.runtime.channel import Failed
 
 if TYPE_CHECKING:
@@ -41,17 +42,36 @@ def is_description(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
+class RunOptions:
+    """How every context is executed."""
+
+    backend: str = "htp"
+    kind: str = "auto"
+    library: Path | None = None
+    system: Path | None = None  # libQnnSystem, where it is not beside the library
+    soc: int = 0
+    device: int | None = None
+    packages: tuple[OpLibrary, ...] = ()
+    log_level: int = WARN
+    graphs: tuple[str, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)  # TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR -> file
+    output_dir: Path | None = None
+    loops: int = 1
+    profile: bool = False
+    prove: bool = False  # what packages count is reported with each context, and each graph
+    alignment: int = 64  # of tensors, in bytes
+    packed: bool = True  # one buffer for all tensors, instead of one for each
+    shared: bool = False  # memory that is bound by handle
+    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    limit: int = 0  # bytes that a session may map
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
 class OpenContexts:
     """Load a runtime, and register op packages in it."""
 
-    backend: str
-    kind: str
-    library: Path | None
-    system: Path | None
-    soc: int
-    log_level: int
-    prove: bool
-    packages: tuple[OpLibrary, ...]
+    options: RunOptions
 
 
 @dataclass(frozen=True)
@@ -133,17 +153,10 @@ class ContextsPlaced:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Restore a context and execute its graphs, each `loops` times."""
+    """Restore a context and execute its graphs."""
 
     job: Job
-    graphs: tuple[str, ...]  # only these; none: all
-    inputs: Mapping[str, str]
-    output_dir: Path | None
-    loops: int
-    profile: bool
-    alignment: int
-    packed: bool
-    shared: bool
+    options: RunOptions
     device: int | None
     keep: bool  # it stays restored
 

@@ -459,23 +459,7 @@ class Graph:
                 self._execute_largest()
                 self._size({})
             try:
-                for name, array in given.items():
-                    binding = graph.get(name) or self.binding(name)
-                    if binding.role != APP_WRITE:
-                        raise RunFailed(
-                            f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}"
-                        )
-                    borrowed.append(binding)
-                    self.copied += binding.borrow(array)
-                for binding in self._outs:
-                    wanted = results.get(binding.info.name)
-                    if wanted is not None:
-                        binding.borrow(wanted, into=True)
-                    elif binding.bound:
-                        continue
-                    else:
-                        binding.borrow(results.setdefault(binding.info.name, binding.empty()), into=True)
-                    borrowed.append(binding)
+                self._borrow(given, results, borrowed)
                 if not self._ready and len(borrowed) < len(graph):
                     self._refuse(borrowed)
                 if out and len(results) > len(self._outs):
@@ -491,6 +475,24 @@ class Graph:
             self._check_sizes()
             return {name: graph[name].written(array) for name, array in results.items()}
         return results
+
+    def _borrow(self, given: Mapping[str, Array], results: dict[str, Array], borrowed: list[TensorBinding]) -> None:
+        """Bind tensors to the arrays of a call; outputs that have none get a new one in `results`."""
+        for name, array in given.items():
+            binding = self._bindings.get(name) or self.binding(name)
+            if binding.role != APP_WRITE:
+                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
+            borrowed.append(binding)
+            self.copied += binding.borrow(array)
+        for binding in self._outs:
+            wanted = results.get(binding.info.name)
+            if wanted is not None:
+                binding.borrow(wanted, into=True)
+            elif binding.bound:
+                continue
+            else:
+                binding.borrow(results.setdefault(binding.info.name, binding.empty()), into=True)
+            borrowed.append(binding)
 
     # --- around executions ------------------------------------------------------------------------------------------
 

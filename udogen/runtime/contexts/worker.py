@@ -77,20 +77,21 @@ class ContextWorker:
     def open(self, command: OpenContexts) -> ContextsOpened:
         """Load the runtime and register op packages."""
         self.phase("load the runtime")
-        self._system = command.system
+        options = command.options
+        self._system = options.system
         run = self._runtime = Runtime(
-            command.backend,
-            kind=command.kind,
-            library=command.library,
-            system=command.system,
-            soc=command.soc,
+            options.backend,
+            kind=options.kind,
+            library=options.library,
+            system=options.system,
+            soc=options.soc,
             log=self._parent.log("runtime"),
-            log_level=command.log_level,
+            log_level=options.log_level,
         )
-        for package in command.packages:
+        for package in options.packages:
             self.phase(f"register the op package {package.path}")
             run.register(package.path, package.provider, package.target or None)
-            if command.prove:
+            if options.prove:
                 self.counted.append(_counted(package))
         return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
 
@@ -130,7 +131,8 @@ class ContextWorker:
 
     def run(self, command: RunContext) -> ContextRan:
         """One context: its graphs in the order asked for."""
-        began, before = time.perf_counter(), [each.counts() for each in self.counted]
+        options, began = command.options, time.perf_counter()
+        before = [each.counts() for each in self.counted]
         with self._stored(command.job) as stored:
             self.phase("restore the context")
             context = self.runtime.restore(
@@ -138,22 +140,23 @@ class ContextWorker:
                 name=str(stored.path),
                 info=stored.info,
                 device=command.device,
-                profile=command.profile,
+                profile=options.profile,
             )
             seconds = time.perf_counter() - began
             if command.keep:  # it shares its session with those that come
                 self._kept.append(context)
             with nullcontext() if command.keep else context:
-                names = [name for name in command.graphs or context.names if name in context.names]
+                names = [name for name in options.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
-                        f"{command.job.binary} has none of the graphs asked for: {', '.join(command.graphs)}",
+                        f"{command.job.binary} has none of the graphs asked for: {', '.join(options.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")
                 steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
-                wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
-                placement = plan_buffers(steps, wishes)
+                placement = plan_buffers(
+                    steps, BufferOptions(alignment=options.alignment, packed=options.packed, shared=options.shared)
+                )
                 with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
@@ -185,20 +188,20 @@ class ContextWorker:
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 
     def _graph(self, context: Context, name: str, buffers: PlannedBuffers, command: RunContext) -> GraphRan:
-        found = GraphRan(name)
+        found, folder = GraphRan(name), command.options.output_dir
         try:
             self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
             buffers.bind(graph, shard=command.job.index)
-            given = _fill(graph, command.job.name, command.inputs)
+            given = _fill(graph, command.job.name, command.options.inputs)
             found = replace(found, inputs=given)
             sized = [each.name for each in graph.inputs if any(each.dynamic)]
             shapes = {each.name: each.shape for each in given if each.name in sized}
             self.phase(f"graph `{name}`: execute")
             before = [each.counts() for each in self.counted]
-            seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.loops)]
+            seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             found = replace(found, proof=self.rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
-            found = replace(found, outputs=_outputs(graph, command.output_dir))
+            found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))
             if context.profile:
                 found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may be well

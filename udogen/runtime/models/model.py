@@ -224,10 +224,7 @@ class Model(Closing):
             changes["packages"] = tuple(parse_package(str(each)) for each in rows)
         for key, table in (("links", links), ("state", state)):
             if table is not None:
-                arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
-                for name, other in table.items():
-                    arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
-                changes[key] = dict(table)
+                changes[key] = _names(table, key)
         if sessions is not None:
             changes["sessions"] = arguments.whole(sessions, "the number of sessions")
         if graphs is not None:
@@ -241,15 +238,7 @@ class Model(Closing):
             changes["until"] = str(until)
         functions = dict[str, ShardFunction]()
         if replace is not None:
-            arguments.mapping(replace, "what replaces contexts", hint='give a dict: {"forward_1": function}')
-            functions = {name: each for name, each in replace.items() if not isinstance(each, str)}
-            changes["replace"] = {name: each for name, each in replace.items() if isinstance(each, str)}
-            for name, each in functions.items():
-                if not callable(each):
-                    raise UsageError(
-                        f"context {name} is replaced by {arguments.kind_of(each)}",
-                        hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
-                    )
+            functions, changes["replace"] = _replacements(replace)
         if shard_runtimes is not None:
             arguments.mapping(shard_runtimes, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
             for name, text in shard_runtimes.items():
@@ -523,6 +512,27 @@ class Model(Closing):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.steps} steps"
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
+
+
+def _names(table: Mapping[str, str], key: str) -> dict[str, str]:
+    """Links or states, checked."""
+    arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
+    for name, other in table.items():
+        arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
+    return dict(table)
+
+
+def _replacements(given: Mapping[str, ShardFunction | str]) -> tuple[dict[str, ShardFunction], dict[str, str]]:
+    """What replaces contexts, checked: functions, and names of functions in files."""
+    arguments.mapping(given, "what replaces contexts", hint='give a dict: {"forward_1": function}')
+    functions = {name: each for name, each in given.items() if not isinstance(each, str)}
+    for name, each in functions.items():
+        if not callable(each):
+            raise UsageError(
+                f"context {name} is replaced by {arguments.kind_of(each)}",
+                hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
+            )
+    return functions, {name: each for name, each in given.items() if isinstance(each, str)}
 
 
 def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:

@@ -18,9 +18,9 @@ from udogen.runtime.built import find_built
 from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.binary_info import head_of
-from udogen.runtime.contexts.commands import ContextExecuted, ExecuteContext, Job, OpLibrary, TensorBytes
+from udogen.runtime.contexts.commands import ContextExecuted, ExecuteContext, Job, OpLibrary, RunOptions, TensorBytes
 from udogen.runtime.contexts.computed import Compute, ComputedContext
-from udogen.runtime.contexts.runs import ContextSession, RunOptions
+from udogen.runtime.contexts.runs import ContextSession
 from udogen.runtime.failures import Situation
 from udogen.runtime.models.description import ModelDescription, ShardRuntime
 
