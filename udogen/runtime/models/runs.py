@@ -46,21 +46,14 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
         order = command.description.graphs or model.graphs
         feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
         expected = Expected(command.against, command.tolerance) if command.against else None
-        steps = command.steps or (expected.steps(model) if expected else 1)
         profiles: dict[str, list[GraphProfile]] = {}
         ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
-        for number in range(steps):
+        for number in range(command.steps or (expected.steps(model) if expected else 1)):
             graph = order[min(number, len(order) - 1)]
             phase(f"step {number}: graph `{graph}`")
-            given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
-            outputs = model.step(given, graph=graph)
+            ran.append(_step(command, model, feeds, expected, graph, number))
             if command.profile:
                 profiles[graph] = model.profile_of(graph)
-            if expected is not None:
-                expected.compare(model, graph, outputs, number, feeds.zeros)
-            folder = command.output_dir / f"step_{number}" if command.output_dir else None
-            rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
-            ran.append(StepRan(number, graph, model.timings[graph].last, rows))
             if command.stop and expected is not None and expected.first is not None:
                 break
         found = _described(model.wiring, model.session_plan)
@@ -80,6 +73,17 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             first=None if expected is None else expected.first,
             notes=tuple(str(each.message) for each in notes),
         )
+
+
+def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
+    """Execute one step, and compare and save what it wrote."""
+    given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
+    outputs = model.step(given, graph=graph)
+    if expected is not None:
+        expected.compare(model, graph, outputs, number, feeds.zeros)
+    folder = command.output_dir / f"step_{number}" if command.output_dir else None
+    rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
+    return StepRan(number, graph, model.timings[graph].last, rows)
 
 
 def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
