@@ -31,6 +31,7 @@ def _runtimes() -> Iterable[str]:
     return RUNTIMES
 
 
+_ALIGNMENT = 64  # bytes
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
 
 
@@ -117,7 +118,7 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     help="Keep all contexts restored, on N sessions (0: one for each device); the plan is shown.",
 )
 @click.option("--session-limit", metavar="SIZE", help="What a session may map: 3.5GB (the default), 2000MiB.")
-@click.option("--align", type=int, default=64, metavar="N", help="Align each tensor to N bytes (default: 64).")
+@click.option("--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64).")
 @click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
 @click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
 @click.option(
@@ -196,7 +197,7 @@ class RunContextOptions:
     output_dir: Path | None = None
     sessions: int | None = None
     session_limit: str | None = None
-    align: int = 64
+    align: int = _ALIGNMENT
     separate: bool = False
     shared: bool = False
     plan_file: Path | None = None
@@ -340,7 +341,7 @@ def _description(options: RunContextOptions) -> ModelDescription:
     for option, used in (
         ("--loops", options.loops > 1),
         ("--separate", options.separate),
-        ("--align", options.align != 64),
+        ("--align", options.align != _ALIGNMENT),
         ("--device", options.device is not None),
     ):
         if used:
@@ -416,13 +417,15 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
 def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime expects it."""
     from udogen.backends import htp
-    from udogen.runtime.buffers.memory import check_alignment
     from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
     if options.prove and not options.packages and not options.is_model:
         raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
-    check_alignment(options.align)
+    if options.align != _ALIGNMENT:
+        from udogen.runtime.buffers.memory import check_alignment  # 8 ms that few runs need
+
+        check_alignment(options.align)
     return RunOptions(
         backend=backend,
         kind=options.kind,
@@ -491,10 +494,12 @@ def _level(text: str | None) -> int:
 
 
 def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
-
+    if sessions is None and text is None:
+        return 0
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
+    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
+
     if text is None:
         return DEFAULT_LIMIT
     if sessions is None:
