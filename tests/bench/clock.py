@@ -23,13 +23,17 @@ def processor_seconds() -> float:
     )
 
 
+def as_installed() -> dict[str, str]:
+    """The environment of processes whose modules are compiled already, as where udogen is installed."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return env | {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": _COMPILED.name}
+
+
 def seconds(argv: Sequence[str], before: Callable[[], None] = lambda: None) -> float:
     """Processor time of one cold process, from start to end."""
     before()
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    env |= {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": _COMPILED.name}  # as where udogen is installed
     begun = processor_seconds()
-    subprocess.run(argv, check=True, cwd=ROOT, env=env, capture_output=True)
+    subprocess.run(argv, check=True, cwd=ROOT, env=as_installed(), capture_output=True)
     return processor_seconds() - begun
 
 

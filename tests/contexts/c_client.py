@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.clock import as_installed
 from tests.making import LONG, ROOT
 from udogen import resources
 from udogen.qnn import system
@@ -31,9 +31,10 @@ class Measured:
     called: float  # the same with arrays, in Python
     peak: float
     peak_before: float  # before anything was restored
+    whole: float  # process
 
     @classmethod
-    def of(cls, measured: dict[str, float], began: float) -> Measured:
+    def of(cls, measured: dict[str, float], began: float, whole: float) -> Measured:
         """From what a client has written."""
         return cls(
             start=measured["first"] - began,
@@ -43,6 +44,7 @@ class Measured:
             called=measured.get("called", -1.0),
             peak=measured["hwm"] / 1024,
             peak_before=measured["hwm_before"] / 1024,
+            whole=whole,
         )
 
 
@@ -84,11 +86,10 @@ def run(
     listed.write_text(tensors(next(each for each in info.graphs if each.name == graph)), "utf-8")
     command = [*map(str, argv), str(runtime), str(binary), str(listed), str(loops), str(out), *map(str, package)]
     began = time.monotonic()
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=LONG
-    )
+    done = subprocess.run(command, cwd=ROOT, env=as_installed(), capture_output=True, text=True, timeout=LONG)
+    whole = time.monotonic() - began
     assert done.returncode == 0, done.stderr[-2000:]
-    return Measured.of(json.loads(out.read_text("utf-8")), began)
+    return Measured.of(json.loads(out.read_text("utf-8")), began, whole)
 
 
 PYTHON = (sys.executable, Path(__file__).with_name("py_client.py"))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.command_line import udogen
 from tests.making import need_runtime
-from udogen import GraphBuilder, RunFailed
-from udogen.runtime import MemoryDomain, Role
+from udogen import GraphBuilder, Model, RunFailed, UdogenError
+from udogen.runtime import MemoryDomain, Role, TensorSpec
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.contexts.runtime import Context, Runtime
 
@@ -25,18 +28,107 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
-    """Softmax, restored from its binary; both axes are open."""
-    need_runtime("cpu")
-    file = tmp_path_factory.mktemp("dynamic") / "dynamic.bin"
-    with GraphBuilder("cpu", runtime="real") as builder:
-        with builder.graph("g", outputs=["y"]) as graph:
-            x = graph.input("x", "FLOAT_32", LARGEST, dynamic=(True, True))
-            graph.op("Softmax", [x], "y", like=x)
+def store(file: Path, op: str, *, source: str = "x", made: str = "y", kind: str = "real") -> Path:
+    """A context with one op, whose axes are all open."""
+    with GraphBuilder("cpu", runtime=kind) as builder:
+        with builder.graph("g", outputs=[made]) as graph:
+            x = graph.input(source, "FLOAT_32", LARGEST, dynamic=(True, True))
+            if op == "Cast":
+                graph.ops(op, [x], [TensorSpec(made, "INT_32", LARGEST, dynamic=(True, True))])
+            elif op == "Transpose":
+                output = TensorSpec(made, "FLOAT_32", LARGEST[::-1], dynamic=(True, True))
+                graph.ops(op, [x], [output], params={"perm": [1, 0]})
+            elif op == "ElementWiseAdd":
+                graph.op(op, [x, graph.weight("one", np.ones((1, 1), np.float32))], made, like=x)
+            else:
+                graph.op(op, [x], made, like=x)
         builder.save(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Softmax; both axes are open."""
+    need_runtime("cpu")
+    return store(tmp_path_factory.mktemp("dynamic") / "dynamic.bin", "Softmax")
+
+
+@pytest.fixture(scope="module")
+def context(file: Path) -> Iterator[Context]:
+    """The same, restored."""
     with Runtime("cpu", kind="real") as runtime, runtime.restore(file) as restored:
         yield restored
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "expected"),
+    [
+        ("real", "Softmax", softmax),
+        ("real", "Sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+        ("real", "Cast", lambda x: x.astype(np.int32)),
+        ("real", "Transpose", np.transpose),
+        ("emulator", "Softmax", softmax),
+        ("emulator", "Relu", lambda x: np.maximum(x, 0)),
+        ("emulator", "Transpose", np.transpose),
+        ("emulator", "ElementWiseAdd", lambda x: x + 1),
+    ],
+)
+def test_ops_take_the_smallest_first(kind: str, op: str, expected: Callable[..., np.ndarray], tmp_path: Path) -> None:
+    """libQnnCpu keeps the sizes of the first execution, so the largest comes before it unseen."""
+    if kind == "real":
+        need_runtime("cpu")
+    binary = store(tmp_path / "op.bin", op, kind=kind)
+    with Runtime("cpu", kind=kind) as runtime, runtime.restore(binary) as restored:
+        for shape in ((1, 3), (2, 8), (2, 5), (1, 8)):
+            x = numbers(*shape)
+            np.testing.assert_allclose(restored.graph("g")(x=x)["y"], expected(x), rtol=1e-5)
+
+
+def test_a_runtime_that_executes_the_full_size_is_reported(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    binary = store(tmp_path / "op.bin", "ElementWiseAdd")
+    with Runtime("cpu", kind="real") as runtime, runtime.restore(binary) as restored:
+        x = numbers(1, 3)
+        with pytest.warns(UserWarning, match=r"executed graph `g` at its largest size, though .* `x` \[1, 3\]"):
+            found = restored.graph("g")(x=x)["y"]
+        np.testing.assert_allclose(found.reshape(-1)[:3], (x + 1).reshape(-1))
+    np.save(tmp_path / "x.npy", x)
+    done = udogen("run", "context", binary, "--backend", "cpu", "--input", f"x={tmp_path / 'x.npy'}")
+    assert "! CPU_QTI_AISW executed graph `g` at its largest size" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_command_line_takes_smaller_inputs(file: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", x := numbers(1, 5))
+    given = ("--backend", "cpu", "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
+    done = udogen("run", "context", file, *given)
+    assert "x: FLOAT_32 1x5 <-" in done.stdout and "y: FLOAT_32 1x5, " in done.stdout, done.stdout + done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "out/dynamic/g/y.npy"), softmax(x), rtol=1e-5)
+    np.save(tmp_path / "x.npy", numbers(3, 8))
+    done = udogen("run", "context", file, *given)
+    assert done.returncode == 5 and "input `x` has [1 to 2, 1 to 8]" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["real", "emulator"])
+def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -> None:
+    """What passes between its contexts has the size of the step; a file has an array of its own for each."""
+    if kind == "real":
+        need_runtime("cpu")
+    store(tmp_path / "forward_0.bin", "Softmax", made="h", kind=kind)
+    store(tmp_path / "forward_1.bin", "Softmax", source="h", kind=kind)
+    given = [numbers(*shape) for shape in ((1, 3), (2, 8), (1, 5))]
+    with Model.open(tmp_path) as model:
+        for x in given:
+            np.testing.assert_allclose(model.step(x=x)["y"], softmax(softmax(x)), rtol=1e-5)
+            assert model.tensors("g")["forward_0.h"].shape == x.shape
+        with pytest.raises(UdogenError, match=r"has \[1 to 2, 1 to 8\]"):
+            model.step(x=numbers(3, 8))
+    with Model.open(tmp_path, replace={"forward_0": lambda _graph, inputs: {"h": softmax(inputs["x"])}}) as model:
+        for x in given:
+            np.testing.assert_allclose(model.step(x=x)["y"], softmax(softmax(x)), rtol=1e-5)
+    np.savez(tmp_path / "x.npz", *given)
+    done = udogen("run", "context", tmp_path, "--steps", "3", "--feed", f"x={tmp_path / 'x.npz'}", "--json")
+    rows = [step["outputs"][0]["shape"] for step in json.loads(done.stdout)["steps"]]
+    assert rows == [[1, 3], [2, 8], [1, 5]]
 
 
 def test_a_call_has_the_size_of_its_arrays(context: Context) -> None:
@@ -106,9 +198,31 @@ def test_an_op_that_refuses_is_named() -> None:
         graph.op("Relu", [x], "y", like=x)
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_the_emulator_multiplies_and_joins_what_it_is_given(dynamic: bool, tmp_path: Path) -> None:
+    """An output whose dimensions are fixed takes the largest size alone; the graph works on after the refusal."""
+    w = numbers(8, 4)
+    with GraphBuilder("cpu", runtime="emulator") as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "FLOAT_32", (2, 8), dynamic=(True, False))
+            [both] = graph.ops("Concat", [x, x], [TensorSpec("both", "FLOAT_32", (4, 8), dynamic=(True, False))],
+                               params={"axis": 0})  # fmt: skip
+            output = TensorSpec("y", "FLOAT_32", (4, 4), dynamic=(dynamic, False))
+            graph.ops("MatMul", [both, graph.weight("w", w)], [output])
+        builder.save(tmp_path / "g.bin")
+    with Runtime("cpu", kind="emulator") as runtime, runtime.restore(tmp_path / "g.bin") as restored:
+        for shape in ((1, 8), (2, 8)):
+            x = numbers(*shape)
+            if not dynamic and shape == (1, 8):
+                with pytest.raises(RunFailed, match="6036"):
+                    restored.graph("g")(x=x)
+            else:
+                np.testing.assert_allclose(restored.graph("g")(x=x)["y"], np.concatenate([x, x]) @ w, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("backend", "kind", "reason"),
-    [("htp", "real", "Dynamic Tensor is not supported"), ("cpu", "emulator", "has dynamic dimensions")],
+    [("htp", "real", "Dynamic Tensor is not supported"), ("htp", "emulator", "has dynamic dimensions")],
 )
 def test_a_runtime_that_refuses_is_named(backend: str, kind: str, reason: str) -> None:
     if kind == "real":

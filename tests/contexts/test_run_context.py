@@ -16,8 +16,8 @@ from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import UdogenError
 from udogen.runtime.built import find_built
-from udogen.runtime.contexts.commands import OpLibrary
-from udogen.runtime.contexts.runs import ContextSession, RunOptions
+from udogen.runtime.contexts.commands import OpLibrary, RunOptions
+from udogen.runtime.contexts.runs import ContextSession
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -58,70 +59,31 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     model is compared with ONNX Runtime's CPU, where custom ops are their references.  Prints step, context (or node),
     tensor, size of the error, and the most likely reason if one is known.  The exit code is 6 if a tensor differs.
     """
-    options = BisectOptions(**given)
-    if not options.paths:
+    if not given["paths"]:
         raise UsageError("no model was given", hint="udogen bisect model.toml --against FILE.npz; see --help")
-    network = [each for each in options.paths if each.suffix == ".onnx"]
-    if network:
-        differs = _network(options, network[0])
-    else:
-        differs = _contexts(options)
-    if differs:
+    is_network = any(each.suffix == ".onnx" for each in given["paths"])
+    if _network(given) if is_network else _contexts(given):
         click_context.exit(VerificationFailed.exit_code)
 
 
-@dataclass(frozen=True)
-class BisectOptions:
-    """The options of the command line."""
-
-    paths: tuple[Path, ...]
-    against: Path | None
-    feeds: tuple[str, ...]
-    steps: int | None
-    graphs: tuple[str, ...]
-    tolerance: float | None
-    until: str
-    replaced: tuple[str, ...]
-    shard_runtimes: tuple[str, ...]
-    links: tuple[str, ...]
-    states: tuple[str, ...]
-    packages: tuple[str, ...]
-    references: tuple[str, ...]
-    tests: tuple[Path, ...]
-    bits: str
-    backend: str | None
-    kind: str
-    timeout: float | None
-    as_json: bool
+_Options = TypeVar("_Options")
 
 
-def _contexts(options: BisectOptions) -> bool:
+def _options(kind: Callable[..., _Options], given: Mapping[str, Any], **others: Any) -> _Options:
+    """The options of another verb: those that this command line has too, by their names."""
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{**{name: value for name, value in given.items() if name in known}, **others})
+
+
+def _contexts(given: Mapping[str, Any]) -> bool:
     """A model of context binaries; whether a tensor differs."""
-    if options.against is None:
+    if given["against"] is None:
         raise UsageError(
             "nothing to compare the model with",
             hint="give --against FILE.npz, written by numpy.savez: CONTEXT.TENSOR=array",
         )
-    ran, runtime = run_context.run_steps(
-        run_context.RunContextOptions(
-            paths=options.paths,
-            graphs=options.graphs,
-            packages=options.packages,
-            links=options.links,
-            states=options.states,
-            steps=options.steps,
-            feeds=options.feeds,
-            against=options.against,
-            tolerance=options.tolerance or 0.0,
-            until=options.until,
-            replaced=options.replaced,
-            shard_runtimes=options.shard_runtimes,
-            backend=options.backend,
-            kind=options.kind,
-            timeout=options.timeout,
-        ),
-        stop=True,
-    )
+    options = _options(run_context.RunContextOptions, given, tolerance=given["tolerance"] or 0.0)
+    ran, runtime = run_context.run_steps(options, stop=True)
     findings = _findings(ran.first) if ran.first and not ran.first.reason else ()
     if options.as_json:
         output.print_json(
@@ -146,32 +108,26 @@ def _contexts(options: BisectOptions) -> bool:
     return True
 
 
-def _network(options: BisectOptions, model: Path) -> bool:
+def _network(given: Mapping[str, Any]) -> bool:
     """An ONNX model; whether a layer is wrong."""
-    if options.against is not None or options.shard_runtimes or len(options.paths) > 1:
+    if given["against"] is not None or given["shard_runtimes"] or len(given["paths"]) > 1:
         raise UsageError(
             "--against, --shard-runtime and several paths are for context binaries",
             hint="an ONNX model is compared with ONNX Runtime's CPU, op by op",
         )
     from udogen.verify import network
 
-    result = run_model.run_network(
-        run_model.RunModelOptions(
-            model=model,
-            packages=tuple(map(Path, options.packages)),
-            backend=options.backend or "cpu",
-            bits=options.bits,
-            inputs=options.feeds,
-            references=options.references,
-            tests=options.tests,
-            tolerance=options.tolerance,
-            until=options.until,
-            replaced=options.replaced,
-            timeout=options.timeout,
-        )
+    options = _options(
+        run_model.RunModelOptions,
+        given,
+        model=given["paths"][0],
+        packages=tuple(map(Path, given["packages"])),
+        backend=given["backend"] or "cpu",
+        inputs=given["feeds"],
     )
+    result = run_model.run_network(options)
     findings = network.causes(result)
-    if options.as_json:
+    if given["as_json"]:
         output.print_json({**network.as_json(result), "reasons": [each.__dict__ for each in findings]})
     else:
         for line in network.first_lines(result):

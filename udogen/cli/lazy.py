@@ -1,9 +1,9 @@
-"""A group of commands; only the one that is called is imported."""
+"""What is imported only when it is used: the commands of a group, the choices of an option."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -42,3 +42,20 @@ class LazyGroup(click.Group):
         for title, names in self._sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self._rows[name][1]) for name in names.split()])
+
+
+class LazyChoice(click.ParamType):  # type: ignore[type-arg]
+    """An option with one of these names, which are asked for when it is given, or shown by --help."""
+
+    name = "choice"
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """As that of `click.Choice`."""
+        return click.Choice(list(self._names())).get_metavar(param, ctx)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As that of `click.Choice`."""
+        return click.Choice(list(self._names())).convert(value, param, ctx)

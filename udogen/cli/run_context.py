@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from udogen.backends import RUNTIMES, htp
 from udogen.cli import output
+from udogen.cli.lazy import LazyChoice
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.channel import LogLine
-    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
+    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
-    from udogen.runtime.contexts.runs import RunOptions
     from udogen.runtime.models.commands import Divergence, StepsRan
     from udogen.runtime.models.description import ModelDescription
+    from udogen.runtime.worker_process import WorkerProcess
 
+
+def _runtimes() -> Iterable[str]:
+    from udogen.backends import RUNTIMES
+
+    return RUNTIMES
+
+
+_ALIGNMENT = 64  # bytes
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
 
 
@@ -89,7 +97,7 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     help="A model: run a context in another runtime (emulator, cpu, htp …), from its binary for that; may repeat.",
 )
 @click.option("--dry-run", is_flag=True, help="A model: show how its contexts belong together; nothing is executed.")
-@click.option("--backend", type=click.Choice(list(RUNTIMES)), help="Default: htp; of a model that of its binaries.")
+@click.option("--backend", type=LazyChoice(_runtimes), help="Default: htp; of a model that of its binaries.")
 @runtime_kind
 @click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
 @click.option("--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside it).")
@@ -110,7 +118,7 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     help="Keep all contexts restored, on N sessions (0: one for each device); the plan is shown.",
 )
 @click.option("--session-limit", metavar="SIZE", help="What a session may map: 3.5GB (the default), 2000MiB.")
-@click.option("--align", type=int, default=64, metavar="N", help="Align each tensor to N bytes (default: 64).")
+@click.option("--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64).")
 @click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
 @click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
 @click.option(
@@ -153,7 +161,8 @@ def command(click_context: click.Context, /, **given: Any) -> None:
         if fault:
             click_context.exit(fault.exit_code)
         return
-    done = _run(options)
+    with _started("udogen.runtime.contexts.worker") as worker:
+        done = _run(options, worker)
     fault = _unproved(done.results.values()) if options.prove else None
     wrong = _print(done, fault, options)
     if wrong or fault:
@@ -188,7 +197,7 @@ class RunContextOptions:
     output_dir: Path | None = None
     sessions: int | None = None
     session_limit: str | None = None
-    align: int = 64
+    align: int = _ALIGNMENT
     separate: bool = False
     shared: bool = False
     plan_file: Path | None = None
@@ -221,8 +230,26 @@ class _ContextResult:
     warnings: list[str]
 
 
+@contextmanager
+def _started(module: str) -> Iterator[WorkerProcess]:
+    """A worker that imports what it needs while this process prepares its first command."""
+    from udogen.runtime.worker_process import WorkerProcess
+
+    worker = WorkerProcess(module)
+    try:
+        yield worker
+    finally:
+        if not worker.used:
+            worker.end()
+
+
 def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsRan, ContextsOpened]:
     """Run the contexts as one model: what came of its steps, and in which runtime."""
+    with _started(_WORKER) as worker:
+        return _steps(options, worker, stop)
+
+
+def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tuple[StepsRan, ContextsOpened]:
     from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.runs import ContextSession
     from udogen.runtime.failures import Situation
@@ -252,7 +279,7 @@ def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsR
     )
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
-        ContextSession(how, worker=_WORKER, on_step=advance, on_log=_log_printer(options)) as session,
+        ContextSession(how, worker=_WORKER, first=worker, on_step=advance, on_log=_log_printer(options)) as session,
     ):
         return session.ask(command, StepsRan, Situation("of these contexts", what="model")), session.runtime
 
@@ -314,7 +341,7 @@ def _description(options: RunContextOptions) -> ModelDescription:
     for option, used in (
         ("--loops", options.loops > 1),
         ("--separate", options.separate),
-        ("--align", options.align != 64),
+        ("--align", options.align != _ALIGNMENT),
         ("--device", options.device is not None),
     ):
         if used:
@@ -352,7 +379,7 @@ def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None
     return lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
 
 
-def _run(options: RunContextOptions) -> _ContextResult:
+def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
     from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.runs import (
         ContextSession,
@@ -369,7 +396,7 @@ def _run(options: RunContextOptions) -> _ContextResult:
         output.warn(text)
     with (
         output.emulator_steps(how.backend, options.kind) as advance,
-        ContextSession(how, on_step=advance, on_log=_log_printer(options)) as session,
+        ContextSession(how, first=worker, on_step=advance, on_log=_log_printer(options)) as session,
     ):
         described = list(describe_contexts(session, jobs))
         known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
@@ -389,14 +416,16 @@ def _run(options: RunContextOptions) -> _ContextResult:
 
 def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime expects it."""
-    from udogen.runtime.buffers.memory import check_alignment
-    from udogen.runtime.contexts.commands import parse_package
-    from udogen.runtime.contexts.runs import RunOptions
+    from udogen.backends import htp
+    from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
     if options.prove and not options.packages and not options.is_model:
         raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
-    check_alignment(options.align)
+    if options.align != _ALIGNMENT:
+        from udogen.runtime.buffers.memory import check_alignment  # 8 ms that few runs need
+
+        check_alignment(options.align)
     return RunOptions(
         backend=backend,
         kind=options.kind,
@@ -465,10 +494,12 @@ def _level(text: str | None) -> int:
 
 
 def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
-
+    if sessions is None and text is None:
+        return 0
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
+    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
+
     if text is None:
         return DEFAULT_LIMIT
     if sessions is None:

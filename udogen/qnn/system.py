@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,21 @@ class TensorInfo:
     def nbytes(self) -> int:
         """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
+        flags = self.dynamic or (False,) * len(self.shape)
+        return len(shape) == len(self.shape) and all(
+            0 < size <= most if is_open else size == most
+            for size, most, is_open in zip(shape, self.shape, flags, strict=True)
+        )
+
+    @property
+    def sizes(self) -> str:
+        """Its shape for messages, with the range of open dimensions: [2, 1 to 8]."""
+        flags = self.dynamic or (False,) * len(self.shape)
+        sizes = [f"1 to {most}" if is_open else str(most) for most, is_open in zip(self.shape, flags, strict=True)]
+        return f"[{', '.join(sizes)}]"
 
 
 class HtpGraph(NamedTuple):

@@ -40,7 +40,7 @@ def check_memory() -> None:
 
 
 class WorkerProcess:
-    """A running worker: a module whose `main` serves commands."""
+    """A running worker: a module whose `main` serves commands; `used` after the first of them."""
 
     def __init__(self, module: str = OP_WORKER, env: Mapping[str, str] | None = None) -> None:
         with ExitStack() as on_failure:
@@ -55,7 +55,7 @@ class WorkerProcess:
                 why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
                 raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
             on_failure.pop_all()
-        self._channel = Channel(near.detach())
+        self._channel, self.used = Channel(near.detach()), False
         try:
             self._output = [_Tail(stream) for stream in (self._process.stdout, self._process.stderr) if stream]
         except RuntimeError:  # no more threads
@@ -81,6 +81,7 @@ class WorkerProcess:
         EOFError when the worker is gone, TimeoutError after the deadline, Garbled where the worker, or an op in it,
         sends other bytes.
         """
+        self.used = True
         try:
             self._channel.send(command)
         except (BrokenPipeError, ConnectionResetError) as problem:
@@ -130,7 +131,8 @@ class WorkerProcess:
 class WorkerSession:
     """A worker and its reports on the last command; it can be started again after it ended.
 
-    Every failure is an error about a `Situation`; `explain` turns what the worker reports into one.
+    Every failure is an error about a `Situation`; `explain` turns what the worker reports into one.  `first` is a
+    process of the module that was started ahead, to import while its first command is being prepared.
     """
 
     def __init__(
@@ -138,11 +140,12 @@ class WorkerSession:
         module: str = OP_WORKER,
         *,
         env: Mapping[str, str] | None = None,
+        first: WorkerProcess | None = None,
         explain: Callable[[Situation, Failed], UdogenError] = failures.reported_error,
         on_phase: Callable[[str], None] | None = None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
-        self._module, self._env, self._explain = module, env, explain
+        self._module, self._env, self._explain, self._first = module, env, explain, first
         self._on_phase, self._on_log = on_phase, on_log
         self._worker: WorkerProcess | None = None
         self.phase = failures.START
@@ -161,7 +164,7 @@ class WorkerSession:
 
     def start(self, command: object, reply: type[_Reply], situation: Situation, timeout: float | None) -> _Reply:
         """Start the worker with its first command; it ends where that fails."""
-        self._worker = WorkerProcess(self._module, self._env)
+        self._worker, self._first = self._first or WorkerProcess(self._module, self._env), None
         try:
             return self.ask(command, reply, situation, timeout, phase=failures.START)
         except UdogenError:

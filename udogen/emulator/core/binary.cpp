@@ -9,7 +9,7 @@ namespace emulator {
 namespace {
 
 constexpr char magic[8] = {'U', 'D', 'O', 'G', 'E', 'N', 'C', 'B'};
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 struct Head {
   char magic[8];
@@ -37,14 +37,17 @@ class Writer {
     number(length);
     bytes(from, length);
   }
-  void tensor(const Qnn_Tensor_t& from) {
+  void tensor(const Tensor& from) { tensor(from.raw(), from.largest().data()); }
+  void tensor(const Qnn_Tensor_t& from, const std::uint32_t* dims) {
     const Qnn_TensorV1_t& t = common(from);
+    const bool isDynamic = from.version == QNN_TENSOR_VERSION_2;
     for (const std::uint64_t each : {std::uint64_t{t.id}, static_cast<std::uint64_t>(t.type),
                                      static_cast<std::uint64_t>(t.dataType), std::uint64_t{t.rank}}) {
       number(each);
     }
     text(t.name);
-    for (std::uint32_t i = 0; i < t.rank; ++i) number(t.dimensions[i]);
+    for (std::uint32_t i = 0; i < t.rank; ++i) number(dims[i]);
+    for (std::uint32_t i = 0; i < t.rank; ++i) number(isDynamic && from.v2.isDynamicDimensions[i] != 0);
     bytes(&t.quantizeParams, sizeof t.quantizeParams);
     if (t.quantizeParams.quantizationEncoding == QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET) {
       const Qnn_AxisScaleOffset_t& axis = t.quantizeParams.axisScaleOffsetEncoding;
@@ -100,22 +103,25 @@ struct Read {
   Qnn_Tensor_t tensor = {};
   std::string name;
   std::vector<std::uint32_t> dims;
+  std::vector<std::uint8_t> flags;
   std::vector<Qnn_ScaleOffset_t> scaleOffsets;
   std::vector<float> scales;
   std::vector<std::int32_t> offsets;
 
   explicit Read(Reader& in) {
     Qnn_TensorV1_t& t = tensor.v1;
-    tensor.version = QNN_TENSOR_VERSION_1;
+    tensor.version = QNN_TENSOR_VERSION_2;
     t.id = static_cast<std::uint32_t>(in.number());
     t.type = static_cast<Qnn_TensorType_t>(in.number());
     t.dataType = static_cast<Qnn_DataType_t>(in.number());
     const std::uint64_t rank = in.number();
     name = in.text();
     for (std::uint64_t i = 0; i < rank && in.good; ++i) dims.push_back(static_cast<std::uint32_t>(in.number()));
+    for (std::uint64_t i = 0; i < rank && in.good; ++i) flags.push_back(in.number() != 0);
     t.rank = static_cast<std::uint32_t>(dims.size());
     t.name = name.c_str();
     t.dimensions = dims.data();
+    tensor.v2.isDynamicDimensions = flags.data();
     quantization(in);
     const std::uint64_t size = in.number();
     t.clientBuf = {const_cast<unsigned char*>(in.bytes(size)), static_cast<std::uint32_t>(size)};
@@ -161,7 +167,7 @@ void write(Writer& out, const Node& node) {
     out.text(param.name);
     out.number(param.paramType);
     if (param.paramType == QNN_PARAMTYPE_TENSOR) {
-      out.tensor(param.tensorParam);
+      out.tensor(param.tensorParam, common(param.tensorParam).dimensions);
     } else {
       out.number(param.scalarParam.dataType);
       const bool isText = static_cast<std::uint32_t>(param.scalarParam.dataType) == QNN_DATATYPE_STRING;
@@ -251,7 +257,7 @@ std::vector<unsigned char> stored(const Context& context) {
     out.text(name.c_str());
     out.number(graph.option);
     out.number(graph.tensors.size());
-    for (const auto& [_, tensor] : graph.tensors) out.tensor(tensor->raw());
+    for (const auto& [_, tensor] : graph.tensors) out.tensor(*tensor);
     Writer nodes;
     nodes.number(graph.nodes.size());
     for (const auto& node : graph.nodes) write(nodes, *node);

@@ -20,7 +20,9 @@ struct Identity {
   Qnn_Version_t version;  // of the backend's own part of the API
   const char* target;     // as which packages may be registered
   bool forwardsLog = true;  // packages get the log
-  bool asksPackages = true;  // a node's package may refuse it when it is added; else only tensors quantized per channel are refused
+  // A node's package may refuse it when it is added; else only tensors that are quantized per channel are refused.
+  bool asksPackages = true;
+  bool sizesPerCall = false;  // tensors may have dynamic dimensions
   void (*specialize)(QnnInterface_ImplementationV2_t& table) = nullptr;  // calls that this backend has in its own way
 };
 

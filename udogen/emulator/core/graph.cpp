@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <set>
@@ -46,6 +47,10 @@ Qnn_ErrorHandle_t Graph::addTensor(const Qnn_Tensor_t& from, std::uint32_t& id) 
   std::unique_ptr<Tensor> made;
   const Qnn_ErrorHandle_t code = Tensor::copy(from, logger, made);
   if (code != QNN_SUCCESS) return code;
+  if (made->isDynamic() && !identity.sizesPerCall) {
+    logger.error("tensor `%s` has dynamic dimensions", made->name().c_str());
+    return QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM;
+  }
   for (const auto& [_, other] : tensors) {
     if (other->name() != made->name()) continue;
     logger.error("graph `%s` has a tensor `%s` already", name.c_str(), made->name().c_str());
@@ -73,6 +78,14 @@ Qnn_ErrorHandle_t Graph::addNode(const Qnn_OpConfig_t& config) {
   std::unique_ptr<Node> node;
   Qnn_ErrorHandle_t code = Node::copy(given, tensors, logger, node);
   if (code != QNN_SUCCESS) return code;
+  const auto isDynamic = [&](const Qnn_Tensor_t& each) { return tensors.at(common(each).id)->isDynamic(); };
+  const Qnn_OpConfigV1_t& own = node->v1();
+  if ((std::any_of(own.inputTensors, own.inputTensors + own.numOfInputs, isDynamic) ||
+       std::any_of(own.outputTensors, own.outputTensors + own.numOfOutputs, isDynamic)) &&
+      (package != nullptr || !isSizedPerCall(own))) {
+    logger.error("node `%s`: op %s takes no dynamic dimensions", node->name(), own.typeName);
+    return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  }
   if (package == nullptr) {
     code = validateBuiltIn(node->v1(), logger);
   } else if (identity.asksPackages) {
@@ -112,8 +125,7 @@ Qnn_ErrorHandle_t Graph::finalize(Profile* profile) {
     if (tensor->isOutput()) outputs.push_back(tensor.get());
   }
   const Clock clock;
-  const Composed composed{name.c_str(), tensors, nodes, inputs, outputs, option};
-  const Qnn_ErrorHandle_t code = context->backend->engine->compile(*context->shared, composed, logger, executable);
+  const Qnn_ErrorHandle_t code = compile();
   if (code == QNN_SUCCESS && profile != nullptr) {
     profile->measure("finalize", QNN_PROFILE_EVENTTYPE_FINALIZE, clock.microseconds(), {});
   }
@@ -121,11 +133,19 @@ Qnn_ErrorHandle_t Graph::finalize(Profile* profile) {
   return code;
 }
 
+Qnn_ErrorHandle_t Graph::compile() {
+  const Composed composed{name.c_str(), tensors, nodes, inputs, outputs, option};
+  const Backend& backend = *context->backend;
+  return backend.engine->compile(*context->shared, composed, backend.logger, executable);
+}
+
 // --- execute --------------------------------------------------------------------------------------------------
 
 void Bound::clear() {
   for (const auto& each : held) --each->uses;
   held.clear();
+  sizes.clear();
+  shapes.clear();
 }
 
 /// Where the data of one tensor lies: in a buffer of the client, or in memory that it has registered.
@@ -137,8 +157,8 @@ Qnn_ErrorHandle_t Graph::bufferOf(const Qnn_TensorV1_t& given, const Tensor& wan
       logger.error("%s `%s` has no buffer", what, wanted.name().c_str());
       return QNN_GRAPH_ERROR_INVALID_TENSOR;
     }
-    if (given.clientBuf.dataSize < wanted.bytes()) {
-      logger.error("%s `%s` takes %zu bytes, its buffer has %u", what, wanted.name().c_str(), wanted.bytes(),
+    if (given.clientBuf.dataSize < wanted.largestBytes()) {
+      logger.error("%s `%s` takes %zu bytes, its buffer has %u", what, wanted.name().c_str(), wanted.largestBytes(),
                    given.clientBuf.dataSize);
       return QNN_GRAPH_ERROR_INVALID_TENSOR;
     }
@@ -160,7 +180,7 @@ Qnn_ErrorHandle_t Graph::bufferOf(const Qnn_TensorV1_t& given, const Tensor& wan
     fault = "which is not for tensors";
   } else if (mem->dataType != wanted.dataType()) {
     fault = "which is registered with another data type";
-  } else if (mem->bytes < wanted.bytes()) {
+  } else if (mem->bytes < wanted.largestBytes()) {
     fault = "which is registered with a smaller shape";
   }
   if (fault != nullptr) {
@@ -189,7 +209,8 @@ Qnn_ErrorHandle_t Graph::bind(const Qnn_Tensor_t* given, std::uint32_t count, co
       logger.error("graph `%s` has no %s with id %u, or it was given twice", name.c_str(), what, tensor.id);
       return QNN_GRAPH_ERROR_INVALID_TENSOR;
     }
-    const Qnn_ErrorHandle_t code = bufferOf(tensor, *wanted[at], what, buffers[at], bound);
+    Qnn_ErrorHandle_t code = bufferOf(tensor, *wanted[at], what, buffers[at], bound);
+    if (code == QNN_SUCCESS && wanted[at]->isDynamic()) code = sizeOf(tensor, *wanted[at], what, bound);
     if (code != QNN_SUCCESS) return code;
   }
   return QNN_SUCCESS;
@@ -205,10 +226,51 @@ Qnn_ErrorHandle_t Graph::bindAll(const Qnn_Tensor_t* givenInputs, std::uint32_t 
   return code;
 }
 
+/// The size of a tensor in this execution: that of an input is the client's, that of an output is written for it.
+Qnn_ErrorHandle_t Graph::sizeOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what,
+                                Bound& bound) const {
+  if (given.rank != wanted.dims().size() || given.dimensions == nullptr) {
+    context->backend->logger.error("%s `%s` has dynamic dimensions: each execution gives all %zu", what,
+                                   wanted.name().c_str(), wanted.dims().size());
+    return QNN_GRAPH_ERROR_INVALID_TENSOR;
+  }
+  const std::vector<std::uint32_t> size(given.dimensions, given.dimensions + given.rank);
+  if (wanted.isInput()) bound.sizes.emplace_back(wanted.id(), size);
+  if (wanted.isOutput()) bound.shapes.emplace_back(&wanted, given.dimensions);
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t Graph::resize(const Bound& bound) {
+  const Logger& logger = context->backend->logger;
+  for (const auto& [id, size] : bound.sizes) {
+    Tensor& tensor = *tensors.at(id);
+    if (tensor.dims() == size) continue;
+    stale_ = true;
+    if (tensor.resize(size)) continue;
+    logger.error("input `%s` is larger than its graph allows, or in a dimension that is not dynamic",
+                 tensor.name().c_str());
+    return QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE;
+  }
+  if (!stale_) return QNN_SUCCESS;
+  for (const auto& node : nodes) {
+    if (!node->isBuiltIn()) continue;
+    Tensor& made = *tensors.at(common(node->v1().outputTensors[0]).id);
+    if (!made.isDynamic() || made.resize(shapeOfBuiltIn(node->v1()))) continue;
+    logger.error("node `%s`: tensor `%s` does not take the size that follows from the inputs", node->name(),
+                 made.name().c_str());
+    return QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE;
+  }
+  const Qnn_ErrorHandle_t code = compile();
+  stale_ = code != QNN_SUCCESS;
+  return code == QNN_SUCCESS ? code : QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE;
+}
+
 Qnn_ErrorHandle_t Graph::run(const Bound& bound, Profile* profile) {
   const std::lock_guard<std::mutex> lock(mutex);
   Qnn_ErrorHandle_t code = stopped();
+  if (code == QNN_SUCCESS) code = resize(bound);
   if (code != QNN_SUCCESS) return code;
+  for (const auto& [tensor, shape] : bound.shapes) std::copy(tensor->dims().begin(), tensor->dims().end(), shape);
   if (profile == nullptr) return executable->execute(bound.read, bound.to, nullptr);
   const Clock clock;
   Measured measured;

@@ -93,6 +93,8 @@ struct Bound {
   std::vector<void*> from, to;
   std::vector<const void*> read;
   std::vector<std::shared_ptr<Mem>> held;  // registered memory among them
+  std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> sizes;  // of inputs with dynamic dimensions, by id
+  std::vector<std::pair<const Tensor*, std::uint32_t*>> shapes;             // of such outputs, for the client
 };
 
 struct Graph : Object {
@@ -127,7 +129,12 @@ struct Graph : Object {
                          const char* what, std::vector<void*>& buffers, Bound& bound) const;
   Qnn_ErrorHandle_t bufferOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, void*& buffer,
                              Bound& bound) const;
+  Qnn_ErrorHandle_t sizeOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, Bound& bound) const;
+  /// Gives tensors with dynamic dimensions those of this execution, and compiles the nodes for them if they are others.
+  Qnn_ErrorHandle_t resize(const Bound& bound);
+  Qnn_ErrorHandle_t compile();
   Qnn_ErrorHandle_t run(const Bound& bound, Profile* profile);
+  bool stale_ = false;  // its dimensions are others than those that it was compiled for
   std::atomic<bool> ready_{false};  // finalized: binding may read without the lock
 };
 

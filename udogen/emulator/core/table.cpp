@@ -20,6 +20,8 @@ void unsupported(Qnn_ErrorHandle_t (*&entry)(Args...)) {
 
 Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {
   switch (key) {
+    case QNN_PROPERTY_TENSOR_SUPPORT_DYNAMIC_DIMENSIONS:
+      return identity.sizesPerCall ? QNN_PROPERTY_SUPPORTED : QNN_PROPERTY_NOT_SUPPORTED;
     case QNN_PROPERTY_GROUP_CORE:
     case QNN_PROPERTY_GROUP_BACKEND:
     case QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE:

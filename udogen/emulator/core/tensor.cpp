@@ -1,5 +1,6 @@
 #include "tensor.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace emulator {
@@ -25,6 +26,21 @@ std::size_t Tensor::elements() const {
 }
 
 std::size_t Tensor::bytes() const { return (elements() * bitsOf(dataType()) + 7) / 8; }
+
+std::size_t Tensor::largestBytes() const {
+  std::size_t product = 1;
+  for (const std::uint32_t each : largest_) product *= each;
+  return (product * bitsOf(dataType()) + 7) / 8;
+}
+
+bool Tensor::resize(const std::vector<std::uint32_t>& dims) {
+  if (dims.size() != largest_.size()) return false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0 || dims[i] > largest_[i] || (flags_[i] == 0 && dims[i] != largest_[i])) return false;
+  }
+  std::copy(dims.begin(), dims.end(), dims_.begin());
+  return true;
+}
 
 Qnn_ErrorHandle_t Tensor::copy(const Qnn_Tensor_t& from, const Logger& logger, std::unique_ptr<Tensor>& made) {
   if (from.version != QNN_TENSOR_VERSION_1 && from.version != QNN_TENSOR_VERSION_2) {
@@ -57,9 +73,8 @@ Qnn_ErrorHandle_t Tensor::copy(const Qnn_Tensor_t& from, const Logger& logger, s
   auto tensor = std::make_unique<Tensor>();
   std::size_t total = 1;
   for (std::uint32_t i = 0; i < given.rank; ++i) {
-    const bool dynamic = from.version == QNN_TENSOR_VERSION_2 && from.v2.isDynamicDimensions != nullptr &&
-                         from.v2.isDynamicDimensions[i] != 0;
-    if (dynamic) return refuse(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM, "has dynamic dimensions");
+    tensor->flags_.push_back(from.version == QNN_TENSOR_VERSION_2 && from.v2.isDynamicDimensions != nullptr &&
+                             from.v2.isDynamicDimensions[i] != 0);
     if (given.dimensions[i] == 0 && given.type != QNN_TENSOR_TYPE_NULL) {
       return refuse(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM, "has a dimension of zero");
     }
@@ -69,9 +84,14 @@ Qnn_ErrorHandle_t Tensor::copy(const Qnn_Tensor_t& from, const Logger& logger, s
     tensor->dims_.push_back(given.dimensions[i]);
   }
   tensor->name_ = name;
+  tensor->largest_ = tensor->dims_;
   Qnn_TensorV1_t& own = tensor->raw_.v1;
   tensor->raw_.version = QNN_TENSOR_VERSION_1;
   own = given;
+  if (std::find(tensor->flags_.begin(), tensor->flags_.end(), 1) != tensor->flags_.end()) {
+    tensor->raw_.version = QNN_TENSOR_VERSION_2;
+    tensor->raw_.v2.isDynamicDimensions = tensor->flags_.data();
+  }
   own.name = tensor->name_.c_str();
   own.dimensions = tensor->dims_.data();
   own.memType = QNN_TENSORMEMTYPE_RAW;

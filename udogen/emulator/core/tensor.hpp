@@ -36,6 +36,14 @@ class Tensor {
   std::size_t elements() const;
   std::size_t bytes() const;
 
+  /// Whether some of its dimensions are dynamic: each execution sizes them, up to those it was made with.
+  bool isDynamic() const { return raw_.version == QNN_TENSOR_VERSION_2; }
+  const std::vector<std::uint32_t>& dims() const { return dims_; }
+  const std::vector<std::uint32_t>& largest() const { return largest_; }
+  std::size_t largestBytes() const;
+  /// False where they do not fit; nodes, which point to them, see the new ones.
+  bool resize(const std::vector<std::uint32_t>& dims);
+
   bool isInput() const { return type() == QNN_TENSOR_TYPE_APP_WRITE || type() == QNN_TENSOR_TYPE_APP_READWRITE; }
   bool isOutput() const { return type() == QNN_TENSOR_TYPE_APP_READ || type() == QNN_TENSOR_TYPE_APP_READWRITE; }
   bool isStatic() const { return type() == QNN_TENSOR_TYPE_STATIC; }
@@ -50,7 +58,8 @@ class Tensor {
 
   Qnn_Tensor_t raw_ = {};
   std::string name_;
-  std::vector<std::uint32_t> dims_;
+  std::vector<std::uint32_t> dims_, largest_;
+  std::vector<std::uint8_t> flags_;  // whether each dimension is dynamic
   std::vector<unsigned char> data_;  // of a static one
   std::vector<Qnn_ScaleOffset_t> scaleOffsets_;
   std::vector<float> scales_;

@@ -32,7 +32,7 @@ class CpuEngine : public Engine {
 }  // namespace
 
 // The number by which clients know the real one; the name is our own.  libQnnCpu never gives a package a log.
-const Identity identity = {3, "CPU_UDOGEN_EMULATOR", {1, 1, 0}, "CPU", false};
+const Identity identity = {3, "CPU_UDOGEN_EMULATOR", {1, 1, 0}, "CPU", false, true, true};
 
 Qnn_ErrorHandle_t startEngine(const Logger&, std::shared_ptr<Engine>& made) {
   made = std::make_shared<CpuEngine>();

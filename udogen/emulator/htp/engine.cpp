@@ -177,7 +177,7 @@ void specialize(QnnInterface_ImplementationV2_t& table) {
 QnnInterface_ImplementationV2_t core = {};
 
 // The number by which clients know the real one; the name is our own.
-const Identity identity = {6, "HTP_UDOGEN_EMULATOR", {5, 36, 0}, "CPU", true, false, specialize};
+const Identity identity = {6, "HTP_UDOGEN_EMULATOR", {5, 36, 0}, "CPU", true, false, false, specialize};
 
 Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made) {
   // Packages find `qhpi_…` in the process: whoever opened this library for itself alone has it opened for all here.

@@ -145,7 +145,8 @@ class MatMul : public BuiltIn {
   std::vector<std::size_t> ofA_, ofB_, ofBias_;
 };
 
-/// The shape that a product has; empty, and the reason in the log, where there is none.
+}  // namespace
+
 std::vector<std::uint32_t> productOf(const Checked& node, bool turnA, bool turnB) {
   std::vector<std::uint32_t> a = node.inputs[0].dims(), b = node.inputs[1].dims(), made;
   if (a.size() < 2 || b.size() < 2) {
@@ -166,8 +167,6 @@ std::vector<std::uint32_t> productOf(const Checked& node, bool turnA, bool turnB
   made.push_back(columns);
   return made;
 }
-
-}  // namespace
 
 Qnn_ErrorHandle_t makeRelu(const Checked& node, std::unique_ptr<BuiltIn>& made) {
   const Qnn_ErrorHandle_t code = needQuantization(node);

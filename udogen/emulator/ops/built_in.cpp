@@ -188,6 +188,32 @@ Qnn_ErrorHandle_t makeBuiltIn(const Qnn_OpConfigV1_t& config, const Logger& logg
   return code == QNN_SUCCESS ? row->make(node, made) : code;
 }
 
+bool isSizedPerCall(const Qnn_OpConfigV1_t& config) {
+  return config.typeName != nullptr && std::strcmp(config.typeName, "Reshape") != 0;
+}
+
+std::vector<std::uint32_t> shapeOfBuiltIn(const Qnn_OpConfigV1_t& config) {
+  const std::string op = config.typeName;
+  const Logger silent(std::make_shared<Log>(nullptr, static_cast<QnnLog_Level_t>(0)));
+  Checked node{config, {}, {}, silent};
+  for (std::uint32_t i = 0; i < config.numOfInputs; ++i) node.inputs.emplace_back(config.inputTensors[i]);
+  std::vector<std::uint32_t> shape = node.inputs[0].dims();
+  if (op == "MatMul") return productOf(node, node.number("transpose_in0", 0) != 0, node.number("transpose_in1", 0) != 0);
+  if (op == "ElementWiseAdd" || op == "ElementWiseMultiply") {
+    std::vector<std::uint32_t> both;
+    return broadcast(shape, node.inputs[1].dims(), both) ? both : std::vector<std::uint32_t>();
+  }
+  if (op == "Concat") {
+    const std::uint32_t axis = node.number("axis", 0);
+    for (std::size_t i = 1; i < node.inputs.size() && axis < shape.size(); ++i) shape[axis] += node.inputs[i].dims().at(axis);
+  }
+  if (op == "Transpose") {
+    const auto* const perm = static_cast<const std::uint32_t*>(common(node.find("perm")->tensorParam).clientBuf.data);
+    for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = node.inputs[0].dims().at(perm[i]);
+  }
+  return shape;
+}
+
 Qnn_ErrorHandle_t validateBuiltIn(const Qnn_OpConfigV1_t& config, const Logger& logger) {
   std::unique_ptr<BuiltIn> unused;
   return makeBuiltIn(config, logger, unused);

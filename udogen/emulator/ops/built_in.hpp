@@ -31,6 +31,12 @@ const std::vector<const char*>& builtInNames();
 /// Checks a node: 1000 for an op that there is not, 3110 for what the op does not take, with a sentence in the log.
 Qnn_ErrorHandle_t validateBuiltIn(const Qnn_OpConfigV1_t& config, const Logger& logger);
 
+/// Whether an op follows inputs whose size changes from call to call.
+bool isSizedPerCall(const Qnn_OpConfigV1_t& config);
+
+/// The dimensions of its output, which follow from those of its inputs; empty where they do not fit together.
+std::vector<std::uint32_t> shapeOfBuiltIn(const Qnn_OpConfigV1_t& config);
+
 /// Checks a node and prepares it.  Parameters are read here: their data need not outlive the call.
 Qnn_ErrorHandle_t makeBuiltIn(const Qnn_OpConfigV1_t& config, const Logger& logger, std::unique_ptr<BuiltIn>& made);
 

@@ -32,6 +32,8 @@ Qnn_ErrorHandle_t makeConcat(const Checked& node, std::unique_ptr<BuiltIn>& made
 Qnn_ErrorHandle_t makeCast(const Checked& node, std::unique_ptr<BuiltIn>& made);
 Qnn_ErrorHandle_t makeConversion(const Checked& node, std::unique_ptr<BuiltIn>& made);
 
+/// The shape of a product of matrices; empty, and the reason in the log, where there is none.
+std::vector<std::uint32_t> productOf(const Checked& node, bool turnA, bool turnB);
 /// A shape as people write it.
 std::string textOf(const std::vector<std::uint32_t>& dims);
 /// The shape of two that are broadcast as numpy does it; false where they do not fit.

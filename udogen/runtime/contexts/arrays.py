@@ -12,7 +12,6 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
-from udogen.runtime.contexts.commands import OutputRow, TensorRow
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -22,49 +21,47 @@ NPY = ".npy"
 _UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
 
-def read_into(into: Array, file: Path, info: TensorInfo) -> str:
-    """Fill a tensor's memory from a file; returns how: stored as it is, or quantized from real numbers."""
-    try:
-        return _read_npy(into, file, info) if file.suffix == NPY else _read_raw(into, file, info)
-    except OSError as problem:
+def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
+    """The array of a file as a tensor stores it, and how it became so: see `as_stored`."""
+    found = load(file, info)
+    if file.suffix == NPY:
+        return as_stored(found, info, what=str(file))
+    if found.nbytes != info.nbytes:
         raise UsageError(
-            f"{file} cannot be read: {problem.strerror}", hint=f"give a file for `{info.name}`"
-        ) from problem
-
-
-def _read_raw(into: Array, file: Path, info: TensorInfo) -> str:
-    size = file.stat().st_size
-    if size != info.nbytes:
-        raise UsageError(
-            f"{file} has {size} bytes, input `{info.name}` ({info.dtype} {list(info.shape)}) has {info.nbytes}",
+            f"{file} has {found.nbytes} bytes, input `{info.name}` ({info.dtype} {list(info.shape)}) has {info.nbytes}",
             hint="give the tensor's stored bytes, or an array saved with numpy.save",
         )
-    into.reshape(-1).view(np.uint8)[...] = np.fromfile(file, np.uint8)
-    return "raw bytes"
+    shape, dtype = layout(info)
+    return found.view(dtype).reshape(shape), "raw bytes"
 
 
-def _read_npy(into: Array, file: Path, info: TensorInfo) -> str:
+def load(file: Path, info: TensorInfo) -> Array:
+    """The array of an .npy file, mapped, or the bytes of another one, for an input."""
     try:
         open_plain(file).close()
-        found = np.load(file, allow_pickle=False, mmap_mode="r")
-    except (ValueError, EOFError) as problem:
-        raise UsageError(f"{file} is no array that numpy can load: {problem}", hint="use numpy.save") from problem
+        found = np.load(file, allow_pickle=False, mmap_mode="r") if file.suffix == NPY else np.fromfile(file, np.uint8)
+    except OSError as fault:
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=f"give a file for `{info.name}`") from fault
+    except (ValueError, EOFError) as fault:
+        raise UsageError(f"{file} is no array that numpy can load: {fault}", hint="use numpy.save") from fault
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    stored, how = as_stored(found, info, into.dtype, into.shape, what=str(file))
-    into[...] = stored
-    return how
+    return found
 
 
-def as_stored(found: Array, info: TensorInfo, dtype: Any, shape: Sequence[int], *, what: str) -> tuple[Array, str]:
+def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
     """An array as a tensor stores it, and how it became so: as it is, quantized from real numbers, or converted.
 
-    `dtype` and `shape` are those of the tensor's arrays; `what` names the array in messages.
+    `what` names the array in messages.
     """
-    if found.shape != tuple(shape):
+    shape, dtype = layout(info)
+    if not fits(found.shape, info):
         raise UsageError(
-            f"{what} has the shape {list(found.shape)}, input `{info.name}` has {list(shape)}",
-            hint="give it that shape (numpy.reshape)",
+            f"{what} has the shape {list(found.shape)}, input `{info.name}` has "
+            + (info.sizes if any(info.dynamic) else str(list(shape))),
+            hint="dimensions that the graph leaves open may be smaller, the others not"
+            if any(info.dynamic)
+            else "give it that shape (numpy.reshape)",
         )
     if found.dtype == dtype:
         return found, "as stored"
@@ -145,16 +142,9 @@ def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return (info.nbytes,), np.dtype(np.uint8)
 
 
-def row_of(info: TensorInfo) -> TensorRow:
-    """A tensor in a report."""
-    return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
-
-
-def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
-    """An output in a report."""
-    numbers = array.size and array.dtype.kind in "fiub"
-    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
-    return OutputRow(**row_of(info).__dict__, file=str(file) if file else None, least=least, largest=largest)
+def fits(shape: Sequence[int], info: TensorInfo) -> bool:
+    """Whether arrays of a tensor may have this shape in an execution."""
+    return tuple(shape) == layout(info)[0] or (any(info.dynamic) and info.takes(shape))
 
 
 def file_name(name: str) -> str:

@@ -256,14 +256,17 @@ class GraphDraft:
     def _refused(self, where: str, tensors: Sequence[QnnTensor], fault: RunFailed) -> RunFailed:
         """The error of a runtime that does not take dynamic dimensions."""
         names = ", ".join(f"`{each.name}`" for each in tensors if any(each.dynamic))
-        if where:
-            self._builder.context.abandon()
         return RunFailed(
             f"{self._builder.runtime.name} takes no dynamic dimensions {where or 'at all'}: "
             f"tensor {names} of graph `{self.name}`",
             hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
             details=[fault.message, *fault.details],
         )
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it has tensors with dynamic dimensions."""
+        return any(any(each.dynamic) for each in self._names.values())
 
     def check_outputs(self) -> None:
         """Raise where no op writes an output."""
@@ -314,9 +317,14 @@ class GraphBuilder(Closing):
         outputs = arguments.names(outputs, f"the outputs of graph `{name}`")
         handle = self.context.new_graph(name)
         draft = GraphDraft(self, name, outputs, handle)
-        yield draft
-        draft.check_outputs()
-        self.graphs[name] = self.context.finalize_graph(handle)
+        try:
+            yield draft
+            draft.check_outputs()
+            self.graphs[name] = self.context.finalize_graph(handle)
+        except BaseException:
+            if draft.is_dynamic:
+                self.context.abandon()
+            raise
 
     def find(self, op: str, package: str) -> tuple[str, tuple[Built, Op] | None]:
         """The package of an op, and its config, if there is one."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
+from udogen.qnn.interface import WARN
 from udogen.runtime.channel import Failed
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.op.calls import Array
 
 _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
@@ -37,17 +42,36 @@ def is_description(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
+class RunOptions:
+    """How every context is executed."""
+
+    backend: str = "htp"
+    kind: str = "auto"
+    library: Path | None = None
+    system: Path | None = None  # libQnnSystem, where it is not beside the library
+    soc: int = 0
+    device: int | None = None
+    packages: tuple[OpLibrary, ...] = ()
+    log_level: int = WARN
+    graphs: tuple[str, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)  # TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR -> file
+    output_dir: Path | None = None
+    loops: int = 1
+    profile: bool = False
+    prove: bool = False  # what packages count is reported with each context, and each graph
+    alignment: int = 64  # of tensors, in bytes
+    packed: bool = True  # one buffer for all tensors, instead of one for each
+    shared: bool = False  # memory that is bound by handle
+    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    limit: int = 0  # bytes that a session may map
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
 class OpenContexts:
     """Load a runtime, and register op packages in it."""
 
-    backend: str
-    kind: str
-    library: Path | None
-    system: Path | None
-    soc: int
-    log_level: int
-    prove: bool
-    packages: tuple[OpLibrary, ...]
+    options: RunOptions
 
 
 @dataclass(frozen=True)
@@ -87,6 +111,13 @@ class TensorRow:
     nbytes: int
 
 
+def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
+    """A tensor in a report, with the shape of its array where the graph leaves dimensions open."""
+    if array is None or not any(info.dynamic):
+        return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
+    return TensorRow(info.name, info.dtype, array.shape, array.nbytes)
+
+
 @dataclass(frozen=True)
 class DescribedGraph:
     """A graph of a context, and its inputs."""
@@ -122,17 +153,10 @@ class ContextsPlaced:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Restore a context and execute its graphs, each `loops` times."""
+    """Restore a context and execute its graphs."""
 
     job: Job
-    graphs: tuple[str, ...]  # only these; none: all
-    inputs: Mapping[str, str]
-    output_dir: Path | None
-    loops: int
-    profile: bool
-    alignment: int
-    packed: bool
-    shared: bool
+    options: RunOptions
     device: int | None
     keep: bool  # it stays restored
 
@@ -142,6 +166,7 @@ class TensorBytes:
     """What a tensor stores."""
 
     name: str
+    shape: tuple[int, ...]
     data: Any
 
 
@@ -176,6 +201,13 @@ class OutputRow(TensorRow):
     file: str | None
     least: int | float | bool | None = None
     largest: int | float | bool | None = None
+
+
+def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+    """An output in a report."""
+    numbers = array.size and array.dtype.kind in "fiub"
+    least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
+    return OutputRow(**row_of(info, array).__dict__, file=str(file) if file else None, least=least, largest=largest)
 
 
 @dataclass(frozen=True)

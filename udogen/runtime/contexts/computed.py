@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
@@ -79,6 +80,10 @@ class _ComputedGraph(GraphHandle):
                     f"what computes graph `{self.name}` of {self._computed.name} returns no `{info.name}`",
                     hint=f"did you mean `{near}`?" if near else f"it returns: {', '.join(made) or 'nothing'}",
                 )
+            shape = made[info.name].shape
+            if any(info.dynamic) and info.takes(shape):
+                for axis, size in enumerate(shape):
+                    outputs[index].v1.dimensions[axis] = size
             np.copyto(_array(outputs[index], info), made[info.name], casting="no")
         return 0
 
@@ -90,6 +95,8 @@ def _array(tensor: Any, info: TensorInfo) -> Array:
     from udogen.runtime.contexts.arrays import layout
 
     shape, dtype = layout(info)
-    memory = abi.ffi().buffer(tensor.v1.clientBuf.data, info.nbytes)
+    if any(info.dynamic):
+        shape = tuple(tensor.v1.dimensions[axis] for axis in range(len(info.shape)))
+    memory = abi.ffi().buffer(tensor.v1.clientBuf.data, prod(shape) * dtype.itemsize)
     found: Array = np.frombuffer(memory, dtype).reshape(shape)
     return found

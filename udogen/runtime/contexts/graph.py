@@ -6,6 +6,7 @@ numpy is imported with the first array: the worker of `udogen run op` binds memo
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -77,14 +78,13 @@ class TensorBinding:
 
     def resize(self, shape: Sequence[int]) -> None:
         """Set the shape of the next execution; open dimensions may be smaller than their largest size."""
-        shape = tuple(shape)
-        flags = self.info.dynamic or (False,) * len(self.info.shape)
-        fits = len(shape) == len(self.info.shape) and all(
-            0 < size <= most if is_open else size == most
-            for size, most, is_open in zip(shape, self.info.shape, flags, strict=False)
-        )
-        if not fits:
-            self._refuse_shape(list(shape), "the shape")
+        if not self.info.takes(shape):
+            raise RunFailed(
+                f"tensor `{self.info.name}` is {self.info.dtype} {self.info.sizes}, the shape is {list(shape)}",
+                hint="dimensions that its graph leaves open may be smaller"
+                if self.is_dynamic
+                else "none of its dimensions is open: give that shape",
+            )
         for axis, size in enumerate(shape):
             self._dims[axis] = size
 
@@ -163,6 +163,10 @@ class TensorBinding:
             shape = array.shape
         if array.__class__ is not kind or array.dtype != dtype or array.shape != shape:
             self._check(array, shape)
+        if self.is_dynamic and shape != self.info.shape:  # a runtime that executes the full size reads all of it
+            largest = self.zeros()
+            largest.reshape(-1)[: array.size] = array.reshape(-1)
+            array, copied = largest, array.nbytes
         try:
             held = self._from_buffer(array, require_writable=into)
         except (BufferError, ValueError):
@@ -174,7 +178,7 @@ class TensorBinding:
             held, copied = self._from_buffer(array), array.nbytes
         body = self._body
         body.memType = self._raw
-        self._memory.data, self._memory.dataSize = held, len(held) if self.is_dynamic else self.nbytes
+        self._memory.data, self._memory.dataSize = held, self.nbytes
         self._borrowed = held
         return copied
 
@@ -260,18 +264,6 @@ class TensorBinding:
                 hint=f"give an array of {dtype} with the shape {list(shape)}"
                 + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
             )
-
-    def _refuse_shape(self, shape: list[int], what: str) -> None:
-        sizes = [
-            f"1 to {most}" if is_open else str(most)
-            for most, is_open in zip(self.info.shape, self.info.dynamic or (False,) * len(self.info.shape), strict=True)
-        ]
-        raise RunFailed(
-            f"tensor `{self.info.name}` is {self.info.dtype} [{', '.join(sizes)}], {what} is {shape}",
-            hint="dimensions that its graph leaves open may be smaller"
-            if self.is_dynamic
-            else "none of its dimensions is open: give that shape",
-        )
 
     def _refuse_output(self, array: Array) -> None:
         why = "is read-only" if not array.flags.writeable else "is not contiguous"
@@ -389,12 +381,14 @@ class Graph:
             if not self._ready:
                 self._refuse()
             if self._dynamic or shapes:
+                self._execute_largest()
                 self._size(shapes or {})
-                self._executed = True
             began = monotonic()
             code = self._call(*self._args) if not self._guarded else self._call_guarded()
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
+        if self._dynamic:
+            self._check_sizes()
 
     def execute_async(self) -> Future[None]:
         """Execute it on the bound memory without waiting for the end, only for an earlier execution of this graph."""
@@ -462,26 +456,10 @@ class Graph:
             if not self._open:
                 self._check_open()
             if self._dynamic:
+                self._execute_largest()
                 self._size({})
-                self._executed = True
             try:
-                for name, array in given.items():
-                    binding = graph.get(name) or self.binding(name)
-                    if binding.role != APP_WRITE:
-                        raise RunFailed(
-                            f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}"
-                        )
-                    borrowed.append(binding)
-                    self.copied += binding.borrow(array)
-                for binding in self._outs:
-                    wanted = results.get(binding.info.name)
-                    if wanted is not None:
-                        binding.borrow(wanted, into=True)
-                    elif binding.bound:
-                        continue
-                    else:
-                        binding.borrow(results.setdefault(binding.info.name, binding.empty()), into=True)
-                    borrowed.append(binding)
+                self._borrow(given, results, borrowed)
                 if not self._ready and len(borrowed) < len(graph):
                     self._refuse(borrowed)
                 if out and len(results) > len(self._outs):
@@ -494,8 +472,27 @@ class Graph:
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
         if self._dynamic:
+            self._check_sizes()
             return {name: graph[name].written(array) for name, array in results.items()}
         return results
+
+    def _borrow(self, given: Mapping[str, Array], results: dict[str, Array], borrowed: list[TensorBinding]) -> None:
+        """Bind tensors to the arrays of a call; outputs that have none get a new one in `results`."""
+        for name, array in given.items():
+            binding = self._bindings.get(name) or self.binding(name)
+            if binding.role != APP_WRITE:
+                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
+            borrowed.append(binding)
+            self.copied += binding.borrow(array)
+        for binding in self._outs:
+            wanted = results.get(binding.info.name)
+            if wanted is not None:
+                binding.borrow(wanted, into=True)
+            elif binding.bound:
+                continue
+            else:
+                binding.borrow(results.setdefault(binding.info.name, binding.empty()), into=True)
+            borrowed.append(binding)
 
     # --- around executions ------------------------------------------------------------------------------------------
 
@@ -510,6 +507,24 @@ class Graph:
                     found.announce(binding.shape)
         return codes[0]
 
+    def _execute_largest(self) -> None:
+        """Execute a graph with dynamic dimensions on zeros of the largest size, before anything else.
+
+        libQnnCpu 2.47 takes the memory between its ops in the first execution: a larger one after it writes beyond
+        that memory, and contextFree frees it twice if there was none.
+        """
+        if self._executed or self.context.runtime.emulator:
+            return
+        self._executed = True
+        try:
+            for binding in self._bindings.values():
+                binding.borrow(binding.zeros(), into=binding.role != APP_WRITE)
+            self._size({})
+            self._call(*self._args)  # what is wrong with it shows in the next execution
+        finally:
+            for binding in self._bindings.values():
+                binding.end_borrowing()
+
     def _size(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Set the shapes of one execution: what is not given, and not held by memory, is the largest."""
         for name, shape in shapes.items():
@@ -519,6 +534,21 @@ class Graph:
         for binding in self._dynamic:
             if binding.info.name not in shapes:
                 binding.resize(binding.info.shape)
+
+    def _check_sizes(self) -> None:
+        """Warn where all outputs came back with the largest size though an input was smaller.
+
+        libQnnCpu 2.47 executes some ops at the full size: elements that nobody gave are computed too.
+        """
+        outputs = [each for each in self._outs if each.is_dynamic]
+        smaller = [each for each in self._ins if each.shape != each.info.shape]
+        if smaller and outputs and all(each.shape == each.info.shape for each in outputs):
+            names = ", ".join(f"`{each.info.name}` {list(each.shape)}" for each in smaller)
+            warnings.warn(
+                f"{self.context.runtime.name} executed graph `{self.name}` at its largest size, though it was given "
+                f"{names}: it may not size an op of it per call (docs/contexts.md)",
+                stacklevel=3,
+            )
 
     def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
@@ -547,13 +577,8 @@ class Graph:
     def close(self) -> None:
         """Wait for a running execution and refuse further ones, before the context is freed."""
         with self._lock:
-            if self._dynamic and self._open and not self._executed:
-                # contextFree of libQnnCpu 2.47 frees twice unless a graph with dynamic dimensions was executed.
-                for binding in self._bindings.values():
-                    binding.clear()
-                    binding.borrow(binding.zeros(), into=binding.role != APP_WRITE)
-                self._size({})
-                self._call(*self._args)
+            if self._dynamic and self._open:
+                self._execute_largest()
             self._open = False
             for binding in self._bindings.values():
                 binding.clear()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.problems import nearest
-from udogen.qnn.interface import WARN
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
 from udogen.runtime.contexts.binaries import Shard
@@ -25,14 +23,14 @@ from udogen.runtime.contexts.commands import (
     GraphRan,
     Job,
     OpenContexts,
-    OpLibrary,
     PlaceContexts,
     RunContext,
+    RunOptions,
     keys_of,
 )
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import RuntimeLibrary, find_runtime
-from udogen.runtime.worker_process import WorkerSession
+from udogen.runtime.worker_process import WorkerProcess, WorkerSession
 
 _Answer = TypeVar("_Answer")
 
@@ -52,32 +50,6 @@ def jobs_of(shards: Sequence[Shard]) -> list[Job]:
     ]
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How every context is executed."""
-
-    backend: str = "htp"
-    kind: str = "auto"
-    library: Path | None = None
-    system: Path | None = None  # libQnnSystem, where it is not beside the library
-    soc: int = 0
-    device: int | None = None
-    packages: tuple[OpLibrary, ...] = ()
-    log_level: int = WARN
-    graphs: tuple[str, ...] = ()
-    inputs: Mapping[str, str] = field(default_factory=dict)  # TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR -> file
-    output_dir: Path | None = None
-    loops: int = 1
-    profile: bool = False
-    prove: bool = False  # what packages count is reported with each context, and each graph
-    alignment: int = 64  # of tensors, in bytes
-    packed: bool = True  # one buffer for all tensors, instead of one for each
-    shared: bool = False  # memory that is bound by handle
-    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
-    limit: int = 0  # bytes that a session may map
-    timeout: float | None = None
-
-
 class ContextSession:
     """A worker with one runtime in it; started anew after a context has ended it."""
 
@@ -86,6 +58,7 @@ class ContextSession:
         options: RunOptions,
         *,
         worker: str = _MODULE,
+        first: WorkerProcess | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
@@ -93,7 +66,7 @@ class ContextSession:
         self._found: RuntimeLibrary = find_runtime(
             options.backend, explicit=options.library, kind=options.kind, on_step=on_step
         )
-        self._worker = WorkerSession(worker, explain=_explain, on_log=on_log)
+        self._worker = WorkerSession(worker, first=first, explain=_explain, on_log=on_log)
 
     def __enter__(self) -> ContextSession:
         self._start()
@@ -125,17 +98,9 @@ class ContextSession:
 
     def _start(self) -> None:
         options, found = self._options, self._found
-        command = OpenContexts(
-            backend=options.backend,
-            # Found already; the worker shall not look for it, or compile it, again.
-            kind="emulator" if found.emulator else "auto",
-            library=None if found.emulator else found.path,
-            system=options.system,
-            soc=options.soc,
-            log_level=options.log_level,
-            prove=options.prove,
-            packages=options.packages,
-        )
+        # Found already; the worker shall not look for it, or compile it, again.
+        kind, library = ("emulator", None) if found.emulator else ("auto", found.path)
+        command = OpenContexts(replace(options, kind=kind, library=library))
         situation = Situation(f"runtime {found.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
         self._opened = self._worker.start(command, ContextsOpened, situation, timeout)
@@ -235,14 +200,7 @@ def run_contexts(
         on_context(job.name)
         command = RunContext(
             job=job,
-            graphs=options.graphs,
-            inputs=options.inputs,
-            output_dir=options.output_dir / job.name if options.output_dir else None,
-            loops=options.loops,
-            profile=options.profile,
-            alignment=options.alignment,
-            packed=options.packed,
-            shared=options.shared,
+            options=options,
             device=options.device if devices is None else devices[job.name],
             keep=devices is not None,
         )

@@ -441,7 +441,7 @@ class Runtime(Closing):
     It is closed by `with`, by `close`, at the end of the interpreter, or when neither it nor its contexts are in use.
     """
 
-    uses_arrays = True  # numpy is imported while the first context is restored
+    uses_arrays = True  # numpy is imported while a library restores the first context
     captures_prints = True  # what the library prints goes to `log`
 
     def __init__(
@@ -684,7 +684,8 @@ class Runtime(Closing):
                 self.check_open()
                 measures = ProfileHandle(self._backend, detailed=True) if profile else None
                 try:
-                    with self.turn or nullcontext(), _importing("numpy") if self.uses_arrays else nullcontext():
+                    importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
+                    with self.turn or nullcontext(), importing:
                         handle = self._restored(content, device, chosen, name)
                 except BaseException:
                     if measures:

@@ -1,23 +1,25 @@
-"""The worker of `udogen run context`: one runtime, and in it one context after the other, restored and executed."""
+"""The worker of `udogen run context`: one runtime, and in it one context after the other, restored and executed.
+
+numpy is imported while the first context is restored.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import log_messages
 from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
@@ -38,6 +40,8 @@ from udogen.runtime.contexts.commands import (
     RunContext,
     TensorBytes,
     keys_of,
+    output_row,
+    row_of,
 )
 from udogen.runtime.contexts.profile import profile_row
 from udogen.runtime.contexts.runtime import Runtime
@@ -73,20 +77,21 @@ class ContextWorker:
     def open(self, command: OpenContexts) -> ContextsOpened:
         """Load the runtime and register op packages."""
         self.phase("load the runtime")
-        self._system = command.system
+        options = command.options
+        self._system = options.system
         run = self._runtime = Runtime(
-            command.backend,
-            kind=command.kind,
-            library=command.library,
-            system=command.system,
-            soc=command.soc,
+            options.backend,
+            kind=options.kind,
+            library=options.library,
+            system=options.system,
+            soc=options.soc,
             log=self._parent.log("runtime"),
-            log_level=command.log_level,
+            log_level=options.log_level,
         )
-        for package in command.packages:
+        for package in options.packages:
             self.phase(f"register the op package {package.path}")
             run.register(package.path, package.provider, package.target or None)
-            if command.prove:
+            if options.prove:
                 self.counted.append(_counted(package))
         return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
 
@@ -95,7 +100,7 @@ class ContextWorker:
         with self._stored(command.job, check=False) as stored:
             graphs = stored.info.graphs
             return ContextDescribed(
-                tuple(DescribedGraph(each.name, tuple(map(arrays.row_of, each.inputs))) for each in graphs)
+                tuple(DescribedGraph(each.name, tuple(map(row_of, each.inputs))) for each in graphs)
             )
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
@@ -126,7 +131,8 @@ class ContextWorker:
 
     def run(self, command: RunContext) -> ContextRan:
         """One context: its graphs in the order asked for."""
-        began, before = time.perf_counter(), [each.counts() for each in self.counted]
+        options, began = command.options, time.perf_counter()
+        before = [each.counts() for each in self.counted]
         with self._stored(command.job) as stored:
             self.phase("restore the context")
             context = self.runtime.restore(
@@ -134,26 +140,27 @@ class ContextWorker:
                 name=str(stored.path),
                 info=stored.info,
                 device=command.device,
-                profile=command.profile,
+                profile=options.profile,
             )
             seconds = time.perf_counter() - began
             if command.keep:  # it shares its session with those that come
                 self._kept.append(context)
             with nullcontext() if command.keep else context:
-                names = [name for name in command.graphs or context.names if name in context.names]
+                names = [name for name in options.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
-                        f"{command.job.binary} has none of the graphs asked for: {', '.join(command.graphs)}",
+                        f"{command.job.binary} has none of the graphs asked for: {', '.join(options.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")
                 steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
-                wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
-                placement = plan_buffers(steps, wishes)
-                with PlannedBuffers(placement) as buffers:
+                placement = plan_buffers(
+                    steps, BufferOptions(alignment=options.alignment, packed=options.packed, shared=options.shared)
+                )
+                with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
-        differences = tuple(each.message for each in stored.differences)
+        differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
         return ContextRan(seconds, graphs, placement.as_json(), stored.verdict.message, differences, self.rises(before))
 
     def execute(self, command: ExecuteContext) -> ContextExecuted:
@@ -165,11 +172,15 @@ class ContextWorker:
                 self._restored[job] = self.runtime.restore(stored.data, name=str(stored.path), info=stored.info)
         graph = self._restored[job].graph(command.graph)
         self.phase(f"graph `{graph.name}`: execute")
+        import numpy as np
+
+        from udogen.runtime.contexts import arrays
+
         given = {}
         for each in command.inputs:
-            shape, dtype = arrays.layout(graph.binding(each.name).info)
-            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(shape)
-        return ContextExecuted(tuple(TensorBytes(name, array) for name, array in graph(given).items()))
+            _, dtype = arrays.layout(graph.binding(each.name).info)
+            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(each.shape)
+        return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in graph(given).items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """What op packages counted since then, where that was asked for."""
@@ -177,17 +188,20 @@ class ContextWorker:
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 
     def _graph(self, context: Context, name: str, buffers: PlannedBuffers, command: RunContext) -> GraphRan:
-        found = GraphRan(name)
+        found, folder = GraphRan(name), command.options.output_dir
         try:
             self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
             buffers.bind(graph, shard=command.job.index)
-            found = replace(found, inputs=_fill(graph, command.job.name, command.inputs))
+            given = _fill(graph, command.job.name, command.options.inputs)
+            found = replace(found, inputs=given)
+            sized = [each.name for each in graph.inputs if any(each.dynamic)]
+            shapes = {each.name: each.shape for each in given if each.name in sized}
             self.phase(f"graph `{name}`: execute")
             before = [each.counts() for each in self.counted]
-            seconds = [_timed(graph.execute) for _ in range(command.loops)]
+            seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             found = replace(found, proof=self.rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
-            found = replace(found, outputs=_outputs(graph, command.output_dir))
+            found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))
             if context.profile:
                 found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may be well
@@ -220,25 +234,28 @@ def _counted(package: OpLibrary) -> CountedPackage:
 
 
 def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> tuple[InputRow, ...]:
+    from udogen.runtime.contexts import arrays
+
     rows = []
     for info in graph.inputs:
         into = graph.array(info.name)
         file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
-        how = arrays.read_into(into, Path(file), info) if file else "zeros"
-        if not file:
-            into[...] = 0
-        rows.append(InputRow(**arrays.row_of(info).__dict__, file=file, how=how))
+        array, how = arrays.read(Path(file), info) if file else (graph.binding(info.name).zeros(), "zeros")
+        into.reshape(-1)[: array.size] = array.reshape(-1)  # a smaller one lies at the beginning
+        rows.append(InputRow(**row_of(info, array).__dict__, file=file, how=how))
     return tuple(rows)
 
 
 def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
+    from udogen.runtime.contexts import arrays
+
     rows = []
     for info in graph.outputs:
         found, file = graph.array(info.name), None
         if folder is not None:
             file = folder / arrays.file_name(graph.name) / f"{arrays.file_name(info.name)}.npy"
             arrays.write(file, found)
-        rows.append(arrays.output_row(info, found, file))
+        rows.append(output_row(info, found, file))
     return tuple(rows)
 
 

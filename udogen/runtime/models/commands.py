@@ -113,6 +113,7 @@ class StepsRan:
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
     first: Divergence | None = None
+    notes: tuple[str, ...] = ()
     proof: tuple[Any, ...] | None = None
 
 
@@ -142,6 +143,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         for event in each.events:
             yield from event_lines(event, "  ")
     yield from comparison_lines(ran)
+    yield from (f"! {each}" for each in ran.notes)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
     yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"

@@ -138,7 +138,10 @@ class Expected:
             scale_offset=written.info.scale_offset,
             dtype=str(written.array.dtype),
             shape=written.array.shape,
-            arrays=(TensorBytes("found", written.array), TensorBytes("expected", np.ascontiguousarray(stored))),
+            arrays=(
+                TensorBytes("found", written.array.shape, written.array),
+                TensorBytes("expected", stored.shape, np.ascontiguousarray(stored)),
+            ),
         )
 
     def _reason(self, every: Iterable[_Written], written: _Written, expected: Array, zeros: Iterable[str]) -> str:

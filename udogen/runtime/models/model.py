@@ -24,7 +24,7 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import ION, RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
-from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
+from udogen.runtime.contexts.arrays import as_stored, dequantize, fits, layout
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
@@ -224,10 +224,7 @@ class Model(Closing):
             changes["packages"] = tuple(parse_package(str(each)) for each in rows)
         for key, table in (("links", links), ("state", state)):
             if table is not None:
-                arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
-                for name, other in table.items():
-                    arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
-                changes[key] = dict(table)
+                changes[key] = _names(table, key)
         if sessions is not None:
             changes["sessions"] = arguments.whole(sessions, "the number of sessions")
         if graphs is not None:
@@ -241,15 +238,7 @@ class Model(Closing):
             changes["until"] = str(until)
         functions = dict[str, ShardFunction]()
         if replace is not None:
-            arguments.mapping(replace, "what replaces contexts", hint='give a dict: {"forward_1": function}')
-            functions = {name: each for name, each in replace.items() if not isinstance(each, str)}
-            changes["replace"] = {name: each for name, each in replace.items() if isinstance(each, str)}
-            for name, each in functions.items():
-                if not callable(each):
-                    raise UsageError(
-                        f"context {name} is replaced by {arguments.kind_of(each)}",
-                        hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
-                    )
+            functions, changes["replace"] = _replacements(replace)
         if shard_runtimes is not None:
             arguments.mapping(shard_runtimes, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
             for name, text in shard_runtimes.items():
@@ -525,6 +514,27 @@ class Model(Closing):
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
 
 
+def _names(table: Mapping[str, str], key: str) -> dict[str, str]:
+    """Links or states, checked."""
+    arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
+    for name, other in table.items():
+        arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
+    return dict(table)
+
+
+def _replacements(given: Mapping[str, ShardFunction | str]) -> tuple[dict[str, ShardFunction], dict[str, str]]:
+    """What replaces contexts, checked: functions, and names of functions in files."""
+    arguments.mapping(given, "what replaces contexts", hint='give a dict: {"forward_1": function}')
+    functions = {name: each for name, each in given.items() if not isinstance(each, str)}
+    for name, each in functions.items():
+        if not callable(each):
+            raise UsageError(
+                f"context {name} is replaced by {arguments.kind_of(each)}",
+                hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
+            )
+    return functions, {name: each for name, each in given.items() if isinstance(each, str)}
+
+
 def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """How the contexts of a model belong together, up to the last one that runs."""
     names = [each.name for each in stored]
@@ -583,14 +593,14 @@ def _stored(array: Array, info: TensorInfo) -> Array:
         limits = np.iinfo(dtype)
         if limits.min <= array.min() and array.max() <= limits.max:
             array = array.astype(dtype)
-    found, _ = as_stored(array, info, dtype, shape, what="the array")
+    found, _ = as_stored(array, info, what="the array")
     return found
 
 
 def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
-    return all(array.shape == layout(chain.inputs[name])[0] or array.size == 1 for name, array in given.items())
+    return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
 
 
 def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:

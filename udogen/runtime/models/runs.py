@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from udogen.errors import UsageError, open_plain
 from udogen.opdef.problems import nearest
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
-from udogen.runtime.contexts.commands import OutputRow, keys_of
+from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.profile import GraphProfile
 from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.comparison import Expected
@@ -38,25 +39,21 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     if command.dry_run:
         return _planned(command, runtime, phase)
     phase("open the model")
-    with Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model:
+    with (
+        warnings.catch_warnings(record=True) as notes,
+        Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
+    ):
         order = command.description.graphs or model.graphs
         feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
         expected = Expected(command.against, command.tolerance) if command.against else None
-        steps = command.steps or (expected.steps(model) if expected else 1)
         profiles: dict[str, list[GraphProfile]] = {}
         ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
-        for number in range(steps):
+        for number in range(command.steps or (expected.steps(model) if expected else 1)):
             graph = order[min(number, len(order) - 1)]
             phase(f"step {number}: graph `{graph}`")
-            given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
-            outputs = model.step(given, graph=graph)
+            ran.append(_step(command, model, feeds, expected, graph, number))
             if command.profile:
                 profiles[graph] = model.profile_of(graph)
-            if expected is not None:
-                expected.compare(model, graph, outputs, number, feeds.zeros)
-            folder = command.output_dir / f"step_{number}" if command.output_dir else None
-            rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
-            ran.append(StepRan(number, graph, model.timings[graph].last, rows))
             if command.stop and expected is not None and expected.first is not None:
                 break
         found = _described(model.wiring, model.session_plan)
@@ -74,7 +71,19 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
             profiles=tuple(each for rows in profiles.values() for each in rows),
             compared=() if expected is None else expected.ended(),
             first=None if expected is None else expected.first,
+            notes=tuple(str(each.message) for each in notes),
         )
+
+
+def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
+    """Execute one step, and compare and save what it wrote."""
+    given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
+    outputs = model.step(given, graph=graph)
+    if expected is not None:
+        expected.compare(model, graph, outputs, number, feeds.zeros)
+    folder = command.output_dir / f"step_{number}" if command.output_dir else None
+    rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
+    return StepRan(number, graph, model.timings[graph].last, rows)
 
 
 def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
@@ -120,15 +129,15 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
     if folder is not None:
         file = folder / f"{arrays.file_name(info.name)}.npy"
         arrays.write(file, array)
-    return arrays.output_row(info, array, file)
+    return output_row(info, array, file)
 
 
 class Feeds:
-    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more)."""
+    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more, or .npz)."""
 
     def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
         self._inputs, self._files = inputs, files
-        self._read: dict[tuple[str, str], tuple[Array, bool]] = {}
+        self._read: dict[tuple[str, str], tuple[Any, bool]] = {}
         self.zeros: dict[str, None] = {}
         known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
         strange = [key for key in files if key not in known]
@@ -145,16 +154,16 @@ class Feeds:
         """An input of the step of this number among those of its graph."""
         info = self._inputs[graph][name]
         file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
-        shape, dtype = arrays.layout(info)
         if file is None:
             self.zeros[name] = None
-            return np.zeros(shape, dtype)
+            return np.zeros(*arrays.layout(info))
         key = (file, name)
         if key not in self._read:
-            self._read[key] = _load(Path(file), info, shape, dtype)
+            self._read[key] = _load(Path(file), info)
         found, each = self._read[key]
         if not each:
-            return found
+            array: Array = found
+            return array
         if step >= len(found):
             raise UsageError(
                 f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
@@ -168,26 +177,27 @@ def _keys(graph: str, name: str) -> tuple[str, ...]:
     return keys_of("", graph, name)[1:]
 
 
-def _load(file: Path, info: TensorInfo, shape: Sequence[int], dtype: Any) -> tuple[Array, bool]:
-    """The array of a file, and whether it has one for each step."""
-    try:
-        open_plain(file).close()
-        plain = file.suffix != arrays.NPY
-        found = np.fromfile(file, np.uint8) if plain else np.load(file, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as fault:
-        raise UsageError(
-            f"{file} cannot be read: {getattr(fault, 'strerror', None) or fault}", hint=f"give a file for `{info.name}`"
-        ) from fault
-    if not isinstance(found, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    if plain and found.size and found.size % info.nbytes == 0:
-        found = found.view(dtype).reshape(-1, *shape)
-        return (found[0], False) if len(found) == 1 else (found, True)
-    if found.shape == tuple(shape):
-        return found, False
-    if found.shape[1:] == tuple(shape) and len(found):
-        return found, True
+def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
+    """The array of a file (or its arrays, of an .npz), and whether there is one for each step."""
+    if file.suffix == ".npz":
+        try:
+            open_plain(file).close()
+            with np.load(file, allow_pickle=False) as found:
+                return [found[name] for name in found.files], True
+        except (OSError, ValueError, EOFError) as fault:
+            raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
+    array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
+    if file.suffix != arrays.NPY and array.size and array.size % info.nbytes == 0:
+        array = array.view(dtype).reshape(-1, *shape)
+        return (array[0], False) if len(array) == 1 else (array, True)
+    if arrays.fits(array.shape, info):
+        return array, False
+    if arrays.fits(array.shape[1:], info) and len(array):
+        return array, True
     raise UsageError(
-        f"{file} has the shape {list(found.shape)}, input `{info.name}` has {list(shape)}",
-        hint="give that shape, or one array for each step: " + str(["steps", *shape]),
+        f"{file} has the shape {list(array.shape)}, input `{info.name}` has "
+        + (info.sizes if any(info.dynamic) else str(list(shape))),
+        hint="give that shape, or one array for each step: "
+        + str(["steps", *shape])
+        + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
     )

@@ -18,9 +18,9 @@ from udogen.runtime.built import find_built
 from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.binary_info import head_of
-from udogen.runtime.contexts.commands import ContextExecuted, ExecuteContext, Job, OpLibrary, TensorBytes
+from udogen.runtime.contexts.commands import ContextExecuted, ExecuteContext, Job, OpLibrary, RunOptions, TensorBytes
 from udogen.runtime.contexts.computed import Compute, ComputedContext
-from udogen.runtime.contexts.runs import ContextSession, RunOptions
+from udogen.runtime.contexts.runs import ContextSession
 from udogen.runtime.failures import Situation
 from udogen.runtime.models.description import ModelDescription, ShardRuntime
 
@@ -107,16 +107,17 @@ class Substitutes:
         def compute(graph: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
             mine, theirs = original.info.graph(graph), pairs[graph]
             given = tuple(
-                TensorBytes(here.name, np.ascontiguousarray(converted(inputs[here.name], here, there)))
+                TensorBytes(here.name, array.shape, np.ascontiguousarray(array))
                 for here, there in zip(mine.inputs, theirs.inputs, strict=True)
+                for array in (converted(inputs[here.name], here, there),)
             )
             command = ExecuteContext(job, theirs.name, given)
             ran = session.ask(command, ContextExecuted, Situation(str(file), what="context"))
-            found = {each.name: each.data.data for each in ran.outputs}
+            found = {each.name: each for each in ran.outputs}
             outputs = {}
             for here, there in zip(mine.outputs, theirs.outputs, strict=True):
-                shape, dtype = layout(there)
-                array = np.frombuffer(found[there.name], dtype).reshape(shape)
+                made = found[there.name]
+                array = np.frombuffer(made.data.data, layout(there)[1]).reshape(made.shape)
                 outputs[here.name] = converted(array, there, here)
             return outputs
 
@@ -161,13 +162,13 @@ def _matching(graph: GraphInfo, info: BinaryInfo, file: Path) -> GraphInfo:
 
 def converted(array: Array, of: TensorInfo, to: TensorInfo) -> Array:
     """The numbers of one tensor as another stores them; through real numbers where types or grids differ."""
-    shape, dtype = layout(to)
     if (of.dtype, of.quant) == (to.dtype, to.quant):
         return array
+    _, dtype = layout(to)
     real = dequantize(array, of.quant)
     if real.dtype.kind in "iub" and dtype.kind in "iu" and to.quant is None:
         return np.asarray(real.astype(dtype))
-    stored, _ = as_stored(np.asarray(real, np.float64), to, dtype, shape, what=f"what computes `{to.name}`")
+    stored, _ = as_stored(np.asarray(real, np.float64), to, what=f"what computes `{to.name}`")
     return stored
 
 
@@ -218,10 +219,10 @@ def _reference(name: str, function: ShardFunction, info: BinaryInfo) -> Compute:
 
 
 def _stored_output(array: Array, info: TensorInfo, context: str) -> Array:
-    shape, dtype = layout(info)
+    _, dtype = layout(info)
     if array.dtype.kind == "f" and dtype.kind in "iu" and info.quant is None:
         array = np.rint(array).astype(dtype)
     elif array.dtype != dtype and array.dtype.kind == dtype.kind:
         array = array.astype(dtype)
-    stored, _ = as_stored(array, info, dtype, shape, what=f"what replaces context {context}")
+    stored, _ = as_stored(array, info, what=f"what replaces context {context}")
     return stored
