@@ -78,7 +78,8 @@ class _Nothing(types.ModuleType):
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, _path: Any, _target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(name, self) if "libPy" in name else None
+        last = name.rpartition(".")[2]
+        return importlib.machinery.ModuleSpec(name, self) if last.startswith("lib") and "Py" in last else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return _Nothing(spec.name)
