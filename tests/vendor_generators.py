@@ -67,7 +67,8 @@ class _Nothing(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Nothing(name)
+        setattr(self, name, _Nothing(name))  # the same each time: names are keys of tables
+        return getattr(self, name)
 
     def __call__(self, *_values: Any, **_named: Any) -> Any:
         return _Nothing("value")
