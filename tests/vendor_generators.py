@@ -38,10 +38,12 @@ class Verdict(NamedTuple):
 
 
 def sdk() -> Path:
-    """The private copy; the test is skipped where none is named."""
+    """The private copy; the test is skipped where none is named, or one before 2.25, which the rules are of."""
     named = os.environ.get(VARIABLE)
     if not named:
         pytest.skip(f"{VARIABLE} names no SDK with Qualcomm's generators")
+    if SNPE not in tools(Path(named)):
+        pytest.skip(f"{named} has no {SNPE}: the rules are those of release 2.25")
     return Path(named)
 
 
@@ -67,7 +69,8 @@ class _Nothing(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Nothing(name)
+        setattr(self, name, _Nothing(name))  # the same each time: names are keys of tables
+        return getattr(self, name)
 
     def __call__(self, *_values: Any, **_named: Any) -> Any:
         return _Nothing("value")
@@ -78,7 +81,8 @@ class _Nothing(types.ModuleType):
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, _path: Any, _target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(name, self) if "libPy" in name else None
+        last = name.rpartition(".")[2]
+        return importlib.machinery.ModuleSpec(name, self) if last.startswith("lib") and "Py" in last else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return _Nothing(spec.name)

@@ -13,4 +13,6 @@ run: build  # one execution of ${op} on numbers of udogen's
 report:  # the tests as a page: report.html
 	$(UDOGEN) test . --html report.html
 clean:
-	rm -rf out
+% for command in clean:
+	${command}
+% endfor

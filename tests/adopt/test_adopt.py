@@ -82,6 +82,8 @@ def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
     assert (out / "ScaleClampPackage" / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == kernel
     assert (out / "ScaleClamp.xml").read_bytes() == (EXAMPLE / "ScaleClamp.xml").read_bytes()
     assert (out / "op_tests.toml").is_file()
+    assert "--kernels kernels --backend cpu -o ." in (out / "Makefile").read_text()
+    assert "| `kernels/cpu/ScaleClamp.cpp` | a kernel |" in (out / "README.md").read_text()
     assert "CustomOp kernels for CPU: ScaleClamp (src/ops/ScaleClamp.cpp)" in done.stdout
     assert "2 support files" in done.stdout
     flags = (out / "ScaleClampPackage" / "user.mk").read_text()
@@ -99,6 +101,38 @@ def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None
     assert [len(op.inputs), len(op.outputs)] == [1, 1]
     assert {param.name: param.is_scalar for param in op.params} == {"limit": True, "gain": False}
     assert any("assumed" in line for line in answer["decide"])
+
+
+def test_arguments_of_an_htp_kernel_are_its_inputs_and_outputs(tmp_path: Path) -> None:
+    old, out = tmp_path / "core", tmp_path / "new"
+    old.mkdir()
+    text = CORE.replace(
+        "(TensorType& y, const TensorType& x,", "(TensorType& y, Tensor& z, const TensorType& x, const Tensor& w,"
+    )
+    (old / "ScaleClamp.cpp").write_text(text)
+    answer = json.loads(udogen("new", out, "--from-package", old, "--json").stdout)
+    [op] = load([Path(answer["config"])])[0][0].ops
+    assert [len(op.inputs), len(op.outputs), len(op.params)] == [2, 2, 2]
+
+
+def test_types_of_a_replaced_header_are_named(tmp_path: Path) -> None:
+    old = old_package(tmp_path)
+    kernel = old / "src" / "ops" / "ScaleClamp.cpp"
+    kernel.write_text(kernel.read_text() + "static Factors_t factors;\n")
+    (old / "src" / "CustomOpPackage.hpp").write_text("typedef struct { float x; } Factors_t;\ntypedef int CustomOp;\n")
+    done = udogen("new", tmp_path / "new", "--from-package", old)
+    assert "src/CustomOpPackage.hpp is replaced and declared Factors_t: copy that into the kernel" in done.stdout
+
+
+def test_an_interface_written_by_hand_is_not_adopted(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "package.cpp").write_text(
+        "Qnn_ErrorHandle_t My_interfaceProvider(QnnOpPackage_Interface_t* interface) { return 0; }\n"
+    )
+    done = udogen("new", tmp_path / "new", "--from-package", old)
+    assert done.returncode == 2
+    assert "package.cpp implements the interface of QNN by hand" in done.stderr
 
 
 def test_what_was_adopted_runs(tmp_path: Path) -> None:

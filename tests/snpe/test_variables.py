@@ -31,6 +31,11 @@ def snpe(root: Path) -> Path:
         ("SNPE_UDO_ROOT", "include/SNPE", "include/SNPE/SnpeUdo"),  # the folder of the headers, as documented
         ("SNPE_UDO_ROOT", "include/SNPE", "include/SNPE"),
         ("SNPE_UDO_ROOT", "share/SnpeUdo/include", "share/SnpeUdo"),  # SDKs of 2020 to 2022
+        (
+            "SNPE_UDO_ROOT",
+            "include/SNPE",
+            "share/SNPE/SnpeUdo",
+        ),  # as in tutorials of SNPE
         ("SNPE_ROOT", "include/SNPE", "."),
         ("SNPE_ROOT", "share/SnpeUdo/include", "."),
     ],
@@ -38,6 +43,7 @@ def snpe(root: Path) -> Path:
 def test_whose_headers_the_registration_library_has(variable: str, below: str, named: str, tmp_path: Path) -> None:
     sdk = tmp_path / "the sdk"
     snpe(sdk / below)
+    (sdk / named).mkdir(parents=True, exist_ok=True)
     folder = softmax(tmp_path / "package")
     source = folder / "jni/src/reg/SoftmaxUdoPackageRegLib.cpp"
     source.write_text(source.read_text() + "\nstatic_assert(FROM_THE_SDK == 1);\n")

@@ -79,6 +79,24 @@ def test_a_kernel_in_another_style_replaces_an_edited_one(tmp_path: Path, backen
     assert built.returncode == 0, built.stderr
 
 
+def test_kernels_copied_into_a_package_need_only_another_generation(tmp_path: Path) -> None:
+    """As SNPE's tutorial copies its sample kernels: make names the reason, generating again takes the style."""
+    call = ("generate", CONFIG, "--layout", "snpe", "--backend", "cpu", "--backend", "htp", "-o", tmp_path)
+    assert udogen(*call).returncode == 0
+    [cpu] = tmp_path.rglob("jni/src/CPU/src/ops/ScaleClamp.cpp")
+    [htp] = tmp_path.rglob("jni/src/DSP_V68/src/ops/ScaleClamp.cpp")
+    shutil.copyfile(EXAMPLE / "kernels/cpu/ScaleClamp.cpp", cpu)
+    package = cpu.parents[5]
+    refused = make(package, "cpu_x86")
+    assert "ScaleClamp.cpp:1: error: this kernel is in the style of Qualcomm's generators" in refused.stdout
+    htp.write_text("BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp)\n")
+    again = udogen(*call)
+    assert again.returncode == 0, again.stderr
+    assert "(--cpu-api vendor)" in again.stderr and "(--htp-api core)" in again.stderr
+    built = make(package, "cpu_x86")
+    assert built.returncode == 0, built.stderr
+
+
 def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: Path) -> None:
     (tmp_path / "HTP").mkdir()
     kernel = "BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);\nEND_PKG_OP_DEFINITION(PKG_ScaleClamp);\n"

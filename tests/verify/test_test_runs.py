@@ -135,6 +135,7 @@ def test_a_kernel_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     found = test_run.run(test_run.plan(load_test_files(tmp_path), options), options)
     [state] = found.states
     assert state.state == "unbuilt" and "unfinished" in "\n".join(state.details)
+    assert state.details[0].startswith(f"{tmp_path}/kernels/"), "the user's file, not its copy"
     assert not found.passed and found.outcomes == ()
 
 

@@ -20,8 +20,9 @@ from udogen.configs.load import load
 from udogen.errors import UsageError, writing
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
+from udogen.init.project import command_files
 from udogen.opdef import names
-from udogen.opdef.datatypes import BY_NAME
+from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 from udogen.opdef.problems import Problems
 
@@ -76,7 +77,7 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
     for each in found.others:
         report.save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
     loaded, problems = load([report.config])
-    report.decide += _unmatched(found, loaded)
+    report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
     if options.to_qhpi:
         for kernel in in_core:
             text, line = to_args(kernel, next(iter(loaded)))
@@ -88,9 +89,23 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
     report.decide += [problem.message for problem in problems.warnings]
     known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
     report.written += op_tests.write(loaded, options.out, known, log=log)
+    _write_commands(options, generating, loaded, report)
     if found.flags or found.others:
         _write_flags(found, report)
     return report
+
+
+def _write_commands(
+    options: AdoptOptions, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport
+) -> None:
+    """Makefile and README, as other projects have them; the packages lie in the project's own folder."""
+    flags = [f"--backend {each}" for each in generating.backends]
+    flags += [f"--htp-api {generating.htp_api}"] if generating.htp_api else []
+    flags += [f"--layout {generating.layout}"] if generating.layout else []
+    files = sorted(path.relative_to(options.out).as_posix() for path in report.written)
+    texts = command_files(options.out, packages, files, report.packages, out="", options=flags)
+    for name, content in texts.items():
+        report.save(options.out / name, content)
 
 
 def _read(options: AdoptOptions) -> AdoptedFolder:
@@ -98,6 +113,13 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
     if (options.folder / ".udogen" / "manifest.json").is_file():
         raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
     found = read_folder(options.folder)
+    if not found.kernels and found.interfaces:
+        raise UsageError(
+            f"{found.interfaces[0].relative_to(options.folder)} implements the interface of QNN by hand, "
+            "and udogen recognizes no kernel beside it",
+            hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
+            "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
+        )
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
@@ -150,6 +172,27 @@ def _unmatched(found: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]
     ]
     known = {kernel.op for kernel in found.kernels}
     return lines + [f"no kernel of {op} was found: a skeleton was generated" for op in sorted(ops - known)]
+
+
+def _lost_types(found: AdoptedFolder) -> list[str]:
+    """Types that kernels use and only replaced headers declare; classes that are udogen's now."""
+    code = {kernel.op: _code(kernel) for kernel in found.kernels}
+    headers = sorted((resources.templates() / "qnn").rglob("*.hpp*"))
+    own = "".join([*code.values(), *(path.read_text("utf-8") for path in headers)])
+    lines = []
+    for path in (each for each in found.support if each.suffix in (".h", ".hpp")):
+        types = re.findall(r"\}\s*(\w+)\s*;", path.read_text("utf-8", "replace"))
+        used = [each for each in types if any(re.search(rf"\b{each}\b", text) for text in code.values())]
+        if missing := [each for each in used if not re.search(rf"\}}\s*{each}\s*;", own)]:
+            name = path.relative_to(found.folder)
+            lines.append(f"{name} is replaced and declared {', '.join(missing)}: copy that into the kernel")
+    for path in (each for each in found.others if each.suffix in (".h", ".hpp")):
+        text = path.read_text("utf-8", "replace")
+        classes = [f"{op}Operation" for op in code if re.search(rf"\bclass\s+{op}Operation\b[^;]*\{{", text)]
+        if classes:
+            name = path.relative_to(found.folder)
+            lines.append(f"{name} declares {classes[0]}, as udogen's Operation.hpp does: remove its #include")
+    return lines
 
 
 def _recognized(found: AdoptedFolder) -> list[str]:
@@ -255,11 +298,12 @@ def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], S
     for op, kernels in by_op.items():
         inputs, outputs = _counts(kernels)
         params = _params(kernels)
+        datatype = _datatype(kernels)
         ops.append(
             Op(
                 op,
-                tuple(_tensor(f"input{n}" if inputs > 1 else "input", "input") for n in range(inputs)),
-                tuple(_tensor(f"output{n}" if outputs > 1 else "output", "output") for n in range(outputs)),
+                tuple(_tensor(f"input{n}" if inputs > 1 else "input", "input", datatype) for n in range(inputs)),
+                tuple(_tensor(f"output{n}" if outputs > 1 else "output", "output", datatype) for n in range(outputs)),
                 tuple(params),
                 backends=tuple(dict.fromkeys(kernel.backend.upper() for kernel in kernels)),
             )
@@ -273,14 +317,21 @@ def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], S
     return OpPackage(name, tuple(ops), domain="adopted", version="1.0"), comments, decide
 
 
-def _tensor(name: str, role: str) -> Tensor:
-    return Tensor(name, role, (BY_NAME["FLOAT_32"],))
+def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
+    return Tensor(name, role, (datatype,))
+
+
+def _datatype(kernels: Sequence[Kernel]) -> DataType:
+    """The type of tensors: quantized if the kernels of the DSP take stored numbers with a range."""
+    quantized = all("UDO_QUANTIZATION_TF" in _code(each) for each in kernels)
+    return BY_NAME["UFIXED_POINT_8" if quantized else "FLOAT_32"]
 
 
 def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
-    """The numbers of inputs and outputs that sources check or read; 1 where they do neither."""
+    """The numbers of inputs and outputs that sources check, read or have as arguments; 1 where they do not."""
     found = []
-    for word in ("Input", "Output"):
+    declared = [_declared_counts(each) for each in kernels if each.backend == "htp"]
+    for index, word in enumerate(("Input", "Output")):
         patterns = (
             rf"numOf{word}s\s*(?:,|!=|==)\s*(\d+)",
             rf"num{word}\(\)\s*,\s*(\d+)",
@@ -288,8 +339,20 @@ def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
         )
         numbers = [int(n) for each in kernels for pattern in patterns for n in re.findall(pattern, _code(each))]
         read = [int(n) + 1 for each in kernels for n in re.findall(rf"->get{word}\(\s*(\d+)\s*\)", _code(each))]
-        found.append(max(numbers or read or [1]))
+        found.append(max([1, *(numbers or read or [each[index] for each in declared])]))
     return found[0], found[1]
+
+
+def _declared_counts(kernel: Kernel) -> tuple[int, int]:
+    """Inputs and outputs of the function that DEF_PACKAGE_OP registers: its arguments that are no parameters."""
+    text = _code(kernel)
+    function = re.search(rf'\bDEF_PACKAGE_OP\w*\s*\([\s(]*(\w+)[^"]*"{kernel.op}"', text)
+    head = re.search(rf"\b{function[1]}\s*\(([^;{{)]*)\)\s*[;{{]", text) if function else None
+    arguments = re.sub(r"<[^<>]*>", "", head[1]).split(",") if head else []
+    tensors = [each for each in arguments if "&" in each]
+    outputs = sum("const" not in each for each in tensors)
+    order = re.search(rf'\bDEF_PACKAGE_PARAM_ORDER\s*\(\s*"{kernel.op}"([^;]*?)\)\s*(?:;|\n)', text, re.DOTALL)
+    return len(tensors) - outputs - (order[1].count('"') // 2 if order else 0), outputs
 
 
 def _code(kernel: Kernel) -> str:

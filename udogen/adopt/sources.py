@@ -36,6 +36,8 @@ _OPS = {
 }
 _QHPI = re.compile(r"\bqhpi_(?:init|register_ops\w*)\b|\bQHPI_\w+")
 
+_PROVIDER = f"[{PROVIDER[0]}{PROVIDER[0].lower()}]{PROVIDER[1:]}"  # people write its first letter small, too
+
 # Flags that packages of udogen have anyway, or that belong to Qualcomm's own build.
 _OWN_FLAGS = re.compile(
     r"-D(QNN_API|THIS_PKG_NAME|USE_OS_\w+|PREPARE_DISABLED|__HVXDBL__|__QAIC\w*|NDEBUG|ANDROID)\b|-f(omit-frame-pointer|exceptions|PIC|visibility|no-exceptions|lto)"
@@ -67,6 +69,7 @@ class AdoptedFolder:
     kernels: list[Kernel] = field(default_factory=list)
     qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
     support: list[Path] = field(default_factory=list)  # replaced by udogen's own
+    interfaces: list[Path] = field(default_factory=list)  # those that implement QNN's interface
     others: list[Path] = field(default_factory=list)  # sources and headers that kernels may need
     flags: dict[str, None] = field(default_factory=dict)
     packages: dict[str, None] = field(default_factory=dict)  # names, from interfaces and libraries
@@ -85,9 +88,12 @@ class AdoptedFolder:
                 self.configs.append(path)
         elif _MAKEFILE.fullmatch(path.name):
             self.flags |= dict.fromkeys(_flags(text))
+        elif providers := _providers(path, text):
+            self.support.append(path)
+            self.interfaces.append(path)
+            self.packages |= dict.fromkeys(providers)
         elif _SUPPORT.fullmatch(path.name):
             self.support.append(path)
-            self.packages |= dict.fromkeys(re.findall(rf"\b(\w+?){PROVIDER}\s*\(", text.decode("utf-8", "replace")))
         elif kernels := _kernels(path, text):
             self.kernels += kernels
         elif path.suffix in _CODE and _QHPI.search(text.decode("utf-8", "replace")):
@@ -126,6 +132,14 @@ def _files(folder: Path, libraries: list[Path]) -> Iterator[Path]:
                 libraries.append(path)
             elif not built and (path.suffix in _CODE | _HEADERS | {".xml", ".json"} or _MAKEFILE.fullmatch(name)):
                 yield path
+
+
+def _providers(path: Path, text: bytes) -> list[str]:
+    """The packages whose interface a source implements."""
+    if path.suffix not in _CODE or b"QnnOpPackage_Interface_t" not in text:
+        return []
+    plain = vendor.without_comments(text).decode("utf-8", "replace")
+    return re.findall(rf"\b(\w*?)_?{_PROVIDER}\s*\([^;{{)]*\)\s*\{{", plain)
 
 
 def _kernels(path: Path, text: bytes) -> list[Kernel]:

@@ -37,7 +37,8 @@ class Sdk(NamedTuple):
 
 def udo_headers(root: Path) -> Path | None:
     """The folder of the SnpeUdo headers in SNPE_UDO_ROOT, wherever the release has them."""
-    places = (root, root / "SnpeUdo", root / "include" / "SnpeUdo", root / "include" / "SNPE" / "SnpeUdo")
+    below = ("", "SnpeUdo", "include/SnpeUdo", "include/SNPE/SnpeUdo", "../../../include/SNPE/SnpeUdo")
+    places = (root / each for each in below)  # the last: of share/SNPE/SnpeUdo, which tutorials of SNPE name
     return next((place for place in places if any((place / name).is_file() for name in _UDO_BASE)), None)
 
 

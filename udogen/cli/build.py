@@ -110,6 +110,9 @@ def command(
             built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
     _print_built(built, took, as_json=as_json)
+    if not built and not as_json:
+        have = dict.fromkeys(each.backend for each in open_packages(folder) if not each.kind.registration)
+        output.print_next(f"nothing here runs on this machine; name a target: `udogen build {' '.join(have)}`")
     _print_releases(built, env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
     if here and not as_json:

@@ -291,6 +291,4 @@ def _print_report(report: AdoptReport, out: Path) -> None:
     for each in report.packages:
         kinds = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
         output.print_result(f"{each.folder}: {kinds} package {each.plan.package}")
-    output.print_next(
-        f"`udogen build -C {shlex.quote(str(out))}`, then write {shlex.quote(str(out))}/reference.py for `udogen test`"
-    )
+    output.print_next(f"`cd {shlex.quote(str(out))} && make build`, then write reference.py for `make test`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import click
 from udogen import __version__
 from udogen.cli import output
 from udogen.cli.main import main
+from udogen.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -53,6 +55,7 @@ def _generate(configs: tuple[str, ...], *, debug: bool, **chosen: Any) -> None:
     from udogen.configs.load import load
     from udogen.generate import pipeline
 
+    _check_variables(configs)
     loaded, problems = load(configs)
     options = pipeline.GenerateOptions(**chosen)
     found = pipeline.generate(
@@ -67,6 +70,17 @@ def _generate(configs: tuple[str, ...], *, debug: bool, **chosen: Any) -> None:
             output.print_note(f"  {change.action:<9} {each.folder / change.path}")
     print_all(found, options)
     pipeline.stop_on_conflict(found)
+
+
+def _check_variables(configs: tuple[str, ...]) -> None:
+    """Raise for what the shell makes of `$SNPE_ROOT/examples/…` where the variable is not set."""
+    for path in configs:
+        if path.startswith("/examples/") and not os.path.exists(path):
+            variable = "QNN_SDK_ROOT" if path.startswith("/examples/QNN/") else "SNPE_ROOT"
+            raise UsageError(
+                f"{path} does not exist: is {variable} set?",
+                hint=f"set {variable} to that SDK, or name a config of yours: `udogen new NAME` makes one",
+            )
 
 
 @click.command(QNN, context_settings=_SETTINGS)

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import count
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from udogen import __version__
-from udogen.backends.plan import Plan, PlannedFile
+from udogen.backends import vendor
+from udogen.backends.plan import Part, Plan, PlannedFile
 from udogen.build.package import MANIFEST, MEMORY, UNFINISHED, parse_manifest, read_parts
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.folder import PackageFolder
@@ -246,12 +248,18 @@ def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
     before = {part.backend: part.api for part in read_parts(manifest) if part.api}
     for part in plan.parts:
         api = before.get(part.backend, part.api)
-        if api != part.api:
+        if api != part.api and not _kernels_have_style(folder, part):
             raise UsageError(
                 f"{folder.path} is generated for {part.backend.upper()}'s interface `{api}`, not `{part.api}`, "
                 "as are your kernels",
                 hint=f"choose another folder with -o, or keep the interface with --htp-api {api}",
             )
+
+
+def _kernels_have_style(folder: PackageFolder, part: Part) -> bool:
+    """Whether the folder's kernels were replaced by ones for the interface of `part`: then it may change."""
+    found = [folder.read(path) for path in part.sources if PurePosixPath(path).parent.name == "ops"]
+    return bool(found) and all(vendor.style(part.backend, text or b"") == part.api for text in found)
 
 
 def _change(folder: PackageFolder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:

@@ -26,6 +26,7 @@ from udogen.opdef.problems import Problem
 KERNELS = ("cpp", "python")  # what kernels can be written in
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
 _SHOWN_OPS = 3
+_BUILT = "*/obj/\n*/libs/"
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
         **contents.files,
         **{each.path: render_file(each) for each in op_tests.files(packages, known)},
     }
-    files |= _commands(folder, packages, files, folders)
+    files |= command_files(folder, packages, sorted(files), folders)
     unwritten = [f"{op_tests.REFERENCES}: {op_tests.snake_case(op.name)}" for op in unreferenced]
     unwritten += [path for path in kernels if path not in contents.files]
     return Project(
@@ -222,13 +223,24 @@ def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
     return render_file(PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data))
 
 
-def _commands(
-    folder: Path, packages: Sequence[OpPackage], files: Mapping[str, bytes], folders: Sequence[Generated]
+def command_files(
+    folder: Path,
+    packages: Sequence[OpPackage],
+    files: Sequence[str],
+    folders: Sequence[Generated],
+    *,
+    out: str = "out/",
+    options: Sequence[str] = (),
 ) -> dict[str, bytes]:
-    """Makefile, README and .gitignore."""
+    """Makefile, README and .gitignore of a project whose packages are in `out`, generated with these options.
+
+    Packages outside of a folder of their own are cleaned, not removed.
+    """
     of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
     client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
-    register = f"udogen register {' '.join(f'out/{each.folder.name}' for each in of_one)} --client {client}"
+    register = f"udogen register {' '.join(f'{out}{each.folder.name}' for each in of_one)} --client {client}"
+    into = out.rstrip("/") or "."
+    cleaned = [f"rm -rf {into}"] if out else [f"$(MAKE) -C {each.folder.name} clean" for each in folders]
     first = next(each for each in folders if each.plan.package == packages[0].name)
     configs = [Path(package.sources[0]).name for package in packages]
     ops = [op for package in packages for op in package.ops]
@@ -237,13 +249,17 @@ def _commands(
         "op": ops[0].name,
         "ops": ", ".join(op.name for op in ops[:_SHOWN_OPS]) + (" …" if len(ops) > _SHOWN_OPS else ""),
         "several": len(packages) > 1,
-        "build": [f"generate {' '.join(dict.fromkeys(configs))} --kernels kernels -o out", "build -C out"],
-        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0], f"out/{first.folder.name}")),
+        "build": [
+            " ".join(["generate", *dict.fromkeys(configs), "--kernels kernels", *options, "-o", into]),
+            f"build -C {into}",
+        ],
+        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0], f"{out}{first.folder.name}")),
+        "clean": cleaned,
         "commands": ["make test", "make run", register],
-        "files": [(path, _contents(path)) for path in sorted(files)],
+        "files": [(path, _contents(path)) for path in files],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
-    return {**{each.path: render_file(each) for each in made}, ".gitignore": b"out/\nreport.html\n"}
+    return {**{each.path: render_file(each) for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
 
 
 def _run(op: Op, folder: str) -> list[str]:
@@ -262,5 +278,7 @@ def _run(op: Op, folder: str) -> list[str]:
 def _contents(path: str) -> str:
     if path.startswith("kernels/"):
         return "a kernel"
+    if path.startswith("extra/"):
+        return "needed by kernels"
     texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "what the ops must compute, in numpy"}
     return texts.get(path) or ("a config" if path.endswith((".xml", ".json")) else "part of a reference")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
@@ -44,7 +44,13 @@ def prepare(
         return built(_existing(source, package, place))
     work = _work(source, options)
     with _locked(work):
-        return built(_generated(source, package, place, ops, work))
+        folder = _generated(source, package, place, ops, work)
+        try:
+            return built(folder)
+        except UdogenError as fault:
+            fault.message, *details = _with_own_files([fault.message, *fault.details], folder, source, place, ops)
+            fault.details = tuple(details)
+            raise
 
 
 def build(
@@ -114,6 +120,26 @@ def _generated(
     if not found:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
     return found[0]
+
+
+def _with_own_files(
+    lines: Iterable[str], folder: PackageLibrary, source: PackageSource, place: Place, ops: Sequence[str]
+) -> Iterator[str]:
+    """Errors of compilers with the user's kernels in place of their copies in this package."""
+    subject = source.subject
+    assert subject.config is not None
+    kernels = subject.kernels or subject.config.parent / "kernels"
+    api = subject.htp_api or next(iter(HTP_APIS))
+    names = [each.format(op) for op in ops for each in backends.ALL[place.config].kernels]
+    given = [each / name for name in names for each in kernel_places(kernels, place.config, api, name)]
+    own = {path.name: path for path in reversed(given) if path.is_file()}
+    copies = (folder.path / each for each in folder.sources)
+    found = [each.with_name(name) for each in copies for name in (each.name, f"{each.stem}.py") if name in own]
+    files = [each for each in found if each.is_file()]
+    same = {str(each): str(own[each.name]) for each in files if each.read_bytes() == own[each.name].read_bytes()}
+    for line in lines:
+        copy = next((each for each in same if line.startswith(f"{each}:")), "")
+        yield same[copy] + line.removeprefix(copy) if copy else line
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:

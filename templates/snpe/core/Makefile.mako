@@ -63,6 +63,7 @@ endif
 % endif
 ifneq ($(SNPE_UDO_ROOT),)
 LAYOUT_INCLUDES += -I"$(SNPE_UDO_ROOT)" -I"$(SNPE_UDO_ROOT)/.." -I"$(SNPE_UDO_ROOT)/include"
+LAYOUT_INCLUDES += -I"$(SNPE_UDO_ROOT)/../../../include/SNPE"
 else ifneq ($(SNPE_ROOT),)
 LAYOUT_INCLUDES += -I"$(SNPE_ROOT)/include/SNPE" -I"$(SNPE_ROOT)/include" -I"$(SNPE_ROOT)/share/SnpeUdo/include"
 endif
@@ -70,7 +71,7 @@ LAYOUT_INCLUDES += -I.sdk/include
 # The first of the variables that is set must name them, or other headers would be taken without a word.
 UDO_EMPTY :=
 UDO_NAMED := $(if $(SNPE_UDO_ROOT),SNPE_UDO_ROOT,$(if $(SNPE_ROOT),SNPE_ROOT))
-UDO_PLACES_SNPE_UDO_ROOT := /SnpeUdo /../SnpeUdo /include/SnpeUdo
+UDO_PLACES_SNPE_UDO_ROOT := /SnpeUdo /../SnpeUdo /include/SnpeUdo /../../../include/SNPE/SnpeUdo
 UDO_PLACES_SNPE_ROOT := /include/SNPE/SnpeUdo /include/SnpeUdo /share/SnpeUdo/include/SnpeUdo
 UDO_PATH = $(subst $(UDO_EMPTY) $(UDO_EMPTY),\ ,$($(UDO_NAMED)))
 ifneq ($(UDO_NAMED),)

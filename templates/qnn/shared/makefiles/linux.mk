@@ -99,10 +99,16 @@ $(RUNTIME):
 	@$(call record,echo $(OBJ)/command)
 endif
 
+# After a failure: is this a kernel for support files of Qualcomm's generators, in a package that has none of ours for it?
+VENDOR_SUPPORT := %/CustomOps.cpp %/GpuVendorOps.cpp %/DspVendorOps.cpp %/HtpCoreUtils.cpp
+VENDOR_MARKS   := REGISTER_OP *\(|BEGIN_PKG_OP_DEFINITION|QnnGpu_Kernel_t|UdoDspShared
+check_style = $(if $(filter $(VENDOR_SUPPORT),$(SOURCES)),,if grep -qE '$(VENDOR_MARKS)' $(1); then echo "$(1):1: error: this kernel \
+              is in the style of Qualcomm's generators, the package is not: generate it again, which recognizes the style"; fi;)
+
 $(OBJ)/%.o: | %.cpp
 	@mkdir -p $(@D) && rm -f $@.made $(@:.o=.d) && : > $@.begun
 	@echo "CXX $*.cpp"
-	@$(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp
+	@$(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp || { $(call check_style,$*.cpp) false; }
 	@$(call record,{ echo $*.cpp $(OBJ)/command; $(call listed,$(@:.o=.d)); })
 
 ifneq ($(STALE),)

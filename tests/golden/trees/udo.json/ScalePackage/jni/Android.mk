@@ -9,7 +9,7 @@ LOCAL_SRC_FILES :=
 LOCAL_SRC_FILES += jni/src/reg/ScalePackageRegLib.cpp
 LOCAL_SRC_FILES += jni/src/utils/UdoUtil.cpp
 LOCAL_C_INCLUDES := $(UDO_ROOT)/include $(UDO_ROOT)/include/utils
-LOCAL_C_INCLUDES += $(if $(SNPE_UDO_ROOT),$(SNPE_UDO_ROOT) $(SNPE_UDO_ROOT)/.. $(SNPE_UDO_ROOT)/include)
+LOCAL_C_INCLUDES += $(if $(SNPE_UDO_ROOT),$(SNPE_UDO_ROOT) $(SNPE_UDO_ROOT)/.. $(SNPE_UDO_ROOT)/include $(SNPE_UDO_ROOT)/../../../include/SNPE)
 LOCAL_C_INCLUDES += $(if $(SNPE_ROOT),$(SNPE_ROOT)/include/SNPE $(SNPE_ROOT)/include) $(UDO_ROOT)/.sdk/include
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
