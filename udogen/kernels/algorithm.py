@@ -14,10 +14,12 @@ from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
 
 TYPES = {
-    "f32": hl.Float(32), "f16": hl.UInt(16), "f64": hl.Float(64), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
-    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "i64": hl.Int(64), "u64": hl.UInt(64),
+    "f32": hl.Float(32), "f16": hl.UInt(16), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
+    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "q32": hl.Int(32), "i64": hl.Int(64),
 }  # fmt: skip
-_RANGES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767)}
+_RANGES = {
+    "u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "q32": (-(1 << 31), (1 << 31) - 1),
+}  # fmt: skip
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits behind the point
 
 
@@ -31,7 +33,9 @@ class RowLayout:
     fixed: bool = False  # real numbers are integers times scales
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
-    of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)  # and the lanes of partial results
+    # Of each output the values of its rows, with the lanes of partial results: outputs have loops of their own.
+    of_rows: dict[str, list[tuple[hl.Func, hl.Var | None]]] = field(default_factory=dict)
+    output: str = ""  # the one that is defined by this call of the kernel's function
 
     @property
     def rest(self) -> list[hl.Var]:
@@ -110,6 +114,9 @@ class KernelTensor:
             return hl.cast(hl.Float(32), hl.reinterpret(hl.Float(16), raw)) if half else _from_half(raw)
         if not self.is_quantized:
             return raw
+        if self._place.fixed and self._stored == "q32":  # two bits less: sums and differences of two have room
+            integer = hl.rounding_shift_right(raw + self._shared_offset, 2)
+            return Fixed(integer, self._shared_scale * hl.f32(4.0), 1 << 29)
         if self._place.fixed:
             return Fixed(raw, self._shared_scale, 2 * _RANGES[self._stored][1] + 1, self._shared_offset)
         return self.scale * hl.cast(hl.Float(32), hl.cast(hl.Int(32), raw) + self.offset)
@@ -117,6 +124,8 @@ class KernelTensor:
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
+        if self._place.output != self.name:
+            return
         self.indices = list(indices) if isinstance(indices, tuple) else [indices]
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
@@ -125,6 +134,8 @@ class KernelTensor:
         """What is stored for a number in fixed point."""
         if not self.is_quantized:
             raise NotFixedError(f"`{self.name}` holds no fixed point")
+        if self._stored == "q32":
+            raise NotFixedError(f"`{self.name}` has 32 bits, which is more than products have")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
         steps = number.in_steps(self._shared_scale) - self._shared_offset
         return hl.saturating_cast(TYPES[self._stored], steps)
@@ -138,6 +149,9 @@ class KernelTensor:
         if not self.is_quantized:
             return hl.cast(TYPES[self._stored], value)
         low, high = (float(each) for each in _RANGES[self._stored])
+        if self._stored == "q32":
+            found = hl.round(hl.cast(hl.Float(32), value) / self.scale)
+            return hl.cast(hl.Int(32), hl.clamp(found, low, hl.f32(2147483520.0))) - self.offset
         offset = hl.cast(hl.Float(32), self.offset)
         whole = hl.cast(hl.Float(32), value) / self.scale
         whole = hl.select(whole > low + offset, whole, low + offset)  # also where it is no number
@@ -204,6 +218,7 @@ class KernelTensor:
     ) -> list[hl.Expr]:
         """Values of each row; `last` is the type in which results of vectors are put together."""
         place, rest, lanes = self._place, self._place.rest, self._place.lanes
+        of_rows = place.of_rows.setdefault(place.output, [])
 
         def total_of(values: list[hl.Expr]) -> list[hl.Expr]:
             return [hl.cast(last, each) for each in values] if last else values
@@ -223,7 +238,7 @@ class KernelTensor:
             add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
             add(total, at, total_of(_values(some, (each, *rest), len(starts))))
             some.bound(lane, 0, lanes)
-            place.of_rows += [(some, lane), (total, None)]
+            of_rows += [(some, lane), (total, None)]
             return _values(total, at, len(starts))
         left = self.size  # of a row that is shorter than any vector
         for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
@@ -243,10 +258,10 @@ class KernelTensor:
             add(total, at, total_of(_values(some, one, len(starts))))
             some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
             left = hl.select(is_long, 0, left)
-            place.of_rows.append((some, lane))
+            of_rows.append((some, lane))
         over = hl.RDom([(0, left)])
         add(total, at, total_of(get(over.x)))
-        place.of_rows.append((total, None))
+        of_rows.append((total, None))
         return _values(total, at, len(starts))
 
 
@@ -293,7 +308,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
     elif wide is not None:
         wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
-    for each, lane in place.of_rows:
+    for each, lane in place.of_rows.get(output.name, ()):
         each.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (each, each.update(0)):
@@ -323,7 +338,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
                 func.gpu_blocks(others[1])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
-    for each, lane in place.of_rows:
+    for each, lane in place.of_rows.get(output.name, ()):
         each.compute_at(func, place.row if by_group else inner)
         for stage in (each, each.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)

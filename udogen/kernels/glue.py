@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from udogen.kernels.request import KernelVariant, Report, Request, TensorPort
 from udogen.opdef.names import cpp_string
 
-_QUANTIZED = ("u8", "i8", "u16", "i16")
+_QUANTIZED = ("u8", "i8", "u16", "i16", "q32")
 
 
 def include(request: Request, report: Report) -> str:
@@ -100,7 +100,9 @@ def _cut(request: Request, report: Report) -> Iterable[str]:
     """What one thread calculates: some elements of all tensors, or some rows of the outputs."""
     outputs = [port.name for port in request.tensors if port.is_output]
     if not report.elementwise:
-        yield f"  if ({' || '.join(f'!{name}_.cut(part)' for name in outputs)}) return udo::ok;"
+        yield "  bool hasWork = false;"
+        yield from (f"  if ({name}_.cut(part)) hasWork = true;" for name in outputs)
+        yield "  if (!hasWork) return udo::ok;"
         return
     names = [port.name for port in request.tensors]
     tests = {port.name: f"{port.name}_.size() == {outputs[0]}_.size()" for port in request.tensors}

@@ -174,11 +174,13 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
     refused = {identifier(each.name): "repeated" for each in tensors if each.repeated}
     texts = [each for each in op.params if any(one.kind == "string" for one in each.datatypes)]
     refused |= {identifier(each.name): "a text" for each in texts}
+    others = [each for each in tensors if each not in texts and not _types(each, kernels.backend)]
+    refused |= {identifier(each.name): f"of {each.datatypes[0].name}" for each in others}
     return Request(
         file=str(file.resolve()),
         op=op.name,
         prefix=f"{kernels.package}_{op.name}",
-        tensors=tuple(_port(each, kernels.backend) for each in tensors if not each.repeated and each not in texts),
+        tensors=tuple(_port(each, kernels.backend) for each in tensors if identifier(each.name) not in refused),
         scalars={
             identifier(each.name): "f32" if any(one.kind == "float" for one in each.datatypes) else "i32"
             for each in op.params
@@ -189,20 +191,29 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
     )
 
 
+def _types(tensor: Tensor, backend: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stored for each in tensor.datatypes if (stored := _stored(each, backend))))
+
+
 def _port(tensor: Tensor, backend: str) -> TensorPort:
-    types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
-    real = any("fixed" in each.kind for each in tensor.datatypes)
+    types = _types(tensor, backend)
+    real = any(each.quantized for each in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
     name = identifier(tensor.name)
     return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name))
 
 
 def _stored(datatype: DataType, backend: str) -> str:
+    """How C++ tells it; empty where kernels in Python do not take it."""
+    if datatype.bits < 8 or datatype.name in ("BFLOAT_16", "FLOAT_64", "UINT_64", "UFIXED_POINT_32"):
+        return ""
     kind = _TYPES[datatype.kind]
-    if backend == "gpu" and ("fixed" in datatype.kind or (kind == "f" and datatype.bits < 64)):
+    if backend == "gpu" and (datatype.quantized or kind == "f"):
         return "f32"  # the text converts them
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
         kind = "u"
+    if datatype.quantized and datatype.bits == 32:
+        kind = "q"
     return f"{kind}{datatype.bits}"
 
 

@@ -30,7 +30,7 @@ class TensorPort:
 
     name: str  # as an identifier
     is_output: bool
-    types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
+    types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …; q32 is fixed point in an i32
     real: bool  # whether the kernel sees real numbers where integers are stored
     optional: bool = False  # a client may leave it out
     opencl: str = ""  # its name in OpenCL
@@ -74,10 +74,9 @@ class KernelVariant:
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
-        types = "_".join(dict.fromkeys(stored or "none" for stored in self.types))
-        if "" in self.types:  # which ones are left out
-            types += "_" + "".join("x" if stored else "0" for stored in self.types)
-        return f"{prefix}_{types}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
+        types = [stored or "none" for stored in self.types]
+        name = "_".join(types if len(set(types)) > 1 else types[:1])
+        return f"{prefix}_{name}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
 
 
 @dataclass(frozen=True)
