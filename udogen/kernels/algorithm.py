@@ -15,11 +15,9 @@ from udogen.kernels.request import TargetMachine, TensorPort
 
 TYPES = {
     "f32": hl.Float(32), "f16": hl.UInt(16), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
-    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "q32": hl.Int(32), "i64": hl.Int(64),
+    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "i64": hl.Int(64),
 }  # fmt: skip
-_RANGES = {
-    "u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "q32": (-(1 << 31), (1 << 31) - 1),
-}  # fmt: skip
+_RANGES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767)}
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits behind the point
 
 
@@ -33,14 +31,22 @@ class RowLayout:
     fixed: bool = False  # real numbers are integers times scales
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
-    # Of each output the values of its rows, with the lanes of partial results: outputs have loops of their own.
-    of_rows: dict[str, list[tuple[hl.Func, hl.Var | None]]] = field(default_factory=dict)
-    output: str = ""  # the one that is defined by this call of the kernel's function
+    # Values of rows for the output that is defined, with the lanes of partial results; outputs have loops of their own.
+    of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
+    # A call of the kernel's function defines one output, the first that has no definition yet.
+    output: str = ""
+    later: set[str] = field(default_factory=set)  # those that a later call defines
+    reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
 
     @property
     def rest(self) -> list[hl.Var]:
         """What says which row it is."""
         return [self.row] if self.last else [self.inner, self.row]
+
+    def begin(self) -> None:
+        """Before each call."""
+        self.output, self.of_rows = "", []
+        self.later.clear()
 
     def shared(self, value: Any) -> Fixed:
         """A number that all elements of a vector share."""
@@ -65,8 +71,9 @@ class KernelTensor:
         self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
         self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
-        self.func: Any = hl.Func(port.name) if port.is_output else None
+        self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
         self.indices: list[Any] = []
+        self.of_rows: list[tuple[hl.Func, hl.Var | None]] = []
 
     @property
     def lanes(self) -> int:
@@ -96,11 +103,15 @@ class KernelTensor:
 
     def stored(self, *indices: Any) -> hl.Expr:
         """An element as it is stored."""
-        if self.buffer is None:
+        if self.buffer is None and not self.func.defined() and self.name not in self._place.later:
             raise TypeError(f"`{self.name}` is an output, which has no elements yet")
         if self._place.machine.gpu and self._is_fixed_point:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
-        return self.buffer[tuple(self._at(indices))]
+        at = tuple(self._at(indices))
+        if self.buffer is not None:
+            return self.buffer[at]
+        self._reads_outputs()
+        return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if self.buffer is None or not self._place.machine.gpu:
@@ -114,9 +125,6 @@ class KernelTensor:
             return hl.cast(hl.Float(32), hl.reinterpret(hl.Float(16), raw)) if half else _from_half(raw)
         if not self.is_quantized:
             return raw
-        if self._place.fixed and self._stored == "q32":  # two bits less: sums and differences of two have room
-            integer = hl.rounding_shift_right(raw + self._shared_offset, 2)
-            return Fixed(integer, self._shared_scale * hl.f32(4.0), 1 << 29)
         if self._place.fixed:
             return Fixed(raw, self._shared_scale, 2 * _RANGES[self._stored][1] + 1, self._shared_offset)
         return self.scale * hl.cast(hl.Float(32), hl.cast(hl.Int(32), raw) + self.offset)
@@ -124,18 +132,26 @@ class KernelTensor:
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
+        if not self._place.output and not self.func.defined():
+            self._place.output, self.of_rows = self.name, self._place.of_rows
         if self._place.output != self.name:
+            self._place.later.add(self.name)
             return
-        self.indices = list(indices) if isinstance(indices, tuple) else [indices]
+        if self.func.defined():
+            self._reads_outputs()
+        else:
+            self.indices = list(indices) if isinstance(indices, tuple) else [indices]
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
+
+    def _reads_outputs(self) -> None:
+        if not isinstance(self.view, Rows):
+            self._place.reads_outputs = True
 
     def _to_fixed(self, value: Any) -> hl.Expr:
         """What is stored for a number in fixed point."""
         if not self.is_quantized:
             raise NotFixedError(f"`{self.name}` holds no fixed point")
-        if self._stored == "q32":
-            raise NotFixedError(f"`{self.name}` has 32 bits, which is more than products have")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
         steps = number.in_steps(self._shared_scale) - self._shared_offset
         return hl.saturating_cast(TYPES[self._stored], steps)
@@ -149,9 +165,6 @@ class KernelTensor:
         if not self.is_quantized:
             return hl.cast(TYPES[self._stored], value)
         low, high = (float(each) for each in _RANGES[self._stored])
-        if self._stored == "q32":
-            found = hl.round(hl.cast(hl.Float(32), value) / self.scale)
-            return hl.cast(hl.Int(32), hl.clamp(found, low, hl.f32(2147483520.0))) - self.offset
         offset = hl.cast(hl.Float(32), self.offset)
         whole = hl.cast(hl.Float(32), value) / self.scale
         whole = hl.select(whole > low + offset, whole, low + offset)  # also where it is no number
@@ -218,7 +231,6 @@ class KernelTensor:
     ) -> list[hl.Expr]:
         """Values of each row; `last` is the type in which results of vectors are put together."""
         place, rest, lanes = self._place, self._place.rest, self._place.lanes
-        of_rows = place.of_rows.setdefault(place.output, [])
 
         def total_of(values: list[hl.Expr]) -> list[hl.Expr]:
             return [hl.cast(last, each) for each in values] if last else values
@@ -238,7 +250,7 @@ class KernelTensor:
             add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
             add(total, at, total_of(_values(some, (each, *rest), len(starts))))
             some.bound(lane, 0, lanes)
-            of_rows += [(some, lane), (total, None)]
+            place.of_rows += [(some, lane), (total, None)]
             return _values(total, at, len(starts))
         left = self.size  # of a row that is shorter than any vector
         for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
@@ -258,10 +270,10 @@ class KernelTensor:
             add(total, at, total_of(_values(some, one, len(starts))))
             some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
             left = hl.select(is_long, 0, left)
-            of_rows.append((some, lane))
+            place.of_rows.append((some, lane))
         over = hl.RDom([(0, left)])
         add(total, at, total_of(get(over.x)))
-        of_rows.append((total, None))
+        place.of_rows.append((total, None))
         return _values(total, at, len(starts))
 
 
@@ -308,7 +320,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
     elif wide is not None:
         wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
-    for each, lane in place.of_rows.get(output.name, ()):
+    for each, lane in output.of_rows:
         each.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (each, each.update(0)):
@@ -338,7 +350,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
                 func.gpu_blocks(others[1])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
-    for each, lane in place.of_rows.get(output.name, ()):
+    for each, lane in output.of_rows:
         each.compute_at(func, place.row if by_group else inner)
         for stage in (each, each.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)

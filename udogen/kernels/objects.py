@@ -38,6 +38,7 @@ _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
     *("halide_error", "halide_string_to_string", "halide_msan_annotate_memory_is_initialized"),
 }
+_NOT_TAKEN = ("BFLOAT_16", "FLOAT_64", "UINT_64")
 _TYPES = {"float": "f", "int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "bool": "u"}
 
 
@@ -205,15 +206,13 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
 
 def _stored(datatype: DataType, backend: str) -> str:
     """How C++ tells it; empty where kernels in Python do not take it."""
-    if datatype.bits < 8 or datatype.name in ("BFLOAT_16", "FLOAT_64", "UINT_64", "UFIXED_POINT_32"):
-        return ""
-    kind = _TYPES[datatype.kind]
+    kind = _TYPES.get(datatype.kind, "")
     if backend == "gpu" and (datatype.quantized or kind == "f"):
         return "f32"  # the text converts them
+    if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
+        return ""
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
         kind = "u"
-    if datatype.quantized and datatype.bits == 32:
-        kind = "q"
     return f"{kind}{datatype.bits}"
 
 

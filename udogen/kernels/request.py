@@ -30,7 +30,7 @@ class TensorPort:
 
     name: str  # as an identifier
     is_output: bool
-    types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …; q32 is fixed point in an i32
+    types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
     real: bool  # whether the kernel sees real numbers where integers are stored
     optional: bool = False  # a client may leave it out
     opencl: str = ""  # its name in OpenCL
@@ -98,6 +98,7 @@ class Report:
     views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
     table: bool  # whether an op of 8 bits looks its numbers up
     elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
+    in_one: bool  # whether one thread calculates all: elements depend on other elements of outputs
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU

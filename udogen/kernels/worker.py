@@ -46,6 +46,7 @@ class _Kernel:
         names = [port.name for port in request.tensors]
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.names = []
+        self.reads_outputs = False
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
             self.names.append(name)
@@ -188,11 +189,13 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
     inputs = [each for each in tensors.values() if each.buffer is not None]
     outputs = [each for each in tensors.values() if each.func is not None]
-    for each in outputs:
-        place.output = each.name
+    for _ in outputs:
+        place.begin()
         kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
+    for each in outputs:
         if not each.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
+    kernel.reads_outputs |= place.reads_outputs
     own = kernel.has_scheduled(place, tensors)
     for each in outputs:
         schedule(each, place, own=own)
@@ -320,7 +323,8 @@ def _run(request: Request, folder: Path) -> None:
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
-    report = Report(tuple(variants), views, table, elementwise, scalar, tuple(found), why_not)
+    in_one = kernel.reads_outputs and not elementwise
+    report = Report(tuple(variants), views, table, elementwise, in_one, scalar, tuple(found), why_not)
     (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 

@@ -16,7 +16,7 @@ namespace halide {
 // --- the binary interface of Halide's functions ------------------------------------------------------------------
 
 struct Type {
-  std::uint8_t code;  // 0 int, 1 unsigned, 2 float; of a view, 3 fixed point
+  std::uint8_t code;  // 0 int, 1 unsigned, 2 float
   std::uint8_t bits;
   std::uint16_t lanes;
 };
@@ -38,7 +38,7 @@ struct Buffer {
 };
 
 inline constexpr Type f32{2, 32, 1}, f16{2, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u16{1, 16, 1}, i16{0, 16, 1},
-    u32{1, 32, 1}, i32{0, 32, 1}, i64{0, 64, 1}, q32{3, 32, 1};
+    u32{1, 32, 1}, i32{0, 32, 1}, i64{0, 64, 1};
 
 // --- views of tensors --------------------------------------------------------------------------------------------
 
@@ -68,11 +68,11 @@ inline Type typeOf(Element element) {
     case Element::int16: return i16;
     case Element::uint16: return u16;
     case Element::int32: return i32;
-    case Element::fixed32: return q32;
     case Element::uint32: return u32;
     case Element::int64: return i64;
     case Element::uint8:
     case Element::boolean: return u8;
+    case Element::fixed32:
     case Element::other: break;
   }
   return Type{};
@@ -269,10 +269,12 @@ class View {
   View(Call& call, const Tensor& tensor) {
     if (!tensor) return;  // an optional one that the client left out
     type_ = typeOf(tensor);
-    raw.type = same(type_, f16) ? u16 : same(type_, q32) ? i32 : type_;  // halves are handed over as their bits
+    raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
     raw.dim = dims_;
 #if defined(UDO_GPU)
     raw.device = reinterpret_cast<std::uintptr_t>(tensor.facts());  // for Launches: the GPU has the data
+    // Bounds may depend on integers that came with the graph.
+    if (type_.code != f32.code) raw.host = const_cast<std::uint8_t*>(tensor.template data<std::uint8_t>());
 #else
     const void* data = tensor.template data<std::uint8_t>();
     raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
