@@ -126,12 +126,31 @@ def _no_halide(kernel: Path) -> ToolMissing:
     )
 
 
-def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) -> Report:
-    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it."""
+def compile_texts(
+    kernels: PythonKernels, path: Path, machine: str, into: Path
+) -> tuple[Report, Mapping[str, Mapping[str, str]]]:
+    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it.
+
+    What is returned with the report is the data types of each function's tensors, by its name.
+    """
     if _halide() is None:
         raise _no_halide(path)
-    _compile(replace(_request(kernels, _ops(kernels)[path.stem], path, machine), texts=True), into)
-    return Report.of_json((into / "report.json").read_text("utf-8"))
+    op = _ops(kernels)[path.stem]
+    request = _request(kernels, op, path, machine)
+    _compile(replace(request, texts=True), into)
+    report = Report.of_json((into / "report.json").read_text("utf-8"))
+    tensors = {identifier(each.name): each for each in (*op.inputs, *op.params, *op.outputs)}
+    names = {
+        port.name: {_stored(row, kernels.backend): row.name for row in reversed(tensors[port.name].datatypes)}
+        for port in request.tensors
+    }
+    return report, {
+        variant.name(request.prefix): {
+            tensors[port.name].name: names[port.name].get(stored, "")
+            for port, stored in zip(request.tensors, variant.types, strict=True)
+        }
+        for variant in report.variants
+    }
 
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
