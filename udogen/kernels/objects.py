@@ -195,7 +195,7 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
     texts = [each for each in op.params if any(one.kind == "string" for one in each.datatypes)]
     refused |= {identifier(each.name): "a text" for each in texts}
     others = [each for each in tensors if each not in texts and not _types(each, kernels.backend)]
-    refused |= {identifier(each.name): f"of {each.datatypes[0].name}" for each in others}
+    refused |= {identifier(each.name): f"of {' or '.join(row.name for row in each.datatypes)}" for each in others}
     return Request(
         file=str(file.resolve()),
         op=op.name,
