@@ -43,6 +43,12 @@ def test_examples_are_right(backend: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("backend", ["cpu", "htp-emulator"])  # the emulator calls kernels in several threads
+def test_several_outputs_and_many_inputs(backend: str) -> None:
+    done = udogen("test", Path(__file__).with_name("outputs"), "--backend", backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 OWN_ON_GPU = """
 def schedule(machine, output):
     if machine.gpu:
@@ -211,9 +217,13 @@ def test_what_a_kernel_cannot_take(tmp_path: Path, source: str, repeated: str, m
 
 def test_explain() -> None:
     kernel, config = EXAMPLE / "kernels" / "AddSatU8.py", EXAMPLE / "PythonKernels.xml"
-    done = udogen("inspect", kernel, "--config", config, "--machine", "hexagon-v68", "--json")
+    shapes = ("--shape", "a=4x1024", "--shape", "b=4x1024")
+    done = udogen("inspect", kernel, "--config", config, "--machine", "emulated-v68", "--json", *shapes)
     assert done.returncode == 0, done.stderr
-    [one, aligned] = json.loads(done.stdout)["functions"]
+    found = json.loads(done.stdout)
+    [one, aligned] = found["functions"]
+    [packets] = found["packets"]
+    assert packets["functions"].keys() == {aligned["name"]} and 32 < packets["functions"][aligned["name"]] < 200
     assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["scalar"] == ""
     assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
     refused = udogen("inspect", kernel, "--config", EXAMPLE / "IndexKernels.xml")

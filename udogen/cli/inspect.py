@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from udogen.cli import output
+from udogen.cli.options import pairs, shape_of
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain
 
 
@@ -50,6 +51,10 @@ from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_
     "--machine", "machines", multiple=True, metavar="NAME",
     help="Of a kernel in Python: for this machine only: hexagon-v68; may repeat.",
 )  # fmt: skip
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=2x3x4",
+    help="Of a kernel in Python: execute it under QEMU with tensors of these shapes, and count packets; may repeat.",
+)  # fmt: skip
 @click.option("--loops", is_flag=True, help="Of a kernel in Python: print the loops of each function, too.")
 @output.json_option
 @click.pass_context
@@ -88,6 +93,7 @@ class InspectArguments:
     wanted: tuple[str, ...]
     configs: tuple[Path, ...]
     machines: tuple[str, ...]
+    shapes: tuple[str, ...]
     loops: bool
     as_json: bool
 
@@ -99,6 +105,7 @@ class InspectArguments:
             "--op": self.wanted,
             "--config": self.configs,
             "--machine": self.machines,
+            "--shape": self.shapes,
             "--loops": self.loops,
             "--against": self.against,
             "--no-register": self.no_register,
@@ -111,7 +118,7 @@ class InspectArguments:
 
 
 _OF_MODELS = ("--around", "--op")
-_OF_KERNELS = ("--config", "--machine", "--loops")
+_OF_KERNELS = ("--config", "--machine", "--shape", "--loops")
 _OF_BINARIES = ("--write-manifest", "--json-out")
 
 
@@ -128,7 +135,8 @@ def _inspect(options: InspectArguments) -> int:
         options.refuse("configs, models and context binaries", ("--svg",))
         if not options.configs:
             raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
-        explain(path, options.configs, options.machines, with_loops=options.loops, as_json=options.as_json)
+        shapes = {name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")}
+        explain(path, options.configs, options.machines, shapes, with_loops=options.loops, as_json=options.as_json)
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
     if options.svg is None and is_context_binary(path):

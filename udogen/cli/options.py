@@ -53,6 +53,17 @@ def split_names(_context: click.Context, _option: click.Parameter, values: tuple
     return tuple(name for value in values for name in value.split(","))
 
 
+def shape_of(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
+    """The extents that an option gives to a tensor."""
+    try:
+        found = tuple(int(part) for part in text.replace(",", "x").split("x"))
+    except ValueError:
+        found = (0,)
+    if any(extent < 1 for extent in found):
+        raise UsageError(f"{option} {name}={text}: this is no shape", hint=f"as in {option} {name}=1x2x3")
+    return found
+
+
 def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     """NAME=VALUE of an option that may repeat, no name twice."""
     found: dict[str, str] = {}

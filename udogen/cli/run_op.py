@@ -13,7 +13,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
+from udogen.cli.options import pairs, prove_option, runtime_kind, shape_of, soc_of
 from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
@@ -276,7 +276,7 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
         quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
         dtypes=dict(pairs(options.dtypes, "--dtype")),
-        shapes={name: _shape(name, text) for name, text in pairs(options.shapes, "--shape")},
+        shapes={name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")},
         outputs=tuple(files),
         loops=options.loops,
         rules=options.rules,
@@ -451,7 +451,7 @@ def _input(name: str, text: str, op: Op | None) -> Array:
 
     if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
         return _array(text)
-    shape = _shape(name, text, "--input")
+    shape = shape_of(name, text, "--input")
     known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
     dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
     random = np.random.default_rng(0)
@@ -490,14 +490,4 @@ def _quant(name: str, text: str) -> tuple[float, int]:
         raise UsageError(f"--quant {name}={text}: this is not SCALE,OFFSET", hint="as in --quant x=0.05,-128") from None
     if not 0 < found[0] < float("inf"):
         raise UsageError(f"--quant {name}={text}: the scale must be positive", hint="as in --quant x=0.05,-128")
-    return found
-
-
-def _shape(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
-    try:
-        found = tuple(int(part) for part in text.replace(",", "x").split("x"))
-    except ValueError:
-        found = (0,)
-    if any(extent < 1 for extent in found):
-        raise UsageError(f"{option} {name}={text}: this is no shape", hint=f"as in {option} {name}=1x2x3")
     return found

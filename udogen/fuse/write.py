@@ -35,7 +35,6 @@ DOMAIN = "udogen.fused"
 # What a tensor of a dtype is in the op; others are cast before and after it.
 _PORTS = {"float32": "FLOAT_32", "int32": "INT_32", "uint8": "UINT_8"}
 _FLOATS = ("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "UFIXED_POINT_16")
-_MOST_COMBINATIONS = 2048  # of types: libQnnHtp tries them all, and takes minutes and gigabytes for more
 _WIDTH = 110
 _MOST_AXES = 4  # of HTP
 _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlist})
@@ -234,9 +233,7 @@ def package_of(op: FusedOp) -> OpPackage:
         description=(Passage(f"{len(op.part.nodes)} nodes of {_plain(op.source)} as one op."),),
         backends=("CPU", "HTP"),
     )
-    count = sum(port.dtype == "float32" for port, _ in ports)
-    some = next(each for each in (4, 2, 1) if each == 1 or each**count <= _MOST_COMBINATIONS)
-    types = {"CPU": _FLOATS[:1], "HTP": _FLOATS[:some]}
+    types = {"CPU": _FLOATS[:1], "HTP": _FLOATS}
     supplements = []
     for backend, names in types.items():
         rows = tuple(

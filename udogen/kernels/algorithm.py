@@ -14,8 +14,8 @@ from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
 
 TYPES = {
-    "f32": hl.Float(32), "f16": hl.UInt(16), "f64": hl.Float(64), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
-    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "i64": hl.Int(64), "u64": hl.UInt(64),
+    "f32": hl.Float(32), "f16": hl.UInt(16), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
+    "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "i64": hl.Int(64),
 }  # fmt: skip
 _RANGES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767)}
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits behind the point
@@ -31,12 +31,22 @@ class RowLayout:
     fixed: bool = False  # real numbers are integers times scales
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
-    of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)  # and the lanes of partial results
+    # Values of rows for the output that is defined, with the lanes of partial results; outputs have loops of their own.
+    of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
+    # A call of the kernel's function defines one output, the first that has no definition yet.
+    output: str = ""
+    later: set[str] = field(default_factory=set)  # those that a later call defines
+    reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
 
     @property
     def rest(self) -> list[hl.Var]:
         """What says which row it is."""
         return [self.row] if self.last else [self.inner, self.row]
+
+    def begin(self) -> None:
+        """Before each call."""
+        self.output, self.of_rows = "", []
+        self.later.clear()
 
     def shared(self, value: Any) -> Fixed:
         """A number that all elements of a vector share."""
@@ -61,8 +71,9 @@ class KernelTensor:
         self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
         self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
-        self.func: Any = hl.Func(port.name) if port.is_output else None
+        self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
         self.indices: list[Any] = []
+        self.of_rows: list[tuple[hl.Func, hl.Var | None]] = []
 
     @property
     def lanes(self) -> int:
@@ -92,11 +103,15 @@ class KernelTensor:
 
     def stored(self, *indices: Any) -> hl.Expr:
         """An element as it is stored."""
-        if self.buffer is None:
+        if self.buffer is None and not self.func.defined() and self.name not in self._place.later:
             raise TypeError(f"`{self.name}` is an output, which has no elements yet")
         if self._place.machine.gpu and self._is_fixed_point:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
-        return self.buffer[tuple(self._at(indices))]
+        at = tuple(self._at(indices))
+        if self.buffer is not None:
+            return self.buffer[at]
+        self._reads_outputs()
+        return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if self.buffer is None or not self._place.machine.gpu:
@@ -117,9 +132,21 @@ class KernelTensor:
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
-        self.indices = list(indices) if isinstance(indices, tuple) else [indices]
+        if not self._place.output and not self.func.defined():
+            self._place.output, self.of_rows = self.name, self._place.of_rows
+        if self._place.output != self.name:
+            self._place.later.add(self.name)
+            return
+        if self.func.defined():
+            self._reads_outputs()
+        else:
+            self.indices = list(indices) if isinstance(indices, tuple) else [indices]
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
+
+    def _reads_outputs(self) -> None:
+        if not isinstance(self.view, Rows):
+            self._place.reads_outputs = True
 
     def _to_fixed(self, value: Any) -> hl.Expr:
         """What is stored for a number in fixed point."""
@@ -293,7 +320,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
     elif wide is not None:
         wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
-    for each, lane in place.of_rows:
+    for each, lane in output.of_rows:
         each.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (each, each.update(0)):
@@ -323,7 +350,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
                 func.gpu_blocks(others[1])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
-    for each, lane in place.of_rows:
+    for each, lane in output.of_rows:
         each.compute_at(func, place.row if by_group else inner)
         for stage in (each, each.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)

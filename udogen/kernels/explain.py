@@ -41,7 +41,9 @@ class FunctionCode:
     """One compiled function."""
 
     name: str
+    backend: str
     machine: str
+    types: Mapping[str, str]  # of each tensor, one that is stored so, as configs name it; empty where it is left out
     scalar: str  # why it has no vectors; empty where it has
     instructions: Mapping[str, int]  # vector instructions by kind
     loops: tuple[str, ...]
@@ -73,11 +75,13 @@ def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> lis
 
 def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[FunctionCode]:
     with tempfile.TemporaryDirectory() as folder:
-        report = compile_texts(kernels, file, machine, Path(folder))
+        report, types = compile_texts(kernels, file, machine, Path(folder))
         return [
             FunctionCode(
                 name=path.stem,
+                backend=kernels.backend,
                 machine=machine,
+                types=types[path.stem],
                 scalar=report.scalar.get(path.stem, ""),
                 instructions=_instructions(path.read_text("utf-8")),
                 loops=_loops(path.with_suffix(".stmt").read_text("utf-8")),

@@ -55,6 +55,8 @@ def include(request: Request, report: Report) -> str:
             lines.append(f"    if (!call.last()) return {_call(request, report, both[False])};")
         lines += [f"    return {_call(request, report, both[True])};", "  }"]
     lines += [f'  return udo::error("no function of {request.op}.py is for these data types together");', "}"]
+    if not request.machine.gpu:
+        lines += ["", "#if defined(UDO_HTP)", "void hooks(Hooks& op) { op.sameTypes(); }", "#endif"]
     return "\n".join(lines) + "\n"
 
 
@@ -99,8 +101,13 @@ def _may_be_aligned(request: Request, report: Report) -> bool:
 def _cut(request: Request, report: Report) -> Iterable[str]:
     """What one thread calculates: some elements of all tensors, or some rows of the outputs."""
     outputs = [port.name for port in request.tensors if port.is_output]
+    if report.in_one:
+        yield "  if (!part.isFirst()) return udo::ok;"
+        return
     if not report.elementwise:
-        yield f"  if ({' || '.join(f'!{name}_.cut(part)' for name in outputs)}) return udo::ok;"
+        yield "  bool hasWork = false;"
+        yield from (f"  if ({name}_.cut(part)) hasWork = true;" for name in outputs)
+        yield "  if (!hasWork) return udo::ok;"
         return
     names = [port.name for port in request.tensors]
     tests = {port.name: f"{port.name}_.size() == {outputs[0]}_.size()" for port in request.tensors}

@@ -38,6 +38,7 @@ _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
     *("halide_error", "halide_string_to_string", "halide_msan_annotate_memory_is_initialized"),
 }
+_NOT_TAKEN = ("BFLOAT_16", "FLOAT_64", "UINT_64")
 _TYPES = {"float": "f", "int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "bool": "u"}
 
 
@@ -125,12 +126,31 @@ def _no_halide(kernel: Path) -> ToolMissing:
     )
 
 
-def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) -> Report:
-    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it."""
+def compile_texts(
+    kernels: PythonKernels, path: Path, machine: str, into: Path
+) -> tuple[Report, Mapping[str, Mapping[str, str]]]:
+    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it.
+
+    What is returned with the report is the data types of each function's tensors, by its name.
+    """
     if _halide() is None:
         raise _no_halide(path)
-    _compile(replace(_request(kernels, _ops(kernels)[path.stem], path, machine), texts=True), into)
-    return Report.of_json((into / "report.json").read_text("utf-8"))
+    op = _ops(kernels)[path.stem]
+    request = _request(kernels, op, path, machine)
+    _compile(replace(request, texts=True), into)
+    report = Report.of_json((into / "report.json").read_text("utf-8"))
+    tensors = {identifier(each.name): each for each in (*op.inputs, *op.params, *op.outputs)}
+    names = {
+        port.name: {_stored(row, kernels.backend): row.name for row in reversed(tensors[port.name].datatypes)}
+        for port in request.tensors
+    }
+    return report, {
+        variant.name(request.prefix): {
+            tensors[port.name].name: names[port.name].get(stored, "")
+            for port, stored in zip(request.tensors, variant.types, strict=True)
+        }
+        for variant in report.variants
+    }
 
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
@@ -174,11 +194,13 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
     refused = {identifier(each.name): "repeated" for each in tensors if each.repeated}
     texts = [each for each in op.params if any(one.kind == "string" for one in each.datatypes)]
     refused |= {identifier(each.name): "a text" for each in texts}
+    others = [each for each in tensors if each not in texts and not _types(each, kernels.backend)]
+    refused |= {identifier(each.name): f"of {' or '.join(row.name for row in each.datatypes)}" for each in others}
     return Request(
         file=str(file.resolve()),
         op=op.name,
         prefix=f"{kernels.package}_{op.name}",
-        tensors=tuple(_port(each, kernels.backend) for each in tensors if not each.repeated and each not in texts),
+        tensors=tuple(_port(each, kernels.backend) for each in tensors if identifier(each.name) not in refused),
         scalars={
             identifier(each.name): "f32" if any(one.kind == "float" for one in each.datatypes) else "i32"
             for each in op.params
@@ -189,18 +211,25 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
     )
 
 
+def _types(tensor: Tensor, backend: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stored for each in tensor.datatypes if (stored := _stored(each, backend))))
+
+
 def _port(tensor: Tensor, backend: str) -> TensorPort:
-    types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
-    real = any("fixed" in each.kind for each in tensor.datatypes)
+    types = _types(tensor, backend)
+    real = any(each.quantized for each in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
     name = identifier(tensor.name)
     return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name))
 
 
 def _stored(datatype: DataType, backend: str) -> str:
-    kind = _TYPES[datatype.kind]
-    if backend == "gpu" and ("fixed" in datatype.kind or (kind == "f" and datatype.bits < 64)):
+    """How C++ tells it; empty where kernels in Python do not take it."""
+    kind = _TYPES.get(datatype.kind, "")
+    if backend == "gpu" and (datatype.quantized or kind == "f"):
         return "f32"  # the text converts them
+    if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
+        return ""
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
         kind = "u"
     return f"{kind}{datatype.bits}"

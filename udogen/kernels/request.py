@@ -74,10 +74,9 @@ class KernelVariant:
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
-        types = "_".join(dict.fromkeys(stored or "none" for stored in self.types))
-        if "" in self.types:  # which ones are left out
-            types += "_" + "".join("x" if stored else "0" for stored in self.types)
-        return f"{prefix}_{types}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
+        types = [stored or "none" for stored in self.types]
+        name = "_".join(types if len(set(types)) > 1 else types[:1])
+        return f"{prefix}_{name}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,7 @@ class Report:
     views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
     table: bool  # whether an op of 8 bits looks its numbers up
     elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
+    in_one: bool  # whether one thread calculates all: elements depend on other elements of outputs
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU

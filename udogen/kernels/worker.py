@@ -46,6 +46,7 @@ class _Kernel:
         names = [port.name for port in request.tensors]
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.names = []
+        self.reads_outputs = False
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
             self.names.append(name)
@@ -119,13 +120,12 @@ class _Kernel:
         """Let the function say what the outputs are; an optional tensor that is left out is None."""
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
-    def schedule(self, output: KernelTensor, place: RowLayout, tensors: dict[str, Any]) -> None:
-        """As the file's own `schedule(machine, …)` does it, or as usual."""
-        own = False
-        if self.own_schedule is not None and place.lanes > 1:
-            names = list(inspect.signature(self.own_schedule).parameters)[1:]
-            own = bool(self.own_schedule(place.machine, **{name: tensors.get(name) for name in names}))
-        schedule(output, place, own=own)
+    def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
+        """Whether the file's own `schedule(machine, …)` made the vectors of all outputs."""
+        if self.own_schedule is None or place.lanes == 1:
+            return False
+        names = list(inspect.signature(self.own_schedule).parameters)[1:]
+        return bool(self.own_schedule(place.machine, **{name: tensors.get(name) for name in names}))
 
 
 @dataclass(frozen=True)
@@ -187,13 +187,18 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
-    kernel.call(tensors, {each: hl.Expr(param) for each, param in scalars.items()})
     inputs = [each for each in tensors.values() if each.buffer is not None]
     outputs = [each for each in tensors.values() if each.func is not None]
+    for _ in outputs:
+        place.begin()
+        kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
     for each in outputs:
         if not each.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
-        kernel.schedule(each, place, tensors)
+    kernel.reads_outputs |= place.reads_outputs
+    own = kernel.has_scheduled(place, tensors)
+    for each in outputs:
+        schedule(each, place, own=own)
     whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
     parts = [  # a thread may calculate some rows
         (each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in outputs
@@ -318,7 +323,8 @@ def _run(request: Request, folder: Path) -> None:
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
-    report = Report(tuple(variants), views, table, elementwise, scalar, tuple(found), why_not)
+    in_one = kernel.reads_outputs and not elementwise
+    report = Report(tuple(variants), views, table, elementwise, in_one, scalar, tuple(found), why_not)
     (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 

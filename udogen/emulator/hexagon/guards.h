@@ -23,7 +23,7 @@ void guards_open(uint32_t execution);                      /* before the inputs 
 void guards_close(void);                                   /* before the kernel is called */
 void guards_compare(void);                                 /* after it has returned */
 void guards_compare_bytes(void);                           /* the guards alone, where inputs are not filled yet */
-void guards_say(void);                                     /* at the end: what was written over all executions */
+void guards_say(void);                                     /* at the end: what was written over all executions; opens all pages */
 void record_stray(uint32_t kind, uint32_t number, uint32_t where, uint32_t how, uint32_t offset, uint32_t count,
                uint32_t size);
 

@@ -218,6 +218,7 @@ struct OpFacts {
 
   std::size_t kernelCount;  // may exceed mostKernels, which registration refuses
   KernelFacts kernels[mostKernels];
+  bool sameTypes;
   QHPI_RewriteOpFunc earlyRewrite;
   QHPI_RewriteOpFunc lateRewrite;
   QHPI_TileShapeRequired tileShape;
@@ -358,6 +359,9 @@ class Hooks {
     facts.sliced = glue::Call<decltype(Execute)>::slices;
     return Kernel(facts);
   }
+
+  /// Tensors for which the config allows the same types have the same one: records are made for no other combination.
+  void sameTypes() const { facts_.sameTypes = true; }
 
   /// Replaces the op by others before it is cut into tiles: `udo::Node f(const udo::Node& op)`; `op` itself to keep it.
   template <Node (*Rewrite)(const Node&)>

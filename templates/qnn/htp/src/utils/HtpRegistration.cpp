@@ -31,12 +31,19 @@ struct Elements {
   static constexpr std::size_t most = 9;  // HTP delivers no more than eight
   std::uint32_t items[most];
   std::size_t count;
+
+  bool operator==(const Elements& other) const {
+    return count == other.count && std::memcmp(items, other.items, count * sizeof *items) == 0;
+  }
 };
+
+/// libQnnHtp tries all records of an op: more of them take minutes and gigabytes.
+constexpr std::uint32_t mostRecords = 8192;
 
 /// In the place of an element type: the input is left out.
 constexpr std::uint32_t leftOut = 0xffff;
 
-Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted, bool canBeLeftOut) {
+Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
   Elements found = {};
   for (const Qnn_DataType_t type : spec.types) {
     const std::uint32_t element = elementOf(type);
@@ -44,7 +51,6 @@ Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted, bool canBeLe
     for (std::size_t i = 0; i < found.count; ++i) known = known || found.items[i] == element;
     if (!known && found.count < Elements::most) found.items[found.count++] = element;
   }
-  if (found.count != 0 && found.count < Elements::most && canBeLeftOut) found.items[found.count++] = leftOut;
   return found;
 }
 
@@ -56,10 +62,12 @@ class Records {
         facts_(facts),
         tensors_(spec_.inputs.count + spec_.outputs.count),
         choices_(forever<Elements>(tensors_)),
+        same_(forever<std::size_t>(tensors_)),
         at_(forever<std::size_t>(tensors_)) {}
 
   ~Records() {
     ::operator delete(choices_);
+    ::operator delete(same_);
     ::operator delete(at_);
   }
   Records(const Records&) = delete;
@@ -67,8 +75,13 @@ class Records {
 
   /// All of them; null where there is no memory, or the hooks of the op contradict each other.
   QHPI_Kernel_v1* make(std::uint32_t& count) {
-    if (choices_ == nullptr || at_ == nullptr || !sound()) return nullptr;
+    if (choices_ == nullptr || same_ == nullptr || at_ == nullptr || !sound()) return nullptr;
     for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
+    if (count_ > mostRecords) {
+      error("%s: its tensors may have their data types in more than %u combinations, and HTP tries each: let the config "
+            "name fewer types, or call op.sameTypes() in hooks()", spec_.name, mostRecords);
+      return nullptr;
+    }
     QHPI_Kernel_v1* const made = forever<QHPI_Kernel_v1>(count_);
     if (made == nullptr) return nullptr;
     records_ = made;
@@ -116,8 +129,7 @@ class Records {
     bool free = false;
     for (std::size_t i = 0; i < tensors_; ++i) {
       const Requirement* const required = requirement(i);
-      const bool isOptional = i < spec_.inputs.count && !tensor(i).mandatory && !tensor(i).repeated;
-      choices_[i] = elementsOf(tensor(i), required != nullptr ? required->elements : 0, isOptional);
+      choices_[i] = elementsOf(tensor(i), required != nullptr ? required->elements : 0);
       if (choices_[i].count == 0) {
         log(QNN_LOG_LEVEL_WARN, "%s: kernel %zu takes no data type of `%s`; it is left out", spec_.name, kernel_,
             tensor(i).name);
@@ -128,9 +140,14 @@ class Records {
       five = five && allows(tensor(i).ranks, true);
       free = free || (allows(tensor(i).ranks, true) && allows(tensor(i).ranks, false));
     }
+    for (std::size_t i = 0; i < tensors_; ++i) same_[i] = sameAs(i);
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      if (same_[i] != i) choices_[i].count = 1;
+      if (isOptional(i) && choices_[i].count < Elements::most) choices_[i].items[choices_[i].count++] = leftOut;
+    }
     std::size_t fewest = spec_.params.count;
     while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
-    for (bool more = true; more;) {
+    for (bool more = true; more && count_ <= mostRecords;) {
       // One more: it marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
       for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
@@ -145,7 +162,25 @@ class Records {
     }
   }
 
-  bool isLeftOut(std::size_t index) const { return choices_[index].items[at_[index]] == leftOut; }
+  bool isOptional(std::size_t index) const {
+    return index < spec_.inputs.count && !tensor(index).mandatory && !tensor(index).repeated;
+  }
+
+  /// The tensor whose type this one has: the first of those that allow the same types, where hooks say so, or itself.
+  std::size_t sameAs(std::size_t index) const {
+    if (!facts_.sameTypes) return index;
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      if (!isOptional(i) && choices_[i] == choices_[index]) return i;
+    }
+    return index;
+  }
+
+  std::uint32_t element(std::size_t index) const {
+    const std::uint32_t own = choices_[index].items[at_[index]];
+    return own == leftOut ? own : choices_[same_[index]].items[at_[same_[index]]];
+  }
+
+  bool isLeftOut(std::size_t index) const { return element(index) == leftOut; }
 
   /// Whether no input follows one that is left out.
   bool endsOnce() const {
@@ -201,7 +236,7 @@ class Records {
 
   QHPI_Tensor_Signature_v1 signature(std::size_t index, bool five) const {
     if (isLeftOut(index)) return {QHPI_Int32, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM};
-    QHPI_Tensor_Signature_v1 made = flat(choices_[index].items[at_[index]], tensor(index).ranks, five);
+    QHPI_Tensor_Signature_v1 made = flat(element(index), tensor(index).ranks, five);
     if (const Requirement* const required = requirement(index)) {
       if (required->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(required->layout);
       made.storage = static_cast<unsigned char>(required->storage);
@@ -237,6 +272,7 @@ class Records {
   const OpFacts& facts_;
   const std::size_t tensors_;
   Elements* const choices_;
+  std::size_t* const same_;
   std::size_t* const at_;
   std::size_t kernel_ = 0;
   std::uint32_t count_ = 0;

@@ -53,7 +53,9 @@ inline Type typeOf(const Tensor& tensor) {
     case QNN_DATATYPE_INT_32: return i32;
     case QNN_DATATYPE_UINT_32: return u32;
     case QNN_DATATYPE_INT_64: return i64;
-    default: return u8;
+    case QNN_DATATYPE_UINT_8:
+    case QNN_DATATYPE_BOOL_8: return u8;
+    default: return Type{};
   }
 }
 #else
@@ -65,12 +67,15 @@ inline Type typeOf(Element element) {
     case Element::int8: return i8;
     case Element::int16: return i16;
     case Element::uint16: return u16;
-    case Element::int32:
-    case Element::fixed32: return i32;
+    case Element::int32: return i32;
     case Element::uint32: return u32;
     case Element::int64: return i64;
-    default: return u8;
+    case Element::uint8:
+    case Element::boolean: return u8;
+    case Element::fixed32:
+    case Element::other: break;
   }
+  return Type{};
 }
 
 template <class Tensor>
@@ -237,17 +242,22 @@ class View {
     dims_[0].extent = static_cast<std::int32_t>(part.end(size, 128) - begin);
   }
 
-  /// Of an output: only one part of its outermost axis that has parts; false where this part has nothing.
+  /// Of an output: only one part of its outermost axis that has parts, or nothing; true where there is work to do.
   bool cut(const Part& part) {
     std::int32_t axis = raw.dimensions - 1;
     while (axis > 0 && dims_[axis].extent <= 1) --axis;
-    if (axis <= 0) return part.isFirst();
-    const auto size = static_cast<std::size_t>(dims_[axis].extent);
+    const bool isWhole = axis == 0;  // a single row
+    const auto size = isWhole ? 1u : static_cast<std::size_t>(dims_[axis].extent);
     const std::size_t begin = part.begin(size, 1), end = part.end(size, 1);
+    if (begin == end) {
+      dims_[axis].extent = 0;
+      return false;
+    }
+    if (isWhole) return dims_[0].extent > 0;
     raw.host += begin * static_cast<std::size_t>(dims_[axis].stride) * (raw.type.bits / 8u);
     dims_[axis].min = static_cast<std::int32_t>(begin);
     dims_[axis].extent = static_cast<std::int32_t>(end - begin);
-    return begin < end;
+    return true;
   }
 
   std::int32_t size() const { return dims_[0].extent; }
@@ -263,6 +273,8 @@ class View {
     raw.dim = dims_;
 #if defined(UDO_GPU)
     raw.device = reinterpret_cast<std::uintptr_t>(tensor.facts());  // for Launches: the GPU has the data
+    // Bounds may depend on integers that came with the graph.
+    if (type_.code != f32.code) raw.host = const_cast<std::uint8_t*>(tensor.template data<std::uint8_t>());
 #else
     const void* data = tensor.template data<std::uint8_t>();
     raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
