@@ -61,7 +61,7 @@ class KernelTensor:
         self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
         self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
-        self.func: Any = hl.Func(port.name) if port.is_output else None
+        self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
         self.indices: list[Any] = []
 
     @property
@@ -92,11 +92,12 @@ class KernelTensor:
 
     def stored(self, *indices: Any) -> hl.Expr:
         """An element as it is stored."""
-        if self.buffer is None:
+        if self.buffer is None and not self.func.defined():
             raise TypeError(f"`{self.name}` is an output, which has no elements yet")
         if self._place.machine.gpu and self._is_fixed_point:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
-        return self.buffer[tuple(self._at(indices))]
+        at = tuple(self._at(indices))
+        return self.buffer[at] if self.buffer is not None else hl.Expr(self.func[at])
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if self.buffer is None or not self._place.machine.gpu:
