@@ -118,7 +118,8 @@ class KernelTensor:
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
-        self.indices = list(indices) if isinstance(indices, tuple) else [indices]
+        if not self.indices:  # those of the first time: what is written later changes some elements
+            self.indices = list(indices) if isinstance(indices, tuple) else [indices]
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
 
