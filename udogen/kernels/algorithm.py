@@ -61,7 +61,7 @@ class KernelTensor:
         self._shared_scale, self._shared_offset = hl.Expr(self.scale), hl.Expr(self.offset)
         rank = {Flat: 1, Rows: 2 if place.last else 3}.get(type(view)) or getattr(view, "rank", 1)
         self.buffer: Any = hl.ImageParam(TYPES[stored], rank, port.name) if not port.is_output else None
-        self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
+        self.func: Any = hl.Func(port.name) if port.is_output else None
         self.indices: list[Any] = []
 
     @property
@@ -92,12 +92,11 @@ class KernelTensor:
 
     def stored(self, *indices: Any) -> hl.Expr:
         """An element as it is stored."""
-        if self.buffer is None and not self.func.defined():
+        if self.buffer is None:
             raise TypeError(f"`{self.name}` is an output, which has no elements yet")
         if self._place.machine.gpu and self._is_fixed_point:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
-        at = tuple(self._at(indices))
-        return self.buffer[at] if self.buffer is not None else hl.Expr(self.func[at])
+        return self.buffer[tuple(self._at(indices))]
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if self.buffer is None or not self._place.machine.gpu:
@@ -118,8 +117,7 @@ class KernelTensor:
     def __setitem__(self, indices: Any, value: Any) -> None:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
-        if not self.indices:  # those of the first time: what is written later changes some elements
-            self.indices = list(indices) if isinstance(indices, tuple) else [indices]
+        self.indices = list(indices) if isinstance(indices, tuple) else [indices]
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
 
