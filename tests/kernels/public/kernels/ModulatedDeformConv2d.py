@@ -7,15 +7,7 @@ from udogen.kernels.math import total
 
 
 def ModulatedDeformConv2d(
-    input: Whole(4),
-    offset: Whole(4),
-    mask: Whole(4),
-    weight: Whole(4),
-    bias,
-    output: Whole(4),
-    stride,
-    padding,
-    dilation,
+    input: Whole, offset: Whole, mask: Whole, weight: Whole, bias, output: Whole, stride, padding, dilation
 ):
     x, y, o, n = (hl.Var(name) for name in "xyon")
     wide, high, channels = (weight.extent(axis) for axis in range(3))
