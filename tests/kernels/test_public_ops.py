@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,11 @@ def test_two_ops(op: str) -> None:
     need_runtime("cpu")
     done = udogen("test", OPS, "--backend", "cpu,htp", "--case", f"{op}/*")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_rank_that_does_not_fit(tmp_path: Path) -> None:
+    kernel = tmp_path / "RoIAlign.py"
+    kernel.write_text((OPS / "kernels" / "RoIAlign.py").read_text().replace("input: Whole(4)", "input: Whole(2)"))
+    done = udogen("inspect", kernel, "--config", OPS / "RoIAlign.xml", "--machine", "x86_64-linux-clang")
+    assert done.returncode == 2, done.stdout
+    assert "RoIAlign.py:9: RoIAlign() takes `input` as Whole(rank=2), and the config has 4D" in done.stderr
