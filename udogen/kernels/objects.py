@@ -220,7 +220,8 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
     real = any(each.quantized for each in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
     name = identifier(tensor.name)
-    return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name))
+    rank = min(tensor.rank.ranks, default=0)
+    return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name), rank)
 
 
 def _stored(datatype: DataType, backend: str) -> str:

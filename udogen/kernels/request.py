@@ -34,6 +34,7 @@ class TensorPort:
     real: bool  # whether the kernel sees real numbers where integers are stored
     optional: bool = False  # a client may leave it out
     opencl: str = ""  # its name in OpenCL
+    rank: int = 0  # the least that the config admits
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import halide as hl
 
 from udogen.errors import UdogenError, UsageError
-from udogen.kernels import Flat, Rows, View
+from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, schedule
 from udogen.kernels.fixed import NotFixedError
 from udogen.kernels.opencl import NotOnGpuError, launches
@@ -59,7 +59,12 @@ class _Kernel:
                     f"{self.where}: Rows({view.axis!r}) names no scalar parameter of {request.op}",
                     hint="it has " + (", ".join(request.scalars) or "none"),
                 )
-        for port in request.tensors:
+        for port, view in zip(request.tensors, self.views, strict=True):
+            if isinstance(view, Whole) and view.rank < port.rank:
+                raise UsageError(
+                    f"{self.where}: {request.op}() takes `{port.name}` as {view}, and the config has {port.rank}D",
+                    hint=f"take it as Whole({port.rank}), or as Flat or Rows",
+                )
             if port.is_output and port.name not in self.names:
                 raise UsageError(
                     f"{self.where}: {request.op}() does not take the output `{port.name}`", hint="write to all outputs"

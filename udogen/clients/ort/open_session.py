@@ -241,9 +241,11 @@ def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given
 def _failed(message: str, output: str) -> SessionFailed:
     log = read_log(output, message=message)
     one_line = " ".join(message.split())
+    if len(one_line) > 600:  # the name of a function with all its types; the reason is behind it
+        one_line = f"{one_line[:200]} … {one_line[-300:]}"
     return SessionFailed(
         f"ONNX Runtime could not make the session: {log.first or one_line[:300]}",
-        details=[one_line[:400], *log.details],
+        details=[one_line, *log.details],
         hint=log.remedy or "the details are its log; see `udogen explain`",
         log=log,
     )
