@@ -98,6 +98,14 @@ operations = "many"
     ]  # fmt: skip
 
 
+def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> None:
+    text = '[[op]]\nname = "Scale"\nbackends = [["cpu"]]\nbuiltin = { op = "Relu", params = 3 }\n'
+    found = problems_of(tmp_path, text)
+    assert found[0].startswith("3: `backends`: `['cpu']` is no backend") and found[1].startswith(
+        "4: `builtin`: `params` must be a table"
+    )
+
+
 def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]
