@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -44,7 +45,16 @@ def _print(text: str, *, err: bool = False) -> None:
 
 def print_json(data: Mapping[str, Any]) -> None:
     """The JSON result of a verb."""
-    click.echo(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
+    click.echo(json_text(json.dumps(_finite(data), indent=2, ensure_ascii=False)))
+
+
+def _finite(data: Any) -> Any:
+    """The same with text for infinities and NaN, which JSON has not."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, Mapping):
+        return {name: _finite(each) for name, each in data.items()}
+    return [_finite(each) for each in data] if isinstance(data, list | tuple) else data
 
 
 def json_text(text: str) -> str:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
-    from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome, TestRun
     from udogen.verify.test_run import Batch, TestPlan
 
@@ -27,45 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The command line."""
+    """What is tested, and where the results go."""
 
     paths: tuple[Path, ...]
-    backends: tuple[str, ...]
-    on: tuple[str, ...]
-    keep: bool
-    shard: tuple[int, int]
     merge: bool
-    pattern: str
-    jobs: int | None
-    timeout: float
     cost: bool
-    heap: bool
-    guard: bool
-    leaks: bool
-    sanitize: tuple[str, ...]
-    no_build: bool
     junit: Path | None
     html: Path | None
     save: Path | None
     compare: Path | None
     as_json: bool
 
-    def options(self) -> TestOptions:
-        """What it asks of a test run."""
-        from udogen.verify.options import SafetyOptions, TestOptions
 
-        return TestOptions(
-            backends=self.backends,
-            on=self.on,
-            keep=self.keep,
-            shard=self.shard,
-            pattern=self.pattern,
-            timeout=self.timeout,
-            jobs=self.jobs or 0,
-            build=not self.no_build,
-            measure=bool(self.cost or self.save or self.compare),
-            safety=SafetyOptions.parse(heap=self.heap, guard=self.guard, leaks=self.leaks, sanitize=self.sanitize),
-        )
+def _taken(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that are fields of a dataclass; they are removed from the given ones."""
+    return {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
 
 
 def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
@@ -107,7 +82,14 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
               help="Stop a case that takes longer.")  # fmt: skip
 @click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
 @safety_options
-@click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
+@click.option(
+    "--no-build",
+    "build",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Test packages as they are; build nothing.",
+)
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML report, too.")
 @click.option(
@@ -129,14 +111,17 @@ def command(**given: Any) -> int:
 
     check_memory()
     from udogen.verify import baseline, test_run
+    from udogen.verify.options import SafetyOptions, TestOptions
     from udogen.verify.test_files.read import load_test_files
 
-    arguments = _Arguments(**given)
+    arguments = _Arguments(**_taken(_Arguments, given))
     if arguments.merge:
         return _merge(arguments)
     if len(arguments.paths) > 1:
         raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
-    options = arguments.options()
+    safety = SafetyOptions.parse(**_taken(SafetyOptions, given))
+    measure = bool(arguments.cost or arguments.save or arguments.compare)
+    options = TestOptions(safety=safety, measure=measure, **{**given, "jobs": given["jobs"] or 0})
     options.safety.check_tools()
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None

@@ -126,13 +126,6 @@ ROUNDINGS: dict[str, Rounding] = {
 }
 
 
-def levels(real: Array, quant: tuple[float, int] | None) -> Array:
-    """Real numbers in units of what is stored, neither rounded nor limited."""
-    scale, offset = quant or (1.0, 0)
-    with np.errstate(all="ignore"):
-        return np.asarray(real, np.float64) / scale - offset
-
-
 def store(
     real: Array,
     dtype: np.dtype[np.generic],

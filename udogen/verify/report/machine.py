@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.errors import UsageError, read_plain
 from udogen.tables import table
@@ -85,13 +84,9 @@ def _network(outcome: NetworkOutcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 6),
         "text": terminal.network_lines(outcome),
         "error": asdict(outcome.error) if outcome.error else None,
-        "layers": [_layer(each) for each in answer.get("layers", [])],
+        "layers": answer.get("layers", []),
         **{name: answer.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
     }
-
-
-def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _number(value) if isinstance(value, float) else value for name, value in layer.items()}
 
 
 def _tensor(tensor: TensorResult) -> dict[str, Any]:
@@ -101,15 +96,15 @@ def _tensor(tensor: TensorResult) -> dict[str, Any]:
         "dtype": tensor.dtype,
         "shape": list(tensor.expected.shape),
         "tolerance": tensor.tolerance,
-        "max_error": _number(tensor.max_error),
-        "worst": _number(tensor.worst),
+        "max_error": tensor.max_error,
+        "worst": tensor.worst,
         "wrong": tensor.wrong,
         "first": None
         if first is None
         else {
             "at": list(first),
-            "found": _number(float(tensor.found[first])),
-            "expected": _number(float(tensor.expected[first])),
+            "found": float(tensor.found[first]),
+            "expected": float(tensor.expected[first]),
         },
     }
 
@@ -123,11 +118,6 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool | list) else str(value)
 
 
-def _number(value: float) -> float | str:
-    """JSON has neither infinities nor NaN."""
-    return value if math.isfinite(value) else str(value)
-
-
 # --- JUnit ------------------------------------------------------------------------------------------------------------
 
 
@@ -138,61 +128,70 @@ def junit(answer: Mapping[str, Any]) -> str:
     tree: Any = etree
     root = tree.Element("testsuites", name="udogen test", time=f"{answer['seconds']:.3f}")
     for state in answer["backends"]:
-        cases = [each for each in answer["cases"] if each["backend"] == state["backend"]]
-        if not cases and not state["cases"]:
-            continue
-        suite = tree.SubElement(root, "testsuite", name=state["backend"])
-        for case in cases:
-            _case(tree, suite, case)
-        if not cases:
-            _not_run(tree, suite, state)
-        _count(suite)
-    if answer["networks"]:
-        suite = tree.SubElement(root, "testsuite", name="networks")
-        for each in answer["networks"]:
-            _network_case(tree, suite, each)
-        _count(suite)
+        rows = [_of_case(each) for each in answer["cases"] if each["backend"] == state["backend"]]
+        if not rows and state["cases"]:
+            reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
+            rows = [_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason)]
+        _add_suite(tree, root, state["backend"], rows)
+    _add_suite(tree, root, "networks", [_of_network(each) for each in answer["networks"]])
     for name in ("tests", "failures", "errors", "skipped"):
-        root.set(name, str(sum(int(suite.get(name) or 0) for suite in root)))
+        root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return made.decode()
 
 
-def _case(tree: Any, suite: Any, case: Mapping[str, Any]) -> None:
-    row = tree.SubElement(
-        suite,
-        "testcase",
-        classname=f"{case['op']}.{case['backend']}",
-        name=_clean(f"{case['case']} [{case['dtype']}]"),
-        time=f"{case['seconds']:.6f}",
-    )
-    if case["status"] in ("failed", "error"):
-        tag, kind = ("failure", "wrong numbers") if case["status"] == "failed" else ("error", "error")
-        kind = case["error"]["kind"] if case["error"] else kind
-        made = tree.SubElement(row, tag, type=kind, message=_clean(case["message"]))
-        made.text = _clean("\n".join(case["text"]))
-    elif case["status"] in ("skipped", "ran"):
-        tree.SubElement(row, "skipped", message=_clean(case["message"]))
+class _JUnitRow(NamedTuple):
+    """A test case, and the element in it that has its result."""
+
+    classname: str
+    name: str
+    seconds: float
+    tag: str = ""  # none: it passed
+    message: str = ""
+    kind: str = ""
+    text: str = ""
 
 
-def _network_case(tree: Any, suite: Any, answer: Mapping[str, Any]) -> None:
-    row = tree.SubElement(
-        suite,
-        "testcase",
-        classname=f"network.{answer['backend']}",
-        name=_clean(f"{answer['network']} [{answer['bits']}]"),
-        time=f"{answer['seconds']:.6f}",
-    )
-    error, lines = answer["error"], "\n".join(answer["text"])
+def _of_case(case: Mapping[str, Any]) -> _JUnitRow:
+    row = _JUnitRow(f"{case['op']}.{case['backend']}", f"{case['case']} [{case['dtype']}]", case["seconds"])
+    if case["status"] in ("skipped", "ran"):
+        return row._replace(tag="skipped", message=case["message"])
+    if case["status"] == "passed":
+        return row
+    tag, kind = ("failure", "wrong numbers") if case["status"] == "failed" else ("error", "error")
+    kind = case["error"]["kind"] if case["error"] else kind
+    return row._replace(tag=tag, kind=kind, message=case["message"], text="\n".join(case["text"]))
+
+
+def _of_network(answer: Mapping[str, Any]) -> _JUnitRow:
+    name, error = f"{answer['network']} [{answer['bits']}]", answer["error"]
+    row = _JUnitRow(f"network.{answer['backend']}", name, answer["seconds"], text="\n".join(answer["text"]))
     if answer["status"] == "skipped":
-        tree.SubElement(row, "skipped", message=_clean(error["message"]))
-    elif error:
-        tree.SubElement(row, "error", type=error["kind"], message=_clean(error["message"])).text = _clean(lines)
-    elif answer["status"] == "failed":
+        return row._replace(tag="skipped", message=error["message"], text="")
+    if error:
+        return row._replace(tag="error", kind=error["kind"], message=error["message"])
+    if answer["status"] == "failed":
         message = f"the first wrong layer is {answer['first_wrong']}"
-        tree.SubElement(row, "failure", type="wrong numbers", message=_clean(message)).text = _clean(lines)
-    else:
-        tree.SubElement(row, "system-out").text = _clean(lines)
+        return row._replace(tag="failure", kind="wrong numbers", message=message)
+    return row._replace(tag="system-out")
+
+
+def _add_suite(tree: Any, root: Any, name: str, rows: Sequence[_JUnitRow]) -> None:
+    if not rows:
+        return
+    suite = tree.SubElement(root, "testsuite", name=name)
+    for row in rows:
+        case = tree.SubElement(
+            suite, "testcase", classname=row.classname, name=_clean(row.name), time=f"{row.seconds:.6f}"
+        )
+        if row.tag:
+            found = {"type": row.kind, "message": _clean(row.message)}
+            made = tree.SubElement(case, row.tag, {key: value for key, value in found.items() if value})
+            made.text = _clean(row.text) or None
+    for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(count, str(sum(row.tag == tag for row in rows)))
+    suite.set("tests", str(len(rows)))
+    suite.set("time", f"{sum(row.seconds for row in rows):.3f}")
 
 
 def _message(outcome: Outcome) -> str:
@@ -208,20 +207,6 @@ def _message(outcome: Outcome) -> str:
     return f"{worst.wrong} of {worst.expected.size} numbers of {worst.name} are wrong" if worst else "wrong"
 
 
-def _not_run(tree: Any, suite: Any, state: Mapping[str, Any]) -> None:
-    row = tree.SubElement(suite, "testcase", classname=state["backend"], name=f"{state['cases']} cases", time="0")
-    reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
-    tree.SubElement(row, "skipped", message=_clean(reason))
-
-
-def _count(suite: Any) -> None:
-    rows = list(suite)
-    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(name, str(sum(row.find(tag) is not None for row in rows)))
-    suite.set("tests", str(len(rows)))
-    suite.set("time", f"{sum(float(row.get('time')) for row in rows):.3f}")
-
-
 def _clean(text: str) -> str:
     """XML 1.0 has no control characters."""
     return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
@@ -229,6 +214,7 @@ def _clean(text: str) -> str:
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
+_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings"}
 _WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
@@ -236,7 +222,7 @@ def read(path: Path) -> dict[str, Any]:
     """An answer that `--json` printed."""
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
-        assert {"ok", "counts", "backends", "cases", "networks", "seconds", "environment"} <= found.keys()
+        assert found.keys() >= _KEYS
     except OSError as fault:
         raise UsageError(
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"

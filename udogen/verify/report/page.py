@@ -14,7 +14,7 @@ from mako.template import Template
 from udogen import __version__, resources
 from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.report import pictures, text
+from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
 from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
 
@@ -31,7 +31,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
     summary = summarize(run, worse=sum(each.worse for each in changes))
     skipped, unchecked, passing = (_case_rows(run, status) for status in ("skipped", "ran", "passed"))
     page: str = _template().render_unicode(
-        style=text.Html(pictures.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
+        style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
         title=f"{summary.sentence} {run.folder.name}".strip(),
         folder=run.folder,
         version=__version__,
