@@ -408,8 +408,8 @@ def test_onnx_as_the_reference(tmp_path: Path) -> None:
     text = (folder / "op_tests.toml").read_text().replace("reference.py:leaky_relu", "onnx:LeakyRelu")
     text = text.replace('config = "', f'config = "{folder}/').replace('kernels = "', f'kernels = "{folder}/')
     (tmp_path / "op_tests.toml").write_text(text)
-    [ours], [theirs] = load_examples(folder), load_examples(tmp_path)
-    for one, other in zip(ours.cases, theirs.cases, strict=True):
+    [first], [second] = load_examples(folder), load_examples(tmp_path)
+    for one, other in zip(first.cases, second.cases, strict=True):
         assert other.error is None, other.error
         np.testing.assert_allclose(one.expected["output"], other.expected["output"], rtol=1e-6)
 

@@ -210,11 +210,11 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     text = TextColumn("{task.description}", markup=False)  # last, so that the bar keeps its place and width
     columns = [BarColumn(bar_width=_BAR), MofNCompleteColumn(), TimeElapsedColumn(), text]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        room = max(20, bars.console.width - _BAR - 20)  # the rest of the line
-        task = bars.add_task(visible(title)[:room], total=total)
+        left = max(20, bars.console.width - _BAR - 20)  # the rest of the line
+        task = bars.add_task(visible(title)[:left], total=total)
 
         def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=visible(f"{title}: {step}")[:room])
+            bars.update(task, description=visible(f"{title}: {step}")[:left])
             bars.advance(task, by)
 
         yield advance

@@ -174,26 +174,26 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
 
 
 def _merge(arguments: _Arguments) -> int:
-    """Several answers as one report."""
+    """Several results as one report."""
     from udogen.verify.report import machine
 
     if arguments.html or arguments.save or arguments.compare:
-        raise UsageError("--merge makes --json and --junit: answers have no arrays", hint="leave the others out")
+        raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
     _check_folders(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
-    answer = machine.merge([machine.read(path) for path in arguments.paths])
+    result = machine.merge([machine.read(path) for path in arguments.paths])
     if arguments.junit:
         with writing(arguments.junit):
-            arguments.junit.write_text(machine.junit(answer), "utf-8")
+            arguments.junit.write_text(machine.junit(result), "utf-8")
     if arguments.as_json:
-        output.print_json(answer)
+        output.print_json(result)
     else:
-        for line in machine.lines(answer):
+        for line in machine.lines(result):
             output.print_result(line)
-    if answer["counts"]["failed"]:
+    if result["counts"]["failed"]:
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if answer["counts"]["error"] else 0 if answer["ok"] else ToolMissing.exit_code
+    return RunFailed.exit_code if result["counts"]["error"] else 0 if result["ok"] else ToolMissing.exit_code
 
 
 @contextmanager

@@ -47,8 +47,14 @@ class DraftedOp:
     cases: tuple[DraftCase, ...]
     supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
     reference: str = ""
-    file: bytes | None = None
+    file: bytes | None = None  # that the reference needs
     kernel: str = ""
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is written for it beside the config, by path."""
+        found = {} if self.file is None else {self.reference.partition(":")[2]: self.file}
+        return found | ({f"kernels/{self.op.name}.py": self.kernel.encode()} if self.kernel else {})
 
 
 def draft(
@@ -80,8 +86,7 @@ def draft(
         remarks=remarks,
         cases=tuple(case for each in found for case in each.cases),
         references={each.op.name: each.reference for each in found if each.reference},
-        files={each.reference.partition(":")[2]: each.file for each in found if each.file is not None}
-        | {f"kernels/{each.op.name}.py": each.kernel.encode() for each in found if each.kernel},
+        files={name: data for each in found for name, data in each.files.items()},
     )
 
 
@@ -171,12 +176,12 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
         return "", "types, shapes or inputs of it are not known"
     shapes = [[tuple(size_of(extent, dims) for extent in each.shape or ()) for each in row] for row in types]
     number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
+    inputs = [
+        [make(value, number(each.dtype), shape) for value, each, shape in zip(body.input, *pair, strict=True)]
+        for pair in zip(types, shapes, strict=True)
+    ]
     try:
-        made = []
-        for row, extents in zip(types, shapes, strict=True):
-            each = zip(body.input, row, extents, strict=True)
-            inputs = [make(value, number(declared.dtype), shape) for value, declared, shape in each]
-            made.append(_fused(op, loaded.model.file, body, calls[0], inputs))
+        made = [_fused(op, loaded.model.file, body, calls[0], each) for each in inputs]
         if len({tuple(row) for row in shapes}) > 1 and not all(each.flat for each in made):
             raise UsageError(
                 f"the model uses {op.name} with several shapes", hint="write the kernel with views of Rows or Whole"

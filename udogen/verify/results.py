@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify.cases import Case, CaseError
+from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -47,6 +49,23 @@ class TensorResult:
     worst: float  # the largest difference as a share of what is allowed there; more than 1 is wrong
     wrong: int  # elements beyond the tolerance
     first: tuple[int, ...] | None  # the first of them
+
+    @classmethod
+    def judged(
+        cls,
+        name: str,
+        dtype: str,
+        *,
+        expected: Array,
+        found: Array,
+        tolerance: Tolerance,
+        quant: tuple[float, int] | None = None,
+    ) -> TensorResult:
+        """The result of comparing an output with what is expected."""
+        row = datatypes.parse(dtype)
+        unit = "" if row is None or row.kind == "float" else "step" if row.quantized else "unit"
+        deviation = judge(found, expected, tolerance)
+        return cls(name, dtype, expected, found, quant, tolerance.words(unit), unit, **vars(deviation))
 
     @property
     def passed(self) -> bool:

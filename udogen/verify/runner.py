@@ -25,7 +25,6 @@ from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBo
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON, OpCall, OpResult, ParamArg
 from udogen.runtime.op.session import OpSession
-from udogen.verify import tolerances
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.options import TestOptions
@@ -265,23 +264,13 @@ _NOT_REFUSED = Finding(
 
 def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult:
     tensor = next(each for each in call.outputs if each.name == name)
-    found, expected = result.outputs[name], case.expected[name]
-    tolerance = case.tolerance_of(name)
-    deviation = tolerances.judge(found, expected, tolerance)
-    row = datatypes.parse(tensor.dtype)
-    unit = "" if row is None or row.kind == "float" else "step" if row.quantized else "unit"
-    return TensorResult(
-        name=name,
-        dtype=tensor.dtype,
-        expected=expected,
-        found=found,
+    return TensorResult.judged(
+        name,
+        tensor.dtype,
+        expected=case.expected[name],
+        found=result.outputs[name],
+        tolerance=case.tolerance_of(name),
         quant=tensor.quant,
-        tolerance=tolerance.words(unit),
-        unit=unit,
-        max_error=deviation.max_error,
-        worst=deviation.worst,
-        wrong=deviation.wrong,
-        first=deviation.first,
     )
 
 

@@ -74,7 +74,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _network(outcome: NetworkOutcome) -> dict[str, Any]:
-    answer: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
+    result: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
     return {
         "network": outcome.name,
         "backend": outcome.backend,
@@ -84,8 +84,8 @@ def _network(outcome: NetworkOutcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 6),
         "text": terminal.network_lines(outcome),
         "error": asdict(outcome.error) if outcome.error else None,
-        "layers": answer.get("layers", []),
-        **{name: answer.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
+        "layers": result.get("layers", []),
+        **{name: result.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
     }
 
 
@@ -121,19 +121,19 @@ def _plain(value: object) -> object:
 # --- JUnit ------------------------------------------------------------------------------------------------------------
 
 
-def junit(answer: Mapping[str, Any]) -> str:
-    """JUnit XML of an answer: a suite for each backend; where none of its cases ran, one that is skipped."""
+def junit(result: Mapping[str, Any]) -> str:
+    """JUnit XML of an result: a suite for each backend; where none of its cases ran, one that is skipped."""
     from lxml import etree
 
     tree: Any = etree
-    root = tree.Element("testsuites", name="udogen test", time=f"{answer['seconds']:.3f}")
-    for state in answer["backends"]:
-        rows = [_of_case(each) for each in answer["cases"] if each["backend"] == state["backend"]]
+    root = tree.Element("testsuites", name="udogen test", time=f"{result['seconds']:.3f}")
+    for state in result["backends"]:
+        rows = [_of_case(each) for each in result["cases"] if each["backend"] == state["backend"]]
         if not rows and state["cases"]:
             reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
             rows = [_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason)]
         _add_suite(tree, root, state["backend"], rows)
-    _add_suite(tree, root, "networks", [_of_network(each) for each in answer["networks"]])
+    _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
@@ -163,15 +163,15 @@ def _of_case(case: Mapping[str, Any]) -> _JUnitRow:
     return row._replace(tag=tag, kind=kind, message=case["message"], text="\n".join(case["text"]))
 
 
-def _of_network(answer: Mapping[str, Any]) -> _JUnitRow:
-    name, error = f"{answer['network']} [{answer['bits']}]", answer["error"]
-    row = _JUnitRow(f"network.{answer['backend']}", name, answer["seconds"], text="\n".join(answer["text"]))
-    if answer["status"] == "skipped":
+def _of_network(result: Mapping[str, Any]) -> _JUnitRow:
+    name, error = f"{result['network']} [{result['bits']}]", result["error"]
+    row = _JUnitRow(f"network.{result['backend']}", name, result["seconds"], text="\n".join(result["text"]))
+    if result["status"] == "skipped":
         return row._replace(tag="skipped", message=error["message"], text="")
     if error:
         return row._replace(tag="error", kind=error["kind"], message=error["message"])
-    if answer["status"] == "failed":
-        message = f"the first wrong layer is {answer['first_wrong']}"
+    if result["status"] == "failed":
+        message = f"the first wrong layer is {result['first_wrong']}"
         return row._replace(tag="failure", kind="wrong numbers", message=message)
     return row._replace(tag="system-out")
 
@@ -219,7 +219,7 @@ _WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An answer that `--json` printed."""
+    """An result that `--json` printed."""
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
         assert found.keys() >= _KEYS
@@ -228,9 +228,9 @@ def read(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
         ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(f"{path} is no answer of a test run", hint="give what `udogen test --json` wrote") from fault
-    answer: dict[str, Any] = found
-    return answer
+        raise UsageError(f"{path} is no result of a test run", hint="give what `udogen test --json` wrote") from fault
+    result: dict[str, Any] = found
+    return result
 
 
 def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -251,32 +251,32 @@ def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
 
 
-def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answers of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
-    cases = [case for answer in answers for case in answer["cases"]]
-    counts = {name: sum(answer["counts"][name] for answer in answers) for name in answers[0]["counts"]}
+def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
+    cases = [case for result in results for case in result["cases"]]
+    counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
     return {
         "ok": bool(counts["passed"] + counts["ran"]) and not counts["failed"] + counts["error"],
-        "folder": " ".join(dict.fromkeys(answer["folder"] for answer in answers)),
-        "seconds": max(answer["seconds"] for answer in answers),
+        "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
+        "seconds": max(result["seconds"] for result in results),
         "counts": counts,
-        "environment": _merged_environment([answer["environment"] for answer in answers]),
-        "backends": _merged_states(state for answer in answers for state in answer["backends"]),
+        "environment": _merged_environment([result["environment"] for result in results]),
+        "backends": _merged_states(state for result in results for state in result["backends"]),
         "cases": cases,
-        "networks": [each for answer in answers for each in answer["networks"]],
-        "warnings": list(dict.fromkeys(text for answer in answers for text in answer["warnings"])),
+        "networks": [each for result in results for each in result["networks"]],
+        "warnings": list(dict.fromkeys(text for result in results for text in result["warnings"])),
     }
 
 
-def lines(answer: Mapping[str, Any]) -> list[str]:
-    """An answer for the terminal: what failed, a row for each backend, the sum."""
-    found = [line for each in (*answer["cases"], *answer["networks"]) for line in each["text"]]
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """An result for the terminal: what failed, a row for each backend, the sum."""
+    found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
     rows = []
-    for state in answer["backends"]:
-        statuses = [case["status"] for case in answer["cases"] if case["backend"] == state["backend"]]
-        counts = [str(statuses.count(status)) for status in answer["counts"]]
+    for state in result["backends"]:
+        statuses = [case["status"] for case in result["cases"] if case["backend"] == state["backend"]]
+        counts = [str(statuses.count(status)) for status in result["counts"]]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    found += [*([""] if found else []), *table(["backend", "state", *answer["counts"]], rows), "", *answer["warnings"]]
-    total = ", ".join(f"{number} {status}" for status, number in answer["counts"].items())
-    return [*found, f"{total} in {answer['seconds']:.1f} s"]
+    found += [*([""] if found else []), *table(["backend", "state", *result["counts"]], rows), "", *result["warnings"]]
+    total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
+    return [*found, f"{total} in {result['seconds']:.1f} s"]
