@@ -14,7 +14,7 @@ import click
 
 from udogen.cli import options, output
 from udogen.cli.safety_options import safety_options
-from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
@@ -137,7 +137,9 @@ def command(**given: Any) -> int:
         _print_next(run, arguments)
     if run.count("failed"):
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if run.count("error") or plan.unwritten else 0 if run.passed else ToolMissing.exit_code
+    if run.count("error") or plan.unwritten:
+        return RunFailed.exit_code
+    return BuildFailed.exit_code if run.build_failed else 0 if run.passed else ToolMissing.exit_code
 
 
 def _print_next(run: TestRun, arguments: _Arguments) -> None:
@@ -193,7 +195,10 @@ def _merge(arguments: _Arguments) -> int:
             output.print_result(line)
     if result["counts"]["failed"]:
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if result["counts"]["error"] else 0 if result["ok"] else ToolMissing.exit_code
+    if result["counts"]["error"]:
+        return RunFailed.exit_code
+    build_failed = any(state["build_failed"] for state in result["backends"])
+    return BuildFailed.exit_code if build_failed else 0 if result["ok"] else ToolMissing.exit_code
 
 
 @contextmanager

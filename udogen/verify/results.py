@@ -146,6 +146,7 @@ class Outcome:
 # ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it
 # does not build.  skipped: it was not chosen, or no case is for it.
 State = Literal["ran", "missing", "unbuilt", "skipped"]
+ABSENT: tuple[State, ...] = ("missing", "unbuilt")
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class BackendState:
     details: tuple[str, ...] = ()
     real: bool = False  # Qualcomm's own library
     runtime: RuntimeInfo | None = None
-    cases: int = 0  # for it, whether they ran or not
+    cases: int = 0  # for it; those that did not run, if it is missing or unbuilt
+    build_failed: bool = False  # a package does not compile, which no other machine would change
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,14 @@ class TestRun:
 
     @property
     def passed(self) -> bool:
-        """Something ran, and nothing of it was wrong."""
-        return bool(self.count("passed") + self.count("ran")) and not self.count("failed") + self.count("error")
+        """Something ran, nothing of it was wrong, and every package compiles."""
+        is_bad = self.build_failed or self.count("failed") + self.count("error")
+        return bool(self.count("passed") + self.count("ran")) and not is_bad
+
+    @property
+    def build_failed(self) -> bool:
+        """A package does not compile."""
+        return any(state.build_failed for state in self.states)
 
     @property
     def bad(self) -> tuple[Outcome, ...]:

@@ -25,7 +25,7 @@ from udogen.verify import network, packages, shapes
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import BackendState, NetworkOutcome, Outcome, State, Status, TestRun
+from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, State, Status, TestRun
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
@@ -395,8 +395,18 @@ def _is_real(runtime: RuntimeInfo | None) -> bool:
 def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
     place, cases = batch.place, len(batch.cases)
     state: State = "missing" if isinstance(error, ToolMissing) else "unbuilt"
+    build_failed = isinstance(error, BuildFailed)
     return _BatchResult(
-        BackendState(place.id, place.title, state, error.message, error.hint, error.details, cases=cases)
+        BackendState(
+            place.id,
+            place.title,
+            state,
+            error.message,
+            error.hint,
+            error.details,
+            cases=cases,
+            build_failed=build_failed,
+        )
     )
 
 
@@ -425,8 +435,14 @@ def _joined(before: BackendState | None, after: BackendState) -> BackendState:
     if before is None:
         return after
     worse = max(before, after, key=lambda state: _WEIGHT[state.state])
-    runtime = before.runtime or after.runtime
-    return replace(worse, cases=before.cases + after.cases, runtime=runtime, real=before.real or after.real)
+    counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
+    return replace(
+        worse,
+        cases=sum(each.cases for each in counted),
+        runtime=before.runtime or after.runtime,
+        real=before.real or after.real,
+        build_failed=before.build_failed or after.build_failed,
+    )
 
 
 def environment() -> tuple[tuple[str, str], ...]:

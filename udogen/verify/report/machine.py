@@ -13,7 +13,7 @@ from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
+from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -43,6 +43,7 @@ def _state(state: BackendState) -> dict[str, Any]:
         "details": list(state.details),
         "cases": state.cases,
         "real": state.real,
+        "build_failed": state.build_failed,
         "runtime": None
         if runtime is None
         else {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path},
@@ -129,9 +130,9 @@ def junit(result: Mapping[str, Any]) -> str:
     root = tree.Element("testsuites", name="udogen test", time=f"{result['seconds']:.3f}")
     for state in result["backends"]:
         rows = [_of_case(each) for each in result["cases"] if each["backend"] == state["backend"]]
-        if not rows and state["cases"]:
+        if state["cases"] and (not rows or state["state"] in ABSENT):
             reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
-            rows = [_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason)]
+            rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason))
         _add_suite(tree, root, state["backend"], rows)
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     for name in ("tests", "failures", "errors", "skipped"):
@@ -237,11 +238,13 @@ def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
     """One state of each backend: the worst, with the cases of all."""
     states: dict[str, Mapping[str, Any]] = {}
     for state in found:
-        before = states.setdefault(state["backend"], {**state, "cases": 0})
+        before = states.setdefault(state["backend"], {"build_failed": False, **state, "cases": 0})
         worse = max(before, state, key=lambda each: _WORST.index(each["state"]))
         runtime, real = before["runtime"] or state["runtime"], before["real"] or state["real"]
-        total = before["cases"] + state["cases"]
-        states[state["backend"]] = {**worse, "cases": total, "runtime": runtime, "real": real}
+        counted = [each for each in (before, state) if (each["state"] in ABSENT) == (worse["state"] in ABSENT)]
+        more = {"cases": sum(each["cases"] for each in counted), "runtime": runtime, "real": real}
+        more["build_failed"] = before["build_failed"] or state.get("build_failed", False)
+        states[state["backend"]] = {**worse, **more}
     return list(states.values())
 
 
@@ -255,13 +258,16 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
     cases = [case for result in results for case in result["cases"]]
     counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
+    states = _merged_states(state for result in results for state in result["backends"])
     return {
-        "ok": bool(counts["passed"] + counts["ran"]) and not counts["failed"] + counts["error"],
+        "ok": bool(counts["passed"] + counts["ran"])
+        and not counts["failed"] + counts["error"]
+        and not any(state["build_failed"] for state in states),
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
         "seconds": max(result["seconds"] for result in results),
         "counts": counts,
         "environment": _merged_environment([result["environment"] for result in results]),
-        "backends": _merged_states(state for result in results for state in result["backends"]),
+        "backends": states,
         "cases": cases,
         "networks": [each for result in results for each in result["networks"]],
         "warnings": list(dict.fromkeys(text for result in results for text in result["warnings"])),

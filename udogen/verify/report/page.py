@@ -16,7 +16,7 @@ from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
-from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
+from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -142,7 +142,7 @@ def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
 
 def _absences(run: TestRun) -> Iterator[str]:
     used = {each.backend for each in run.outcomes}
-    absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
+    absent = [each for each in run.states if each.state in ABSENT]
     if found := [each for each in absent if each.backend not in used]:
         cases = sum(each.cases for each in found)
         much = f" ({text.many(cases, 'case')})" if cases else ""
