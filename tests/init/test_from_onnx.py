@@ -358,7 +358,7 @@ def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> N
     done = udogen("new", tmp_path / "project", "--from-onnx", models.save("quantized", tmp_path))
     assert done.returncode == 0, done.stderr
     words = tomllib.loads((tmp_path / "project" / "op_tests.toml").read_text())
-    assert words["op"][0]["name"] == "Gain" and words["op"][0]["config"] == "Gain.xml"
+    assert words["config"] == "Gain.xml" and words["op"][0]["name"] == "Gain"
     assert words["op"][0]["case"][1] == {
         "name": "gained, quantized",
         "backends": ["htp"],
