@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -135,11 +135,17 @@ def command(**given: Any) -> int:
     _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
         _print_next(run, arguments)
-    if run.count("failed"):
+    counts = {"failed": run.count("failed"), "error": run.count("error") + len(plan.unwritten)}
+    return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
+
+
+def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:
+    """That of the worst result."""
+    if counts["failed"]:
         return VerificationFailed.exit_code
-    if run.count("error") or plan.unwritten:
+    if counts["error"]:
         return RunFailed.exit_code
-    return BuildFailed.exit_code if run.build_failed else 0 if run.passed else ToolMissing.exit_code
+    return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
 
 
 def _print_next(run: TestRun, arguments: _Arguments) -> None:
@@ -193,12 +199,8 @@ def _merge(arguments: _Arguments) -> int:
     else:
         for line in machine.lines(result):
             output.print_result(line)
-    if result["counts"]["failed"]:
-        return VerificationFailed.exit_code
-    if result["counts"]["error"]:
-        return RunFailed.exit_code
     build_failed = any(state["build_failed"] for state in result["backends"])
-    return BuildFailed.exit_code if build_failed else 0 if result["ok"] else ToolMissing.exit_code
+    return _exit_code(result["counts"], build_failed=build_failed, ok=result["ok"])
 
 
 @contextmanager

@@ -259,10 +259,9 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     cases = [case for result in results for case in result["cases"]]
     counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
     states = _merged_states(state for result in results for state in result["backends"])
+    is_bad = counts["failed"] + counts["error"] or any(each["build_failed"] for each in states)
     return {
-        "ok": bool(counts["passed"] + counts["ran"])
-        and not counts["failed"] + counts["error"]
-        and not any(state["build_failed"] for state in states),
+        "ok": bool(counts["passed"] + counts["ran"]) and not is_bad,
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
         "seconds": max(result["seconds"] for result in results),
         "counts": counts,
