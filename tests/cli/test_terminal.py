@@ -20,12 +20,12 @@ from udogen.opdef.problems import visible
 # Escape, bell, return, DEL, C1 (CSI) as a character and as a byte, a direction of writing, a line break, markup.
 EVIL = "e\x1b]0;owned\x07\x1b[2J\r\x7f\N{CONTROL SEQUENCE INTRODUCER}2J\udc9b\u202egnp\n[red]"
 OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")  # colours, and bars of rich
+CONTROLS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")  # colours, and bars of rich
 
 
 def harmless(message: str) -> bool:
     """Nothing but text, line ends, our colours and bars."""
-    text = OURS.sub("", message).replace("\r\n", "\n")
+    text = CONTROLS.sub("", message).replace("\r\n", "\n")
     found = OBEYED.search(text) or "\r" in text
     assert not found, (found, message)
     return True

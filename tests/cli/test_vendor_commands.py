@@ -54,12 +54,12 @@ def test_the_tree_is_that_of_generate(tmp_path: Path) -> None:
     message = qnn("-p", LEAKY, "-o", tmp_path / "theirs")
     assert "cpu package LeakyReluPackage" in message
     done = subprocess.run(
-        [sys.executable, "-m", "udogen", "generate", LEAKY, "--layout", "qnn", "-o", tmp_path / "ours"],
+        [sys.executable, "-m", "udogen", "generate", LEAKY, "--layout", "qnn", "-o", tmp_path / "own"],
         cwd=ROOT,
         capture_output=True,
     )
     assert done.returncode == 0
-    assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
+    assert content(tmp_path / "theirs") == content(tmp_path / "own") != {}
 
 
 def test_without_o_packages_go_beside_the_first_config(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def snpe(*arguments: object, cwd: Path = ROOT) -> str:
 
 def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:
     snpe("-p", SOFTMAX, "-o", tmp_path / "theirs")
-    done = udogen("generate", SOFTMAX, "--layout", "snpe", "-o", tmp_path / "ours")
+    done = udogen("generate", SOFTMAX, "--layout", "snpe", "-o", tmp_path / "own")
     assert done.returncode == 0
-    assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
+    assert content(tmp_path / "theirs") == content(tmp_path / "own") != {}
 
 
 def test_a_udo_package_goes_here_by_default(tmp_path: Path) -> None:

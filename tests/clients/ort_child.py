@@ -27,12 +27,12 @@ def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attrib
     """Add, then LeakyRelu of our domain, then Mul."""
     bias = onnx.numpy_helper.from_array(BIAS.astype(helper.tensor_dtype_to_np_dtype(dtype)), "b")
     names = ["s", *(f"k{index}" for index in range(nodes))]
-    ours = [
+    own = [
         helper.make_node("LeakyRelu", [given], [made], domain="udogen", name=f"mine{index}", **attributes)
         for index, (given, made) in enumerate(itertools.pairwise(names))
     ]
     every = [
-        helper.make_node("Add", ["x", "b"], ["s"]), *ours, helper.make_node("Mul", [names[-1], "b"], ["y"])
+        helper.make_node("Add", ["x", "b"], ["s"]), *own, helper.make_node("Mul", [names[-1], "b"], ["y"])
     ]  # fmt: skip
     x, y = (helper.make_tensor_value_info(each, dtype, [2, 3, 4]) for each in "xy")
     graph = helper.make_graph(every, "g", [x], [y], [bias])

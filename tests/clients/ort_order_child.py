@@ -1,6 +1,6 @@
 """Plain ONNX Runtime with OrderPackage: `ort_order_child.py BACKEND_LIBRARY OP_PACKAGE MODEL [CONTEXT]`; prints JSON.
 
-MODEL.json says what the model is: its nodes, each with its attributes in their order.  With CONTEXT what QNN made of
+MODEL.json describes the model: its nodes, each with its attributes in their order.  With CONTEXT what QNN made of
 the model is stored.  A line for each output, or the error of ONNX Runtime.
 """
 

@@ -105,7 +105,7 @@ def replies(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
             "model": good, "packages": ["htp"], "backend": "htp", "entries": {"session.disable_cpu_ep_fallback": "1"}
         },
         "options again": {"model": good, "again": True},
-        "ours": {"model": good, "provider_options": {"op_packages": "x"}},
+        "own": {"model": good, "provider_options": {"op_packages": "x"}},
     }  # fmt: skip
     rows = {
         name: {
@@ -175,7 +175,7 @@ def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> 
             "hold its provider", "new SessionOptions for each session",
         ),
         (
-            "ours", "UsageError", "the provider option op_packages is set by the other arguments", "leave it out",
+            "own", "UsageError", "the provider option op_packages is set by the other arguments", "leave it out",
         ),
     ],
 )  # fmt: skip

@@ -143,8 +143,8 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
     before = onnx.load(path)
     schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], params={"Mix": ("gamma", "alpha", "beta")})
     after = onnx.load(tmp_path / "out.onnx")
-    ours = ["beta", "alpha", "gamma"]
-    assert names_of(after.graph) == [ours, ["alpha"], ["else_branch", "then_branch"], ours, ours]
+    own = ["beta", "alpha", "gamma"]
+    assert names_of(after.graph) == [own, ["alpha"], ["else_branch", "then_branch"], own, own]
     for graph in (before.graph, after.graph):
         for node in (graph.node[0], *(each.g.node[0] for each in graph.node[2].attribute)):
             rows = sorted(node.attribute, key=lambda row: row.name)

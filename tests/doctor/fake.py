@@ -10,9 +10,8 @@ from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
 from udogen.build.toolchains import Choice
 from udogen.build.tools import Environment
-from udogen.doctor.examination import Examination, examine
+from udogen.doctor.examination import Examination, examine, lines
 from udogen.doctor.model import CheckOutcome, CheckResult, Machine
-from udogen.doctor.report import lines
 from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import RuntimeLibrary
 

@@ -148,17 +148,17 @@ def test_an_interview() -> None:
 
 def test_on_a_terminal(tmp_path: Path) -> None:
     """The real thing: a terminal of its own, keys pressed."""
-    ours, theirs = pty.openpty()
+    own, other = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "udogen", "new"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        stdin=other, stdout=other, stderr=other, start_new_session=True,
     )  # fmt: skip
-    os.close(theirs)
-    os.write(ours, b"Blur\nx:FLOAT_32:4D\n\n\n\nsigma:FLOAT_32=1.5\n\n\n")
-    text = b"".join(_until_closed(ours)).decode()
+    os.close(other)
+    os.write(own, b"Blur\nx:FLOAT_32:4D\n\n\n\nsigma:FLOAT_32=1.5\n\n\n")
+    text = b"".join(_until_closed(own)).decode()
     assert child.wait(timeout=60) == 0, text
-    os.close(ours)
+    os.close(own)
     [package], _ = load([tmp_path / "Blur" / "Blur.xml"])
     [op] = package.ops
     assert [each.name for each in op.tensors] == ["x", "y", "sigma"] and op.backends == ("CPU", "HTP")

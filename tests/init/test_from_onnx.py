@@ -17,7 +17,7 @@ from tests import making
 from tests.command_line import udogen
 from tests.init import models
 from udogen.errors import UsageError
-from udogen.init import from_onnx, write
+from udogen.init import from_onnx, project
 from udogen.init.draft import Draft
 from udogen.opdef.model import Rank, Tensor
 from udogen.opdef.onnx.load import load_model
@@ -119,8 +119,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     from udogen.opdef.problems import Problems
 
     draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
-    written = write.write(draft, tmp_path / "c.xml", source="m")
-    assert written.warnings == ()
+    assert project.of_drafts([draft]).warnings == []
     for backend, expected in (("cpu", cpu), ("htp", htp)):
         problems = Problems()
         package = resolve.for_backend(draft.package, backend, problems)
@@ -356,11 +355,10 @@ def test_why_a_function_becomes_no_kernel(body: str, reason: str, tmp_path: Path
 
 
 def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> None:
-    path = models.save("quantized", tmp_path)
-    write.write(from_onnx.draft(path), tmp_path / "gain.xml", source=path.name)
-    words = tomllib.loads((tmp_path / "op_tests.toml").read_text())
-    assert words["config"] == "gain.xml"
-    assert words["op"][0]["name"] == "Gain" and "reference" not in words["op"][0]
+    done = udogen("new", tmp_path / "project", "--from-onnx", models.save("quantized", tmp_path))
+    assert done.returncode == 0, done.stderr
+    words = tomllib.loads((tmp_path / "project" / "op_tests.toml").read_text())
+    assert words["config"] == "Gain.xml" and words["op"][0]["name"] == "Gain"
     assert words["op"][0]["case"][1] == {
         "name": "gained, quantized",
         "backends": ["htp"],
@@ -497,8 +495,7 @@ def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
         path.write_bytes(data)
         try:
             draft = from_onnx.draft(path)
-            text, _ = write.config_text(draft, "xml")
-            write.check(text, "xml", "c.xml")
+            project.of_drafts([draft])
             usable += 1
         except UdogenError as fault:
             assert fault.exit_code == 2

@@ -9,8 +9,11 @@ import pytest
 from tests.command_line import udogen
 from tests.init import models, smoking
 from tests.making import need_runtime
+from udogen.configs import json_write
 from udogen.configs.load import load
-from udogen.init import from_onnx, write
+from udogen.init import from_onnx, project
+from udogen.init.draft import Draft
+from udogen.opdef.problems import Problems
 
 RUNS = {
     "torch_style": 1, "function_style": 1, "optional_inputs": 2, "repeated_inputs": 2, "attributes": 1,
@@ -18,33 +21,33 @@ RUNS = {
 }  # fmt: skip
 
 
+def written(name: str, folder: Path) -> tuple[Draft, Path]:
+    """The draft of a model, and its config."""
+    draft = from_onnx.draft(models.save(name, folder))
+    [(config, data)] = project.of_drafts([draft]).configs.items()
+    (folder / config).write_bytes(data)
+    return draft, folder / config
+
+
 @pytest.mark.parametrize("name", models.ALL)
-@pytest.mark.parametrize("suffix", [".xml", ".json"])
-def test_the_config_is_accepted_and_equals_the_draft(name: str, suffix: str, tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save(name, tmp_path))
-    config = tmp_path / f"config{suffix}"
-    write.write(draft, config, source=name)
+def test_the_config_equals_the_draft_and_so_do_its_ops_in_json(name: str, tmp_path: Path) -> None:
+    draft, config = written(name, tmp_path)
     [package], _ = load([config])
+    assert package == draft.package
+    (tmp_path / "c.json").write_text(json_write.write([package], Problems()))
+    [package], _ = load([tmp_path / "c.json"])
     assert [op.name for op in package.ops] == [op.name for op in draft.package.ops]
-    if suffix == ".xml":
-        assert package == draft.package
 
 
 @pytest.mark.parametrize("name", models.ALL)
 def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save(name, tmp_path))
-    config = tmp_path / "config.xml"
-    write.write(draft, config, source=name)
-    assert smoking.run(draft, config, tmp_path / "out", backend="cpu") == RUNS[name]
+    assert smoking.run(*written(name, tmp_path), tmp_path / "out", backend="cpu") == RUNS[name]
 
 
 @pytest.mark.parametrize(("name", "runs"), [("torch_style", 1), ("optional_inputs", 1), ("quantized", 2)])
 def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, tmp_path: Path) -> None:
     """Qualcomm's emulator of HTP; what HTP cannot take is not among these cases (an input that is left out)."""
-    draft = from_onnx.draft(models.save(name, tmp_path))
-    config = tmp_path / "config.xml"
-    write.write(draft, config, source=name)
-    assert smoking.run(draft, config, tmp_path / "out", backend="htp") == runs
+    assert smoking.run(*written(name, tmp_path), tmp_path / "out", backend="htp") == runs
 
 
 _SWISH = """#include "ops/Swish.hpp"

@@ -65,7 +65,7 @@ class Page:
         until = time.monotonic() + _PATIENCE
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._from], [], [], max(until - time.monotonic(), 0))
-            assert ready, "the browser does not answer"
+            assert ready, "the browser does not respond"
             piece = os.read(self._from, 1 << 20)
             assert piece, "the browser has ended"
             self._rest += piece
@@ -104,20 +104,20 @@ class Page:
 @contextmanager
 def browser(flags: Sequence[str] = ()) -> Iterator[Page]:
     """A browser with a profile of its own, and its one page."""
-    ours, its = os.pipe(), os.pipe()
+    own, its = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         argv = [chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
         argv += ["--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", f"--user-data-dir={profile}", *flags]
-        given = [sys.executable, "-c", _AS_3_AND_4, str(ours[0]), str(its[1]), *argv]
+        given = [sys.executable, "-c", _AS_3_AND_4, str(own[0]), str(its[1]), *argv]
         started = subprocess.Popen(
-            given, pass_fds=(ours[0], its[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            given, pass_fds=(own[0], its[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        os.close(ours[0])
+        os.close(own[0])
         os.close(its[1])
         try:
-            yield Page(ours[1], its[0])
+            yield Page(own[1], its[0])
         finally:
-            os.close(ours[1])  # it ends when its commands end
+            os.close(own[1])  # it ends when its commands end
             try:
                 started.wait(10)
             except subprocess.TimeoutExpired:

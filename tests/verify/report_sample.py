@@ -10,7 +10,6 @@ import numpy as np
 from tests.making import ROOT
 from udogen import resources
 from udogen.runtime.op.calls import RuntimeInfo
-from udogen.verify import tolerances
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
 from udogen.verify.network import LayerResult, NetworkResult
@@ -68,21 +67,8 @@ def tensor_result(
     quant: tuple[float, int] | None = None,
 ) -> TensorResult:
     """An output as the runner judges it."""
-    verdict = tolerances.judge(found, expected, allowed)
-    unit = "step" if quant else ""
-    return TensorResult(
-        name,
-        dtype,
-        expected,
-        found,
-        quant,
-        allowed.words(unit),
-        unit,
-        verdict.max_error,
-        verdict.worst,
-        verdict.wrong,
-        verdict.first,
-    )
+    dtype = "UFIXED_POINT_8" if quant else dtype
+    return TensorResult.judged(name, dtype, expected=expected, found=found, tolerance=allowed, quant=quant)
 
 
 FLOAT = Tolerance(1e-6, 1e-5)
@@ -142,7 +128,7 @@ def timed(microseconds: float, *, numpy: float = 9.0, moved: int = 12288) -> Cos
 
 LAYOUT = Finding(
     "layout-swap",
-    "the output is what comes out when the input is read as NCHW, while the config says NHWC",
+    "the output is what comes out when the input is read as NCHW, and the config has NHWC",
     "a kernel with this fault would write exactly what was found: 1536 of 2048 elements show it",
     "read the channel as the last axis: input[((n * H + h) * W + w) * C + c]",
 )
@@ -155,7 +141,7 @@ TAIL = Finding(
 ROUNDING = Finding(
     "rounding",
     "results are truncated where the nearest is expected",
-    "truncating what the reference says gives exactly what was found: 61 of 240 elements show it",
+    "truncating the results of the reference gives exactly what was found: 61 of 240 elements show it",
     "add half a step before the conversion, or use lrintf",
 )
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from udogen.errors import UsageError
 from udogen.opdef.datatypes import ALL, BY_NAME, DataType
 from udogen.verify.test_files import values
 from udogen.verify.test_files.values import KINDS, Fill, draw, parse, quant_for, store, to_real
@@ -76,6 +77,12 @@ def test_what_fills_nothing(text: str, sentence: str) -> None:
     assert isinstance(found, str) and found.startswith(sentence)
 
 
+@pytest.mark.parametrize("text", ["uniform(3, -3)", "normal(0, -1)", "integers(0, 1e30)", "uniform(-1e999, 1)"])
+def test_arguments_that_numpy_refuses_are_an_error_of_the_user(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot fill a tensor of FLOAT_32"):
+        drawn(text, "FLOAT_32")
+
+
 @pytest.mark.filterwarnings("error")
 def test_storing_rounds_to_even_and_saturates() -> None:
     fixed, quant = BY_NAME["UFIXED_POINT_8"], (0.5, -10)
@@ -83,6 +90,10 @@ def test_storing_rounds_to_even_and_saturates() -> None:
     assert store([-1.5, -0.5, 0.5, 1.5, 300], BY_NAME["INT_8"], None).tolist() == [-2, 0, 0, 2, 127]
     assert store([0, 2, -1], BY_NAME["BOOL_8"], None).tolist() == [False, True, True]
     assert np.isposinf(store([1e9], BY_NAME["FLOAT_16"], None)).all()
+    assert store(np.float32([3e9, -3e9]), BY_NAME["INT_32"], None).tolist() == [2**31 - 1, -(2**31)]
+    assert store([1e30, -1e30], BY_NAME["INT_64"], None).tolist() == [2**63 - 1, -(2**63)]
+    assert store([1e30, -1.0], BY_NAME["UINT_64"], None).tolist() == [2**64 - 1, 0]
+    assert store([True, False], BY_NAME["UINT_64"], None).tolist() == [1, 0]
 
 
 @given(st.sampled_from([row.name for row in STORABLE if row.quantized and row.bits <= 16]), st.data())

@@ -82,10 +82,10 @@ def test_parts_are_the_whole(right: Path, tmp_path: Path) -> None:
 
 
 def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: Path) -> None:
-    answer = json.loads(udogen("test", right, "--backend", "cpu", "--json").stdout)
-    answer["cases"][0] |= {"status": "failed", "message": "2 of 7 numbers are wrong", "text": ["WRONG it is"]}
-    answer["counts"] |= {"failed": 1, "passed": 2}
-    (tmp_path / "bad.json").write_text(json.dumps(answer))
+    reply = json.loads(udogen("test", right, "--backend", "cpu", "--json").stdout)
+    reply["cases"][0] |= {"status": "failed", "message": "2 of 7 numbers are wrong", "text": ["WRONG it is"]}
+    reply["counts"] |= {"failed": 1, "passed": 2}
+    (tmp_path / "bad.json").write_text(json.dumps(reply))
     done = udogen("test", "--merge", tmp_path / "bad.json", "--junit", tmp_path / "junit.xml")
     assert (done.returncode, done.stdout.splitlines()[0]) == (6, "WRONG it is")
     failure = etree.parse(tmp_path / "junit.xml").find("testsuite/testcase/failure")
@@ -100,8 +100,8 @@ def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: P
         (["--merge"], "error: --merge needs files"),
         (["a", "b"], "error: 2 folders are given"),
         (["--merge", "no.json"], "error: no.json cannot be read: No such file or directory"),
-        (["--merge", "LICENSE"], "error: LICENSE is no answer of a test run"),
-        (["--merge", "LICENSE", "--html", "x"], "error: --merge makes --json and --junit: answers have no arrays"),
+        (["--merge", "LICENSE"], "error: LICENSE is no result of a test run"),
+        (["--merge", "LICENSE", "--html", "x"], "error: --merge makes --json and --junit: results have no arrays"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str) -> None:

@@ -40,7 +40,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     constants = [onnx.numpy_helper.from_array(numbers.normal(size=s).astype("f") / 3, n) for n, s in weights.items()]
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["conv"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("LeakyRelu", ["conv"], ["leaky"], name="ours", domain="example", alpha=0.1),
+        helper.make_node("LeakyRelu", ["conv"], ["leaky"], name="leaking", domain="example", alpha=0.1),
         helper.make_node("MaxPool", ["leaky"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
         helper.make_node("Flatten", ["pool"], ["flat"]),
         helper.make_node("Gemm", ["flat", "w2", "b2"], ["full"]),
@@ -105,21 +105,21 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     options = ("--case", "network/", "--junit", tmp_path / "r.xml", "--html", tmp_path / "r.html")
     done = udogen("test", tmp_path, *options, "--json")
     assert done.returncode == 6, done.stderr
-    answer = json.loads(done.stdout)
-    assert [(each["network"], each["status"]) for each in answer["networks"]] == [
+    reply = json.loads(done.stdout)
+    assert [(each["network"], each["status"]) for each in reply["networks"]] == [
         ("net", "failed"),
         ("start", "passed"),
         ("gone", "error"),
     ]
-    wrong = answer["networks"][0]
+    wrong = reply["networks"][0]
     assert wrong["first_wrong"] == "leaky" and [row["tensor"] for row in wrong["layers"] if row["wrong"]] == ["leaky"]
-    assert not answer["ok"] and answer["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
-    assert "tensors are wrong; the first is `leaky` of node `ours` (LeakyRelu)" in "\n".join(wrong["text"])
+    assert not reply["ok"] and reply["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
+    assert "tensors are wrong; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
     junit = (tmp_path / "r.xml").read_text("utf-8")
     assert 'message="the first wrong layer is leaky"' in junit and "cannot be read as an ONNX model" in junit
-    assert "The first wrong tensor is leaky of node ours" in (tmp_path / "r.html").read_text("utf-8")
-    (tmp_path / "answer.json").write_text(done.stdout)
-    merged = udogen("test", "--merge", tmp_path / "answer.json", tmp_path / "answer.json", "--json")
+    assert "The first wrong tensor is leaky of node leaking" in (tmp_path / "r.html").read_text("utf-8")
+    (tmp_path / "reply.json").write_text(done.stdout)
+    merged = udogen("test", "--merge", tmp_path / "reply.json", tmp_path / "reply.json", "--json")
     assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 6
 
 

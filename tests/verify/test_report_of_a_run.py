@@ -44,7 +44,7 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     assert report.xpath("//article//figure")
     rows = report.xpath("//table[contains(@class, 'list')]/tbody/tr")
     cards = report.xpath("//details[@class='case']/div[@class='full']")
-    assert len(rows) + len(cards) == len(reply["cases"]), "every case is there, once"
+    assert len(rows) + len(cards) == len(reply["cases"]), "every case is in it, once"
 
     again = udogen("test", faulty, "--backend", "cpu", "--html", file, "--compare", costs, env=cache)
     assert again.returncode == 6

@@ -97,6 +97,16 @@ def test_a_rule_that_raises_is_an_error_of_its_case(pool: Path) -> None:
     assert any("rules.py:2: AttributeError" in each and "did you mean `image`?" in each for each in troubles)
 
 
+def test_a_rule_with_nothing_to_compare_it_with_has_not_passed(tmp_path: Path) -> None:
+    for name in ("MaxPool.xml", "rules.py"):
+        shutil.copy(POOL / name, tmp_path)
+    lines = (POOL / "op_tests.toml").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(("reference", "kernels"))]
+    (tmp_path / "op_tests.toml").write_text("\n".join(kept))
+    counts = json.loads(udogen("test", tmp_path, "--backend", "shapes", "--json").stdout)["counts"]
+    assert counts["passed"] == 0 and counts["ran"] == 12
+
+
 def test_a_folder_without_a_converter_package_is_refused(pool: Path, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for name in ("MaxPool.xml", "reference.py", "rules.py"):

@@ -98,6 +98,14 @@ operations = "many"
     ]  # fmt: skip
 
 
+def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> None:
+    text = '[[op]]\nname = "Scale"\nbackends = [["cpu"]]\nbuiltin = { op = "Relu", params = 3 }\n'
+    found = problems_of(tmp_path, text)
+    assert found[0].startswith("3: `backends`: `['cpu']` is no backend") and found[1].startswith(
+        "4: `builtin`: `params` must be a table"
+    )
+
+
 def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]
@@ -400,8 +408,8 @@ def test_onnx_as_the_reference(tmp_path: Path) -> None:
     text = (folder / "op_tests.toml").read_text().replace("reference.py:leaky_relu", "onnx:LeakyRelu")
     text = text.replace('config = "', f'config = "{folder}/').replace('kernels = "', f'kernels = "{folder}/')
     (tmp_path / "op_tests.toml").write_text(text)
-    [ours], [theirs] = load_examples(folder), load_examples(tmp_path)
-    for one, other in zip(ours.cases, theirs.cases, strict=True):
+    [first], [second] = load_examples(folder), load_examples(tmp_path)
+    for one, other in zip(first.cases, second.cases, strict=True):
         assert other.error is None, other.error
         np.testing.assert_allclose(one.expected["output"], other.expected["output"], rtol=1e-6)
 

@@ -139,6 +139,22 @@ def test_a_kernel_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     assert not found.passed and found.outcomes == ()
 
 
+def test_a_package_that_does_not_compile_is_no_success_beside_one_that_passes(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    case = 'dtype = "FLOAT_32"\nshape = ["3", "5"]\n'
+    toy.write(tmp_path, f'{toy.HEAD}{case}[[op]]\nname = "Scale"\nkernels = "broken"\n{case}')
+    (tmp_path / "broken" / "cpu").mkdir(parents=True)
+    (tmp_path / "broken" / "cpu" / "Scale.cpp").write_text("#error unfinished\n")
+    done = udogen("test", tmp_path, "--backend", "cpu", "--json", "--junit", tmp_path / "junit.xml")
+    reply = json.loads(done.stdout)
+    assert done.returncode == 4 and not reply["ok"] and reply["counts"]["passed"] == 2, done.stderr
+    [state] = [each for each in reply["backends"] if each["backend"] == "cpu"]
+    assert (state["state"], state["cases"], state["build_failed"]) == ("unbuilt", 2, True)
+    assert '<testcase classname="cpu" name="2 cases"' in (tmp_path / "junit.xml").read_text()
+    (tmp_path / "reply.json").write_text(done.stdout)
+    assert udogen("test", "--merge", tmp_path / "reply.json").returncode == 4
+
+
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
     text = (
         toy.HEAD

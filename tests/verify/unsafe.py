@@ -87,8 +87,8 @@ float largest(const float* in, std::size_t size) {
     ),
     "first only": Unsafe(
         execute="""
-  static void* volatile room = std::malloc(100);  // here
-  out[0] += room == nullptr ? 1.0f : 0.0f;
+  static void* volatile kept = std::malloc(100);  // here
+  out[0] += kept == nullptr ? 1.0f : 0.0f;
 """
     ),
     "reads past": Unsafe(execute="  out[0] += 0.0f * *const_cast<const volatile float*>(in + size);  // here"),

@@ -6,8 +6,9 @@ import shlex
 import textwrap
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +17,9 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from udogen.build.make import Artifact
+    from udogen.build.make import Artifact, Step
     from udogen.build.package import PackageLibrary
+    from udogen.build.tools import Environment
 
 
 def _lines(names: Iterable[str]) -> str:
@@ -72,33 +74,12 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
     help="Build libraries that append how often their ops were executed to the file that UDOGEN_PROVE names.",
 )  # fmt: skip
 @output.json_option
-def command(
-    names: tuple[str, ...],
-    folder: Path,
-    toolchain: str,
-    launcher: str | None,
-    jobs: int | None,
-    sanitize: tuple[str, ...],
-    lines: bool,
-    prove: bool,
-    as_json: bool,
-) -> None:
+def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any) -> None:
     """Build targets of a package."""
-    from udogen.build import make, tools, variants
-    from udogen.build.package import open_packages
+    from udogen.build import make, tools
 
-    env = tools.environment(launcher=launcher)
-    chosen = [*([variants.Variant()] if lines else []), *(variants.parse(text) for text in sanitize)]
-    planned = []
-    for package, targets in _targets(names, open_packages(folder), ndk=bool(env.android_ndk_root)):
-        if chosen:
-            planned += [
-                (package, steps) for steps in variants.steps(package, targets, chosen, toolchain=toolchain, env=env)
-            ]
-        else:
-            planned.append((package, make.plan(package, targets, toolchain=toolchain, env=env)))
-    if prove:
-        planned = [(package, [step.proving() for step in steps]) for package, steps in planned]
+    env, options = tools.environment(launcher=launcher), BuildOptions(**given)
+    planned = _planned(options, env)
     begun = time.perf_counter()
     built = []
     for package, steps in planned:
@@ -116,8 +97,37 @@ def command(
     _print_releases(built, env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
     if here and not as_json:
-        run = f"`udogen run op {shlex.quote(str(folder))} {here[0].ops[0]} --input NAME=2x3x4`"
-        output.print_next(f"{run}, or `udogen inspect {shlex.quote(str(folder))}`")
+        folder = shlex.quote(str(options.folder))
+        run = f"`udogen run op {folder} {here[0].ops[0]} --input NAME=2x3x4`"
+        output.print_next(f"{run}, or `udogen inspect {folder}`")
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What is built, and how."""
+
+    names: tuple[str, ...]  # of targets
+    folder: Path
+    toolchain: str
+    sanitize: tuple[str, ...]
+    lines: bool
+    prove: bool
+
+
+def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibrary, Sequence[Step]]]:
+    """The steps for each package, and for each variant of it."""
+    from udogen.build import make, variants
+    from udogen.build.package import open_packages
+
+    chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
+    planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
+    for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
+        if chosen:
+            found = variants.steps(package, targets, chosen, toolchain=options.toolchain, env=env)
+        else:
+            found = [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        planned += [(package, [step.proving() for step in steps] if options.prove else steps) for steps in found]
+    return planned
 
 
 def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from udogen import backends
 from udogen.cli import options, output
 
 if TYPE_CHECKING:
+    from udogen.opdef.model import OpPackage
     from udogen.opdef.problems import Problems
 
 
@@ -48,21 +49,9 @@ def command(
     taken = _vendor_generators(problems) if vendors else {}
     problems.stop_if_any(strict=strict)
     if as_json:
-        output.print_json(
-            {
-                "ok": True,
-                "packages": [
-                    {
-                        "name": package.name,
-                        "configs": list(package.sources),
-                        "ops": [{"name": op.name, "backends": list(backends.of_op(op, package))} for op in package.ops],
-                    }
-                    for package in packages
-                ],
-                **({"vendor": {file: list(tools) for file, tools in taken.items()}} if vendors else {}),
-                "warnings": [problem.as_json() for problem in problems.warnings],
-            }
-        )
+        vendor = {"vendor": {file: list(tools) for file, tools in taken.items()}} if vendors else {}
+        warnings = [problem.as_json() for problem in problems.warnings]
+        output.print_json({"ok": True, "packages": [*map(_as_json, packages)], **vendor, "warnings": warnings})
         return
     output.print_problems(problems.warnings)
     for package, by_backend in resolved:
@@ -75,6 +64,11 @@ def command(
         output.print_result(f"{file}: {' and '.join(tools)} of Qualcomm's release {_release()} would take it")
     files = " ".join(shlex.quote(file) for package, _ in resolved for file in package.sources)
     output.print_next(f"`udogen generate {files} -o out`")
+
+
+def _as_json(package: OpPackage) -> dict[str, object]:
+    ops = [{"name": op.name, "backends": list(backends.of_op(op, package))} for op in package.ops]
+    return {"name": package.name, "configs": list(package.sources), "ops": ops}
 
 
 def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from udogen.cli import options, output
 from udogen.errors import UsageError, read_plain, writing
 
 if TYPE_CHECKING:
-    from udogen.opdef.model import OpPackage
+    from udogen.opdef.model import Op, OpPackage
     from udogen.opdef.problems import Problem, Problems
 
 _SHOWN = 8  # refusals of Qualcomm's generators
@@ -87,22 +87,14 @@ def command(
 
 def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
     """The package with what is for these backends; ops of none of them are left out."""
-    ops = []
-    for op in package.ops:
-        names, archs = backends.of_supplements(op, package)
-        kept = tuple(dict.fromkeys(name for each in chosen for name in backends.ALL[each].names if name in names))
-        versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[each].hexagon for each in chosen))
-        if versions or (kept and not (archs and set(kept) == {"DSP"})):
-            ops.append(
-                replace(op, backends=tuple(dict.fromkeys((*kept, *(("DSP",) if versions else ())))), dsp_archs=versions)
-            )
+    ops = tuple(kept for op in package.ops if (kept := _for_backends(op, package, chosen)) is not None)
     if not ops:
         raise UsageError(f"no op of `{package.name}` is for {', '.join(chosen)}", hint="choose another --backend")
     left = {op.name for op in ops}
     supplements = dict.fromkeys(each for backend in chosen for each in backends.supplements_for(backend, package))
     return replace(
         package,
-        ops=tuple(ops),
+        ops=ops,
         supplements=tuple(
             replace(
                 each,
@@ -113,6 +105,16 @@ def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
             if each in supplements
         ),
     )
+
+
+def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | None:
+    """The op with the names of these backends; None if it is for none of them."""
+    names, archs = backends.of_supplements(op, package)
+    kept = tuple(dict.fromkeys(name for each in chosen for name in backends.ALL[each].names if name in names))
+    versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[each].hexagon for each in chosen))
+    if not versions and (not kept or (archs and set(kept) == {"DSP"})):
+        return None
+    return replace(op, backends=tuple(dict.fromkeys((*kept, *(("DSP",) if versions else ())))), dsp_archs=versions)
 
 
 def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None:

@@ -119,8 +119,7 @@ def command(context: click.Context, folder: Path | None, warm: str | None, regis
     if warm is not None:
         _warm([] if warm == "all" else warm.split(","), as_json)
         return
-    from udogen.doctor import report
-    from udogen.doctor.examination import examine
+    from udogen.doctor.examination import examine, lines
     from udogen.doctor.model import this_machine
 
     found = examine(this_machine(), folder)
@@ -135,7 +134,7 @@ def command(context: click.Context, folder: Path | None, warm: str | None, regis
         )
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        output.print_result("\n".join(report.lines(found, width=width, paint=output.paint)))
+        output.print_result("\n".join(lines(found, width=width, paint=output.paint)))
     context.exit(found.exit_code)
 
 

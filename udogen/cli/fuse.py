@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, sizes
 from udogen.errors import VerificationFailed
+
+
+def _files(_context: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> dict[str, Path]:
+    return {name: Path(file) for name, file in pairs(texts, "--feed")}
 
 
 @click.command("fuse")
@@ -20,10 +25,11 @@ from udogen.errors import VerificationFailed
 @click.option("--name", required=True, metavar="NAME", help="What the op is called.")
 @click.option("-o", "out", type=click.Path(path_type=Path), metavar="DIR", help="Where it is written (default: NAME).")
 @click.option(
-    "--feed", "feeds", multiple=True, metavar="NAME=FILE.npy",
+    "--feed", "feeds", multiple=True, metavar="NAME=FILE.npy", callback=_files,
     help="An input of the model; may repeat.  Others are random numbers.",
 )  # fmt: skip
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an open dimension; may repeat.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", callback=lambda *given: sizes(given[2]),
+              help="The size of an open dimension; may repeat.")  # fmt: skip
 @click.option(
     "--backend", "backends", multiple=True, type=click.Choice(["cpu", "htp"]),
     help="Where the new model is compared; may repeat (default: both).",
@@ -32,9 +38,8 @@ from udogen.errors import VerificationFailed
 @output.json_option
 @click.pass_context
 def command(
-    click_context: click.Context, /, model: Path, nodes: str, name: str, out: Path | None, feeds: tuple[str, ...],
-    dims: tuple[str, ...], backends: tuple[str, ...], no_run: bool, as_json: bool,
-) -> None:  # fmt: skip
+    click_context: click.Context, /, name: str, out: Path | None, no_run: bool, as_json: bool, **given: Any
+) -> None:
     """Example: udogen onnx fuse model.onnx --nodes conv_1..relu_1 --name ConvRelu
 
     Make one custom op of nodes of an ONNX model.
@@ -45,15 +50,8 @@ def command(
     """
     from udogen.fuse import run
 
-    options = run.FuseOptions(
-        model=model,
-        nodes=nodes,
-        name=name,
-        out=out or Path(name),
-        feeds={name: Path(file) for name, file in pairs(feeds, "--feed")},
-        dims=sizes(dims),
-        backends=() if no_run else backends or ("cpu", "htp"),
-    )
+    backends = () if no_run else given.pop("backends") or ("cpu", "htp")
+    options = run.FuseOptions(name=name, out=out or Path(name), **{**given, "backends": backends})
     fused = run.fuse(options, output.print_note if not as_json else lambda _line: None)
     if as_json:
         output.print_json(run.as_json(fused))

@@ -127,6 +127,13 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         return
     for each in found:
         _print_generated(each, dry_run=wanted.dry_run)
+    _print_styles(found, wanted)
+    if not wanted.dry_run:
+        _print_next(found)
+
+
+def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:
+    """Print which kernels are in the vendor's style, and options that change nothing."""
     for each in found:
         for backend, ops in each.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
@@ -140,8 +147,6 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         for each in found:
             if not cmake.has(each.plan):
                 output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
-    if not wanted.dry_run:
-        _print_next(found)
 
 
 def _print_generated(each: Generated, *, dry_run: bool = False) -> None:

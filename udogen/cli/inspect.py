@@ -6,13 +6,16 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, shape_of
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, writing
+
+if TYPE_CHECKING:
+    from udogen.draw.diagram import Diagram
 
 
 @click.command("inspect")
@@ -129,24 +132,19 @@ def _inspect(options: InspectArguments) -> int:
 
     path = options.path
     if path.suffix == ".py":
-        from udogen.cli.kernels import explain
-
         options.refuse("context binaries", _OF_BINARIES)
         options.refuse("configs, models and context binaries", ("--svg",))
         if not options.configs:
             raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
-        shapes = {name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")}
-        explain(path, options.configs, options.machines, shapes, with_loops=options.loops, as_json=options.as_json)
+        _kernel(options)
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
     if options.svg is None and is_context_binary(path):
         options.refuse("ONNX models", _OF_MODELS)
         return _context(options)
     if options.svg is not None or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
-        from udogen.cli.graph import draw
-
         options.refuse("context binaries", _OF_BINARIES)
-        draw(path, options.svg, options.around, options.wanted, as_json=options.as_json)
+        _draw(options)
         return 0
     options.refuse("ONNX models", _OF_MODELS)
     return _libraries(options)
@@ -206,3 +204,94 @@ def _context(options: InspectArguments) -> int:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(context.lines(found, width=width, everything=options.verbose)))
     return found.exit_code
+
+
+def _kernel(options: InspectArguments) -> None:
+    """Compile a kernel of an op of these configs, and show its functions for each machine.
+
+    Whether they have vectors, and if not, why; their vector instructions by kind; their loops; with shapes, how many
+    packets an execution takes under QEMU.
+    """
+    from udogen.kernels.explain import explain
+
+    shapes = {name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")}
+    codes = explain(options.path, options.configs, options.machines)
+    counts = []
+    if shapes:
+        from udogen.inspect.kernel_packets import count_packets
+
+        counts = count_packets(options.path, options.configs, codes, shapes)
+    if options.as_json:
+        functions, executed = ([vars(each) for each in rows] for rows in (codes, counts))
+        output.print_json({"ok": True, "functions": functions, "packets": executed})
+        return
+    for code in codes:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())
+        output.print_result(f"{code.machine}: {code.name}")
+        output.print_result(f"  SCALAR: {code.scalar}" if code.scalar else f"  vector instructions: {kinds or 'none'}")
+        for line in code.loops if options.loops else ():
+            output.print_result(f"  {line}")
+    for count in counts:
+        types = " ".join(dict.fromkeys(filter(None, count.types.values())))
+        in_functions = "".join(f", {packets:,} in {name}" for name, packets in count.functions.items())
+        output.print_result(f"{count.machine}, {types}: {count.total:,} packets{in_functions}")
+
+
+def _draw(options: InspectArguments) -> None:
+    """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
+    ops are marked.
+
+    The picture is one SVG file for browsers, light and dark.  JSON has its contents and their places.
+    """
+    from udogen.draw import diagram as diagrams
+    from udogen.draw import layout
+    from udogen.draw import svg as drawing
+
+    svg = options.svg
+    found = _diagram(options)
+    if svg is not None:
+        _save(svg, drawing.draw(found))
+    if options.as_json:
+        output.print_json({"ok": True, "svg": str(svg) if svg else None, **layout.as_json(found)})
+        return
+    for line in diagrams.lines(found):
+        output.print_result(line)
+    if svg is not None:
+        output.print_note(f"{svg}: written")
+
+
+def _diagram(options: InspectArguments) -> Diagram:
+    from udogen.draw import sources
+
+    path = options.path
+    try:
+        with open_plain(path) as file:
+            start = file.read(64)
+    except OSError as fault:
+        hint = "give a config, a context binary or an ONNX model"
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint=hint) from fault
+    if sources.is_onnx(start, path.suffix):
+        from udogen.opdef.onnx.load import load_model
+
+        return sources.onnx_diagram(load_model(path, options.wanted), around=options.around)
+    options.refuse("ONNX models", _OF_MODELS)
+    from udogen.inspect.context import is_context_binary
+
+    if is_context_binary(path):
+        from udogen.runtime.contexts.binaries import StoredContext
+
+        with StoredContext(path, use_json=False, check_manifest=False) as stored:
+            return sources.context_diagram(stored.info, path.name)
+    from udogen.configs.load import load
+
+    packages, problems = load([path])
+    output.print_problems(() if output.json_requested() else problems.warnings)
+    return sources.config_diagram(packages, path.name)
+
+
+def _save(path: Path, text: str) -> None:
+    with writing(path):
+        if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
+            raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")

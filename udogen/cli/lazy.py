@@ -12,7 +12,7 @@ import click
 class LazyGroup(click.Group):
     """`rows` is name -> (module of udogen.cli, one line for --help), because --help must not import all verbs.
 
-    The command of a module is called `command`, or as MODULE:NAME says.
+    The command of a module is called `command`, or named by MODULE:NAME.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import pairs
+from udogen.cli.options import sizes
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
             wanted=options.wanted,
             package=options.package or "",
             chosen=options.chosen,
-            dims=_dims(options.dims),
+            dims=sizes(options.dims),
         )
         drafts = [draft] if options.package else project.per_op(draft)
     elif folder is not None and not (options.inputs or options.outputs or options.params):
@@ -204,15 +204,6 @@ def _described(options: NewOptions) -> tuple[str, list[Draft]]:
 def _ask(question: str, usual: str) -> str:
     answer: str = click.prompt(question, default=usual, show_default=bool(usual), err=True)
     return answer
-
-
-def _dims(texts: tuple[str, ...]) -> dict[str, int]:
-    found = {}
-    for name, text in pairs(texts, "--dim"):
-        if not text.isdecimal() or not 0 < int(text) < 1 << 24:
-            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
-        found[name] = int(text)
-    return found
 
 
 def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:

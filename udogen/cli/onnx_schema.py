@@ -52,8 +52,6 @@ def command(
     where configs (--config) or rules define them.  For a CONFIG only the functions are written, in a model without
     nodes.
     """
-    from udogen.errors import UsageError
-
     if rules is not None and not configs:
         raise UsageError("--rules are read with the config of the op", hint="--config FILE.xml")
     if source.suffix.lower() in _CONFIGS:

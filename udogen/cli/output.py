@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -44,7 +45,16 @@ def _print(text: str, *, err: bool = False) -> None:
 
 def print_json(data: Mapping[str, Any]) -> None:
     """The JSON result of a verb."""
-    click.echo(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
+    click.echo(json_text(json.dumps(_finite(data), indent=2, ensure_ascii=False)))
+
+
+def _finite(data: Any) -> Any:
+    """The same with text for infinities and NaN, which JSON has not."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, Mapping):
+        return {name: _finite(each) for name, each in data.items()}
+    return [_finite(each) for each in data] if isinstance(data, list | tuple) else data
 
 
 def json_text(text: str) -> str:
@@ -200,11 +210,11 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     text = TextColumn("{task.description}", markup=False)  # last, so that the bar keeps its place and width
     columns = [BarColumn(bar_width=_BAR), MofNCompleteColumn(), TimeElapsedColumn(), text]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        room = max(20, bars.console.width - _BAR - 20)  # the rest of the line
-        task = bars.add_task(visible(title)[:room], total=total)
+        left = max(20, bars.console.width - _BAR - 20)  # the rest of the line
+        task = bars.add_task(visible(title)[:left], total=total)
 
         def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=visible(f"{title}: {step}")[:room])
+            bars.update(task, description=visible(f"{title}: {step}")[:left])
             bars.advance(task, by)
 
         yield advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, shape_of, soc_of
-from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
+from udogen.cli.safety_options import HEAP_HELP, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _as_json(done: _OpResult) -> dict[str, object]:
         **({"packets": _counted(result.packets)} if result.packets else {}),
         **({"proof": result.proof.as_json()} if result.proof else {}),
         **({"warnings": list(done.warnings)} if done.warnings else {}),
-        **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
+        **({"heap": [asdict(each) for each in findings]} if findings is not None else {}),
     }
 
 

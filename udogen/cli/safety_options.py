@@ -44,13 +44,3 @@ def print_findings(findings: Iterable[Finding]) -> None:
             output.print_result(f"  {line}")
         if finding.hint:
             output.print_result(f"  = {finding.hint}")
-
-
-def as_row(finding: Finding) -> dict[str, str]:
-    """A finding in the result of `--json`."""
-    return {
-        "cause": finding.cause,
-        "sentence": finding.sentence,
-        "evidence": finding.evidence,
-        "hint": finding.hint,
-    }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,10 @@ import click
 
 from udogen.cli import options, output
 from udogen.cli.safety_options import safety_options
-from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
-    from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome, TestRun
     from udogen.verify.test_run import Batch, TestPlan
 
@@ -27,45 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The command line."""
+    """What is tested, and where the results go."""
 
     paths: tuple[Path, ...]
-    backends: tuple[str, ...]
-    on: tuple[str, ...]
-    keep: bool
-    shard: tuple[int, int]
     merge: bool
-    pattern: str
-    jobs: int | None
-    timeout: float
     cost: bool
-    heap: bool
-    guard: bool
-    leaks: bool
-    sanitize: tuple[str, ...]
-    no_build: bool
     junit: Path | None
     html: Path | None
     save: Path | None
     compare: Path | None
     as_json: bool
 
-    def options(self) -> TestOptions:
-        """What it asks of a test run."""
-        from udogen.verify.options import SafetyOptions, TestOptions
 
-        return TestOptions(
-            backends=self.backends,
-            on=self.on,
-            keep=self.keep,
-            shard=self.shard,
-            pattern=self.pattern,
-            timeout=self.timeout,
-            jobs=self.jobs or 0,
-            build=not self.no_build,
-            measure=bool(self.cost or self.save or self.compare),
-            safety=SafetyOptions.parse(heap=self.heap, guard=self.guard, leaks=self.leaks, sanitize=self.sanitize),
-        )
+def _taken(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that are fields of a dataclass; they are removed from the given ones."""
+    return {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
 
 
 def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
@@ -107,7 +82,14 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
               help="Stop a case that takes longer.")  # fmt: skip
 @click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
 @safety_options
-@click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
+@click.option(
+    "--no-build",
+    "build",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Test packages as they are; build nothing.",
+)
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML report, too.")
 @click.option(
@@ -129,14 +111,17 @@ def command(**given: Any) -> int:
 
     check_memory()
     from udogen.verify import baseline, test_run
+    from udogen.verify.options import SafetyOptions, TestOptions
     from udogen.verify.test_files.read import load_test_files
 
-    arguments = _Arguments(**given)
+    arguments = _Arguments(**_taken(_Arguments, given))
     if arguments.merge:
         return _merge(arguments)
     if len(arguments.paths) > 1:
         raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
-    options = arguments.options()
+    safety = SafetyOptions.parse(**_taken(SafetyOptions, given))
+    measure = bool(arguments.cost or arguments.save or arguments.compare)
+    options = TestOptions(safety=safety, measure=measure, **{**given, "jobs": given["jobs"] or 0})
     options.safety.check_tools()
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
@@ -150,9 +135,17 @@ def command(**given: Any) -> int:
     _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
         _print_next(run, arguments)
-    if run.count("failed"):
+    counts = {"failed": run.count("failed"), "error": run.count("error") + len(plan.unwritten)}
+    return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
+
+
+def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:
+    """That of the worst result."""
+    if counts["failed"]:
         return VerificationFailed.exit_code
-    return RunFailed.exit_code if run.count("error") or plan.unwritten else 0 if run.passed else ToolMissing.exit_code
+    if counts["error"]:
+        return RunFailed.exit_code
+    return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
 
 
 def _print_next(run: TestRun, arguments: _Arguments) -> None:
@@ -189,26 +182,25 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
 
 
 def _merge(arguments: _Arguments) -> int:
-    """Several answers as one report."""
+    """Several results as one report."""
     from udogen.verify.report import machine
 
     if arguments.html or arguments.save or arguments.compare:
-        raise UsageError("--merge makes --json and --junit: answers have no arrays", hint="leave the others out")
+        raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
     _check_folders(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
-    answer = machine.merge([machine.read(path) for path in arguments.paths])
+    result = machine.merge([machine.read(path) for path in arguments.paths])
     if arguments.junit:
         with writing(arguments.junit):
-            arguments.junit.write_text(machine.junit(answer), "utf-8")
+            arguments.junit.write_text(machine.junit(result), "utf-8")
     if arguments.as_json:
-        output.print_json(answer)
+        output.print_json(result)
     else:
-        for line in machine.lines(answer):
+        for line in machine.lines(result):
             output.print_result(line)
-    if answer["counts"]["failed"]:
-        return VerificationFailed.exit_code
-    return RunFailed.exit_code if answer["counts"]["error"] else 0 if answer["ok"] else ToolMissing.exit_code
+    build_failed = any(state["build_failed"] for state in result["backends"])
+    return _exit_code(result["counts"], build_failed=build_failed, ok=result["ok"])
 
 
 @contextmanager

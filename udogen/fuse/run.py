@@ -107,7 +107,7 @@ def _model_name(op: FusedOp) -> str:
 def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict[str, bytes]:
     problems = Problems()
     config = xml_text(write.package_of(op), problems, {})
-    check(config, "xml", f"{op.name}.xml")
+    check(config, f"{op.name}.xml")
     files = {
         f"{op.name}.xml": config.encode(),
         f"kernels/{op.name}.py": write.kernel_text(op).encode(),

@@ -11,7 +11,9 @@ from typing import Any
 
 from udogen import backends
 from udogen.errors import UdogenError, UsageError
-from udogen.fuse.function import BodyInput, CustomOp, kernel_of_function
+from udogen.fuse.ops import title
+from udogen.fuse.subgraph import SourceModel
+from udogen.fuse.write import FusedOp, fused_op, kernel_text
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
 from udogen.init.onnx_params import FormalAttribute, Param, params_of
 from udogen.init.onnx_tensors import (
@@ -30,7 +32,10 @@ from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.from_proto import attribute_of
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName, walk
+from udogen.opdef.onnx.reading import onnx_module
 from udogen.opdef.onnx.uses import Argument, Use, definition, standalone_model, uses_of
+
+_FLOAT = 1  # of AttributeProto
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,14 @@ class DraftedOp:
     cases: tuple[DraftCase, ...]
     supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
     reference: str = ""
-    file: bytes | None = None
+    file: bytes | None = None  # that the reference needs
     kernel: str = ""
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is written for it beside the config, by path."""
+        found = {} if self.file is None else {self.reference.partition(":")[2]: self.file}
+        return found | ({f"kernels/{self.op.name}.py": self.kernel.encode()} if self.kernel else {})
 
 
 def draft(
@@ -75,8 +86,7 @@ def draft(
         remarks=remarks,
         cases=tuple(case for each in found for case in each.cases),
         references={each.op.name: each.reference for each in found if each.reference},
-        files={each.reference.partition(":")[2]: each.file for each in found if each.file is not None}
-        | {f"kernels/{each.op.name}.py": each.kernel.encode() for each in found if each.kernel},
+        files={name: data for each in found for name, data in each.files.items()},
     )
 
 
@@ -161,21 +171,68 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
     body, calls = definition(loaded.proto, source)
     if body is None or not calls:
         return "", ""
-    shapes = [[each.type for each in use.inputs] for use in uses]
-    if any(len(row) != len(op.inputs) or not all(each.complete for each in row) for row in shapes):
+    types = [[each.type for each in use.inputs] for use in uses]
+    if any(len(row) != len(op.inputs) or not all(each.complete for each in row) for row in types):
         return "", "types, shapes or inputs of it are not known"
-    operands = [
-        [
-            BodyInput(tensor.name, each.dtype, tuple(size_of(extent, dims) for extent in each.shape or ()))
-            for tensor, each in zip(op.inputs, row, strict=True)
-        ]
-        for row in shapes
+    shapes = [[tuple(size_of(extent, dims) for extent in each.shape or ()) for each in row] for row in types]
+    number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
+    inputs = [
+        [make(value, number(each.dtype), shape) for value, each, shape in zip(body.input, *pair, strict=True)]
+        for pair in zip(types, shapes, strict=True)
     ]
-    outputs = [tensor.name for tensor in op.outputs]
     try:
-        return kernel_of_function(CustomOp(op.name, loaded.model.file, body, calls[0], operands, outputs)), ""
+        made = [_fused(op, loaded.model.file, body, calls[0], each) for each in inputs]
+        if len({tuple(row) for row in shapes}) > 1 and not all(each.flat for each in made):
+            raise UsageError(
+                f"the model uses {op.name} with several shapes", hint="write the kernel with views of Rows or Whole"
+            )
+        return kernel_text(made[0]), ""
     except UdogenError as fault:
         return "", fault.message
+
+
+def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> FusedOp:
+    """The body (a FunctionProto) as nodes that are fused, with the names of the config; `call` is a node of it."""
+    source, params = _body_model(op, file, body, call, inputs)
+    nodes = [node for node in source.nodes if not all(name in source.static for name in node.output if name)]
+    made = fused_op(op.name, file, source.subgraph(nodes, source.feeds({})))
+    known = {value: names.identifier(each.name) for value, each in zip(body.input, op.inputs, strict=True)}
+    known |= {value: names.identifier(each.name) for value, each in zip(body.output, op.outputs, strict=True)}
+    return replace(
+        made,
+        inputs=tuple(replace(port, name=known.get(port.value, port.name)) for port in made.inputs),
+        outputs=tuple(replace(port, name=known[port.value]) for port in made.outputs),
+        params=params,
+    )
+
+
+def _body_model(
+    op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]
+) -> tuple[SourceModel, Mapping[str, str]]:
+    """The body as a model, and the values in it that are parameters of the op."""
+    helper = onnx_module("helper")
+    given = {each.name: each for each in (*body.attribute_proto, *call.attribute)}
+    params, nodes = {}, []
+    for node in body.node:
+        copy = type(node).FromString(node.SerializeToString())
+        for attribute in copy.attribute:
+            name = attribute.ref_attr_name
+            if not name:
+                continue
+            if name not in given:
+                raise UsageError(f"{title(copy)} takes the attribute `{name}`, which a node leaves out", hint="")
+            own = attribute.name
+            attribute.CopyFrom(given[name])
+            attribute.name = own
+            if copy.op_type != "Constant" or attribute.type != _FLOAT:
+                raise UsageError(
+                    f"{title(copy)} takes the attribute `{name}` of {op.name}", hint="write the kernel by hand"
+                )
+            params[copy.output[0]] = names.identifier(name)
+        nodes.append(copy)
+    results = [helper.make_tensor_value_info(name, 0, None) for name in body.output]
+    graph = helper.make_graph(nodes, op.name, inputs, results)
+    return SourceModel(helper.make_model(graph, opset_imports=list(body.opset_import), ir_version=8), file, {}), params
 
 
 def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:

@@ -95,8 +95,8 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
     for draft in drafts:
         ops = draft.package.ops
         name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
-        text, lost = write.config_text(draft, "xml")
-        _, found = write.check(text, "xml", name)
+        text, lost = write.config_text(draft)
+        _, found = write.check(text, name)
         configs[name] = text.encode()
         warnings += [*lost, *found]
     return ProjectFiles(

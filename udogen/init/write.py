@@ -1,4 +1,4 @@
-"""A draft -> a config and op_tests.toml -> files: all of them or none, and no existing file is overwritten."""
+"""A draft -> a config and test cases -> files: all of them or none, and no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -6,60 +6,19 @@ import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.configs import json_read, json_write, resolve, rules, xml_read, xml_write
+from udogen.configs import resolve, rules, xml_read, xml_write
 from udogen.errors import UsageError, writing
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
 from udogen.opdef.model import Op, OpPackage, Value
 from udogen.opdef.problems import Problem, Problems
 
 
-@dataclass(frozen=True)
-class Written:
-    """The action for each file, and warnings of the config's reader."""
-
-    files: Mapping[Path, str]
-    warnings: tuple[Problem, ...]
-
-
-LANGUAGES = {".xml": "xml", ".json": "json"}
-
-
-def write(draft: Draft, out: Path, *, source: str) -> Written:
-    """The config, its test cases beside it, and what their references need; `source` is what they came from."""
-    language = language_of(out)
-    text, lost = config_text(draft, language)
-    package, warnings = check(text, language, str(out))
-    files = {out: text.encode()}
-    if draft.cases:
-        about = (
-            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a chosen size "
-            "(--dim NAME=SIZE sets another)."
-        )
-        cases = cases_text(package, draft.cases, config=out.name, references=draft.references, about=about)
-        files[out.parent / CASES_FILE] = cases.encode()
-    files |= {out.parent / name: data for name, data in draft.files.items()}
-    return Written(save(files), (*lost, *warnings))
-
-
-def language_of(path: Path) -> str:
-    """The config language that a file's name asks for."""
-    found = LANGUAGES.get(path.suffix.lower())
-    if found is None:
-        raise UsageError(f"{path} has neither of the suffixes of a config", hint="a config ends in .xml or .json")
-    return found
-
-
-def config_text(draft: Draft, language: str) -> tuple[str, tuple[Problem, ...]]:
-    """The config, and what its language cannot express; JSON has no comments, so remarks are not in it."""
+def config_text(draft: Draft) -> tuple[str, tuple[Problem, ...]]:
+    """The XML config, remarks as comments, and what XML cannot express."""
     problems = Problems()
-    if language == "json":
-        text = json_write.write([draft.package], problems)
-    else:
-        text = xml_write.write(draft.package, problems, comments(draft.remarks))
-    return text, problems.warnings
+    return xml_write.write(draft.package, problems, comments(draft.remarks)), problems.warnings
 
 
 def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
@@ -70,11 +29,10 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
     return found
 
 
-def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
-    """Read a config as `udogen check` does; an error would be a fault of udogen."""
+def check(text: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
+    """Read an XML config as `udogen check` does; an error would be a fault of udogen."""
     problems = Problems()
-    reader = json_read.read if language == "json" else xml_read.read
-    packages = reader(text.encode(), file, problems)
+    packages = xml_read.read(text.encode(), file, problems)
     for package in packages:
         rules.check(package, problems)
         unresolved = Problems()
@@ -110,35 +68,8 @@ def _create(path: Path, data: bytes) -> None:
 # --- op_tests.toml ---------------------------------------------------------------------------------------------------
 
 
-CASES_FILE = "op_tests.toml"
 _WIDTH = 110
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-
-
-def cases_text(
-    package: OpPackage, cases: Sequence[DraftCase], *, config: str, references: Mapping[str, str], about: str
-) -> str:
-    """The test file; `references` are those that are known, by op."""
-    lines = [*_comment(about), f"config = {_string(config)}"]
-    for op in package.ops:
-        lines += ["", *_op(op, [each for each in cases if each.op == op.name], references.get(op.name, ""))]
-    return "\n".join(lines) + "\n"
-
-
-def _op(op: Op, cases: Sequence[DraftCase], reference: str) -> Iterator[str]:
-    yield "[[op]]"
-    yield f"name = {_string(op.name)}"
-    if reference:
-        yield f"reference = {_string(reference)}"
-    else:
-        yield from _comment(
-            "Nothing to compare its numbers with yet, so cases only show that it runs. Write a function in numpy, "
-            "which takes the inputs in their order and the parameters by name, and name it here:"
-        )
-        yield f'# reference = "reference.py:{op.name.lower()}"'
-    if cases:
-        yield ""
-        yield case_lines(op, cases)
 
 
 def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:

@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify.cases import Case, CaseError
+from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -47,6 +49,23 @@ class TensorResult:
     worst: float  # the largest difference as a share of what is allowed there; more than 1 is wrong
     wrong: int  # elements beyond the tolerance
     first: tuple[int, ...] | None  # the first of them
+
+    @classmethod
+    def judged(
+        cls,
+        name: str,
+        dtype: str,
+        *,
+        expected: Array,
+        found: Array,
+        tolerance: Tolerance,
+        quant: tuple[float, int] | None = None,
+    ) -> TensorResult:
+        """The result of comparing an output with what is expected."""
+        row = datatypes.parse(dtype)
+        unit = "" if row is None or row.kind == "float" else "step" if row.quantized else "unit"
+        deviation = judge(found, expected, tolerance)
+        return cls(name, dtype, expected, found, quant, tolerance.words(unit), unit, **vars(deviation))
 
     @property
     def passed(self) -> bool:
@@ -127,6 +146,7 @@ class Outcome:
 # ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it
 # does not build.  skipped: it was not chosen, or no case is for it.
 State = Literal["ran", "missing", "unbuilt", "skipped"]
+ABSENT: tuple[State, ...] = ("missing", "unbuilt")
 
 
 @dataclass(frozen=True)
@@ -141,7 +161,8 @@ class BackendState:
     details: tuple[str, ...] = ()
     real: bool = False  # Qualcomm's own library
     runtime: RuntimeInfo | None = None
-    cases: int = 0  # for it, whether they ran or not
+    cases: int = 0  # for it; those that did not run, if it is missing or unbuilt
+    build_failed: bool = False  # a package does not compile, which no other machine would change
 
 
 @dataclass(frozen=True)
@@ -188,8 +209,14 @@ class TestRun:
 
     @property
     def passed(self) -> bool:
-        """Something ran, and nothing of it was wrong."""
-        return bool(self.count("passed") + self.count("ran")) and not self.count("failed") + self.count("error")
+        """Something ran, nothing of it was wrong, and every package compiles."""
+        is_bad = self.build_failed or self.count("failed") + self.count("error")
+        return bool(self.count("passed") + self.count("ran")) and not is_bad
+
+    @property
+    def build_failed(self) -> bool:
+        """A package does not compile."""
+        return any(state.build_failed for state in self.states)
 
     @property
     def bad(self) -> tuple[Outcome, ...]:

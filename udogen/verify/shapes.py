@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from udogen.build.package import open_packages
@@ -22,7 +23,7 @@ from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import SHAPES
-from udogen.verify.results import Finding, Outcome
+from udogen.verify.results import Finding, Outcome, Status
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.model import Subject
 
@@ -93,21 +94,25 @@ def _compared(
             inferred = infer_outputs(rules, _op(package, call), call.inputs, call.params, call.outputs)
         except UdogenError as error:
             return replace(outcome, status="error", error=CaseError.of(error))
+    compared = 0
     findings: list[Finding] = []
     for number, output in enumerate(call.outputs):
-        rule = inferred.get(output.name)
-        expected = outcome.case.expected.get(output.name)
-        known = [("the reference", tuple(expected.shape))] if expected is not None else []
-        if rule and rule.shape is not None:
-            findings += _differences(output.name, "the shape rule", rule.shape, known)
-            known = [("the shape rule", rule.shape)]
+        rule, expected = inferred.get(output.name), outcome.case.expected.get(output.name)
+        rows = [
+            ("the reference", None if expected is None else tuple(expected.shape)),
+            ("the shape rule", rule.shape if rule else None),
+            ("the converter library", reply.shapes[number] if reply and not reply.fault else None),
+        ]
+        pairs = list(pairwise(row for row in rows if row[1] is not None))
+        compared += len(pairs)
+        findings += [_difference(output.name, *pair) for pair in pairs if pair[0][1] != pair[1][1]]
         if reply is not None and not reply.fault:
-            findings += _differences(output.name, "the converter library", reply.shapes[number], known)
             findings += _type_difference(call.op_type, output.name, reply.dtypes[number], rule.dtype if rule else None)
     if reply is not None and reply.fault:
         hint = "write it in ConverterOpPackage.cpp; the library prints its reason on stderr"
         findings.append(Finding("converter", f"the converter library has no result: {reply.fault}", hint=hint))
-    return replace(outcome, status="failed" if findings else "passed", findings=tuple(findings))
+    status: Status = "failed" if findings else "passed" if compared else "ran"
+    return replace(outcome, status=status, findings=tuple(findings))
 
 
 def _type_difference(op: str, output: str, found: str | None, expected: str | None) -> Iterator[Finding]:
@@ -120,13 +125,11 @@ def _type_difference(op: str, output: str, found: str | None, expected: str | No
         )
 
 
-def _differences(
-    name: str, who: str, found: tuple[int, ...], known: Sequence[tuple[str, tuple[int, ...]]]
-) -> Iterator[Finding]:
-    def text(shape: tuple[int, ...]) -> str:
-        return "x".join(map(str, shape)) or "a scalar"
-
-    for other, shape in known:
-        if shape != found:
-            sentence = f"for `{name}` {who} returns {text(found)}, {other} {text(shape)}"
-            yield Finding("shape", sentence, hint="correct the one that is wrong")
+def _difference(
+    name: str, known: tuple[str, tuple[int, ...] | None], found: tuple[str, tuple[int, ...] | None]
+) -> Finding:
+    (other, expected), (who, shape) = (
+        (each, "x".join(map(str, extents or ())) or "a scalar") for each, extents in (known, found)
+    )
+    sentence = f"for `{name}` {who} returns {shape}, {other} {expected}"
+    return Finding("shape", sentence, hint="correct the one that is wrong")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -25,7 +25,7 @@ from udogen.verify import network, packages, shapes
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import BackendState, NetworkOutcome, Outcome, State, Status, TestRun
+from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, State, Status, TestRun
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
@@ -103,16 +103,8 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     here = HERE in (options.on or (HERE,))
     planner = _Planner(files, sources, options.pattern, options.shard)
     networks = planner.network_jobs([row for row in chosen if here and row.client])
-    batches: list[Batch] = []
-    skipped: list[BackendState] = []
-    for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
-        is_chosen = place in chosen or bool(place.device)
-        found = planner.batches(place) if is_chosen else []
-        batches += found
-        if any(job.place is place for job in networks):
-            continue
-        if not found and (is_chosen or not options.backends):
-            skipped.append(_skipped(place, options, is_chosen=is_chosen))
+    places = [*(PLACES.values() if here else ()), *_on_devices(named, options.on)]
+    batches, skipped = _batches(planner, places, chosen, {job.place for job in networks}, options)
     if (here and not options.backends) or SHAPES in chosen:
         batches += planner.shape_batches()
     if not batches and not networks:
@@ -130,6 +122,21 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten)
+
+
+def _batches(
+    planner: _Planner, places: Sequence[Place], chosen: Sequence[Place], busy: Collection[Place], options: TestOptions
+) -> tuple[list[Batch], list[BackendState]]:
+    """The cases in these places, and the places without any; those that are busy have a network."""
+    batches: list[Batch] = []
+    skipped = []
+    for place in places:
+        is_chosen = place in chosen or bool(place.device)
+        found = planner.batches(place) if is_chosen else []
+        batches += found
+        if not found and place not in busy and (is_chosen or not options.backends):
+            skipped.append(_skipped(place, options, is_chosen=is_chosen))
+    return batches, skipped
 
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
@@ -388,8 +395,18 @@ def _is_real(runtime: RuntimeInfo | None) -> bool:
 def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
     place, cases = batch.place, len(batch.cases)
     state: State = "missing" if isinstance(error, ToolMissing) else "unbuilt"
+    build_failed = isinstance(error, BuildFailed)
     return _BatchResult(
-        BackendState(place.id, place.title, state, error.message, error.hint, error.details, cases=cases)
+        BackendState(
+            place.id,
+            place.title,
+            state,
+            error.message,
+            error.hint,
+            error.details,
+            cases=cases,
+            build_failed=build_failed,
+        )
     )
 
 
@@ -418,8 +435,14 @@ def _joined(before: BackendState | None, after: BackendState) -> BackendState:
     if before is None:
         return after
     worse = max(before, after, key=lambda state: _WEIGHT[state.state])
-    runtime = before.runtime or after.runtime
-    return replace(worse, cases=before.cases + after.cases, runtime=runtime, real=before.real or after.real)
+    counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
+    return replace(
+        worse,
+        cases=sum(each.cases for each in counted),
+        runtime=before.runtime or after.runtime,
+        real=before.real or after.real,
+        build_failed=before.build_failed or after.build_failed,
+    )
 
 
 def environment() -> tuple[tuple[str, str], ...]:

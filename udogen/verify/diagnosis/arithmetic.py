@@ -61,9 +61,8 @@ def swapped_params(output: WrongOutput) -> Iterator[Clue]:
     params = {**output.defaults, **case.params}
     for one, other in combinations(params, 2):
         if type(params[one]) is type(params[other]):
-            exchanged = {**case.params, one: params[other], other: params[one]}
-            if count := output.explains(output.predict(params=exchanged)):
-                yield clue("swapped-params", one=one, other=other, evidence=output.confirmed(count))
+            exchanged = output.predict(params={**case.params, one: params[other], other: params[one]})
+            yield from output.clues_of("swapped-params", exchanged, one=one, other=other)
 
 
 # --- factors -----------------------------------------------------------------------------------------
@@ -95,9 +94,9 @@ def factor(output: WrongOutput) -> Iterator[Clue]:
     for name, number in {**output.defaults, **output.case.params}.items():
         if isinstance(number, int | float) and number and abs(abs(plus) - abs(number)) <= 1e-3 * abs(number):
             value = float(np.copysign(number, plus))
-            if count := output.explains(_as(output, expected + value)):
-                evidence = f"found - expected is {plus:.6g}; {output.confirmed(count)}"
-                yield clue("factor.summand", value=f"{value:g}", param=name, evidence=evidence)
+            because = f"found - expected is {plus:.6g}; "
+            predicted = _as(output, expected + value)
+            yield from output.clues_of("factor.summand", predicted, because=because, value=f"{value:g}", param=name)
 
 
 def _meanings(output: WrongOutput) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from udogen.verify.test_files.values import saturated
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
@@ -125,13 +126,6 @@ ROUNDINGS: dict[str, Rounding] = {
 }
 
 
-def levels(real: Array, quant: tuple[float, int] | None) -> Array:
-    """Real numbers in units of what is stored, neither rounded nor limited."""
-    scale, offset = quant or (1.0, 0)
-    with np.errstate(all="ignore"):
-        return np.asarray(real, np.float64) / scale - offset
-
-
 def store(
     real: Array,
     dtype: np.dtype[np.generic],
@@ -156,7 +150,7 @@ def fit(numbers: Array, dtype: np.dtype[np.generic], *, wrap: bool = False) -> A
     """Integers in a type of fewer bits."""
     limits = np.iinfo(dtype.name)
     if not wrap:
-        return np.asarray(np.clip(np.nan_to_num(numbers, nan=0.0), limits.min, limits.max).astype(dtype))
+        return saturated(numbers, int(limits.min), int(limits.max), dtype)
     clipped = np.clip(np.nan_to_num(numbers, nan=0.0), -(2.0**62), 2.0**62).astype(np.int64)
     return np.asarray(clipped.astype(dtype))  # numpy keeps the low bits
 

@@ -92,8 +92,8 @@ def zero_point(output: WrongOutput) -> Iterator[Clue]:
     quants = output.case.quants
     for cause, change in _ZERO_POINTS[:2]:
         every = {name: change(grid, grid) for name, grid in quants.items()}
-        if len(quants) > 1 and (count := output.explains(output.predict(quants=every))):
-            yield clue(cause, one="every tensor", evidence=output.confirmed(count))
+        if len(quants) > 1:
+            yield from output.clues_of(cause, output.predict(quants=every), one="every tensor")
     yield from _signedness(output)
 
 
@@ -112,21 +112,20 @@ def _regridded(output: WrongOutput, changes: tuple[tuple[str, Change], ...]) -> 
             grid = quants[one]
             for other in quants if of_another else (one,):
                 changed: Quants = {one: change(grid, quants[other])}
-                if changed[one] == grid or (other == one and of_another):
-                    continue
-                if count := output.explains(output.predict(quants=changed)):
-                    yield clue(cause, one=f"`{one}`", other=f"`{other}`", evidence=output.confirmed(count))
+                if changed[one] != grid and not (other == one and of_another):
+                    predicted = output.predict(quants=changed)
+                    yield from output.clues_of(cause, predicted, one=f"`{one}`", other=f"`{other}`")
 
 
 def _signedness(output: WrongOutput) -> Iterator[Clue]:
     """Stored numbers taken for signed ones, or the other way round."""
     for name, array in output.case.inputs.items():
-        if array.dtype.kind not in "iu":
-            continue
-        other = array.view(("u" if array.dtype.kind == "i" else "i") + str(array.itemsize))
-        if count := output.explains(output.predict(inputs={name: other})):
-            evidence = output.confirmed(count)
-            yield clue("zero-point.signedness", input=name, read=other.dtype, dtype=array.dtype, evidence=evidence)
+        if array.dtype.kind in "iu":
+            other = array.view(("u" if array.dtype.kind == "i" else "i") + str(array.itemsize))
+            predicted = output.predict(inputs={name: other})
+            yield from output.clues_of(
+                "zero-point.signedness", predicted, input=name, read=other.dtype, dtype=array.dtype
+            )
 
 
 # --- limits ------------------------------------------------------------------------------------------
@@ -203,8 +202,7 @@ def precision(output: WrongOutput) -> Iterator[Clue]:
     if output.found.dtype != np.float32:
         return
     for kind, name in (("half", "half precision"), ("bfloat16", "bfloat16"), ("cut", "bfloat16, cut off")):
-        if count := output.explains(arrays.halves(output.expected, rounding=kind)):
-            yield clue("precision", type=name, evidence=output.confirmed(count))
+        yield from output.clues_of("precision", arrays.halves(output.expected, rounding=kind), type=name)
 
 
 def special_values(output: WrongOutput) -> Iterator[Clue]:

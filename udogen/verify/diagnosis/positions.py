@@ -55,8 +55,7 @@ def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]
     inputs = output.case.inputs
     for order, name in known.get(output.expected.ndim, {}).items():
         written = _as_written(output.expected, order)
-        if count := output.explains(written):
-            yield _layout(output, "layout.output", count, order, name, output=output.name)
+        yield from _layout(output, "layout.output", written, order, name, output=output.name)
     for order, name in ((order, name) for orders in known.values() for order, name in orders.items()):
         fitting = [each for each, array in inputs.items() if array.ndim == len(order)]
         for group in ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]:
@@ -69,15 +68,17 @@ def _reordered_inputs(output: WrongOutput, group: list[str], order: tuple[int, .
     if predicted is None:
         return
     names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
-    if count := output.explains(predicted):
-        yield _layout(output, "layout.inputs", count, order, name, inputs=names)
-    elif predicted.ndim == len(order) and (count := output.explains(_as_written(predicted, order))):
-        yield _layout(output, "layout.both", count, order, name, inputs=names)
+    found = [*_layout(output, "layout.inputs", predicted, order, name, inputs=names)]
+    if not found and predicted.ndim == len(order):
+        found += _layout(output, "layout.both", _as_written(predicted, order), order, name, inputs=names)
+    yield from found
 
 
-def _layout(wrong: WrongOutput, cause: str, count: int, axes: tuple[int, ...], order: str, **names: Any) -> Clue:
-    evidence = f"with the axes in the order {', '.join(map(str, axes))}, {wrong.confirmed(count)}"
-    return clue(cause, evidence=evidence, order=order, **names)
+def _layout(
+    wrong: WrongOutput, cause: str, predicted: Array, axes: tuple[int, ...], order: str, **names: Any
+) -> Iterator[Clue]:
+    because = f"with the axes in the order {', '.join(map(str, axes))}, "
+    return wrong.clues_of(cause, predicted, because=because, order=order, **names)
 
 
 # --- axes --------------------------------------------------------------------------------------------
@@ -140,17 +141,15 @@ def _left_out(output: WrongOutput) -> Iterator[Clue]:
                 continue
             for which, part in (("last", slice(0, -1)), ("first", slice(1, None))):
                 cut = array[(slice(None),) * along + (part,)]
-                if count := output.explains(output.predict(inputs={name: cut})):
-                    yield clue(
-                        "off-by-one",
-                        which=which,
-                        axis=along,
-                        input=name,
-                        evidence=f"without it, {output.confirmed(count)}",
-                    )
+                predicted = output.predict(inputs={name: cut})
+                yield from output.clues_of(
+                    "off-by-one", predicted, because="without it, ", which=which, axis=along, input=name
+                )
 
 
 # --- shifts ------------------------------------------------------------------------------------------
+
+_EDGE = ", except for the edge"
 
 
 def shift(output: WrongOutput) -> Iterator[Clue]:
@@ -166,19 +165,16 @@ def shift(output: WrongOutput) -> Iterator[Clue]:
             rolled = np.roll(output.expected, by, along)
             found.append((f"the output `{output.name}`", rolled, _edge(rolled.shape, along, by), f"along axis {along}"))
         for what, predicted, ignored, place in found:
-            if count := output.explains(predicted, ignore=ignored):
-                where = f"one element {direction} its place {place}"
-                yield clue("shift", what=what, where=where, evidence=output.confirmed(count) + ", except for the edge")
+            where = f"one element {direction} its place {place}"
+            yield from output.clues_of("shift", predicted, ignore=ignored, but=_EDGE, what=what, where=where)
         for name, array in output.case.inputs.items():
             for along in range(array.ndim):
                 predicted = output.predict(inputs={name: np.roll(array, by, along)})
                 if predicted is None or predicted.ndim != array.ndim:
                     continue
                 ignored = _edge(predicted.shape, along, by) | _edge(predicted.shape, along, -by)
-                if count := output.explains(predicted, ignore=ignored):
-                    where = f"one element off along axis {along}"
-                    evidence = output.confirmed(count) + ", except for the edge"
-                    yield clue("shift", what=f"the input `{name}`", where=where, evidence=evidence)
+                what, where = f"the input `{name}`", f"one element off along axis {along}"
+                yield from output.clues_of("shift", predicted, ignore=ignored, but=_EDGE, what=what, where=where)
 
 
 def _edge(shape: tuple[int, ...], along: int, by: int) -> Array:
@@ -202,8 +198,8 @@ def swapped_inputs(output: WrongOutput) -> Iterator[Clue]:
         if case.quants.get(one) != case.quants.get(other):
             grids.append({each: case.quants[of] for each, of in ((one, other), (other, one)) if of in case.quants})
         for quants in grids:
-            if count := output.explains(output.predict(inputs={one: b, other: a}, quants=quants)):
-                yield clue("swapped-inputs", one=one, other=other, evidence=output.confirmed(count))
+            exchanged = output.predict(inputs={one: b, other: a}, quants=quants)
+            yield from output.clues_of("swapped-inputs", exchanged, one=one, other=other)
 
 
 def broadcast(output: WrongOutput) -> Iterator[Clue]:
@@ -213,8 +209,7 @@ def broadcast(output: WrongOutput) -> Iterator[Clue]:
         if not 1 < array.size < output.found.size:
             continue
         for how, wide in _repeated(array.ravel(), shape):
-            if count := output.explains(output.predict(inputs={name: wide})):
-                yield clue("broadcast", input=name, how=how, evidence=output.confirmed(count))
+            yield from output.clues_of("broadcast", output.predict(inputs={name: wide}), input=name, how=how)
 
 
 def _repeated(flat: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:

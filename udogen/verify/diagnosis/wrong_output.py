@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -220,6 +220,20 @@ class WrongOutput:
         return (
             self.is_integer and bool((off[missed] <= 2 * self.tolerance.absolute + 1).all()) and missed.mean() <= 0.05
         )
+
+    def clues_of(
+        self,
+        cause: str,
+        predicted: Array | None,
+        *,
+        ignore: Array | None = None,
+        because: str = "",
+        but: str = "",
+        **names: Any,
+    ) -> Iterator[Clue]:
+        """The clue to a cause if its prediction holds; `because` begins the evidence, `but` ends it."""
+        if count := self.explains(predicted, ignore=ignore):
+            yield clue(cause, evidence=because + self.confirmed(count) + but, **names)
 
     def confirmed(self, count: int) -> str:
         """The evidence of a prediction that `count` elements show."""

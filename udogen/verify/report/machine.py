@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.errors import UsageError, read_plain
 from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
+from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -44,6 +43,7 @@ def _state(state: BackendState) -> dict[str, Any]:
         "details": list(state.details),
         "cases": state.cases,
         "real": state.real,
+        "build_failed": state.build_failed,
         "runtime": None
         if runtime is None
         else {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path},
@@ -75,7 +75,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _network(outcome: NetworkOutcome) -> dict[str, Any]:
-    answer: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
+    result: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
     return {
         "network": outcome.name,
         "backend": outcome.backend,
@@ -85,13 +85,9 @@ def _network(outcome: NetworkOutcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 6),
         "text": terminal.network_lines(outcome),
         "error": asdict(outcome.error) if outcome.error else None,
-        "layers": [_layer(each) for each in answer.get("layers", [])],
-        **{name: answer.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
+        "layers": result.get("layers", []),
+        **{name: result.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
     }
-
-
-def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _number(value) if isinstance(value, float) else value for name, value in layer.items()}
 
 
 def _tensor(tensor: TensorResult) -> dict[str, Any]:
@@ -101,15 +97,15 @@ def _tensor(tensor: TensorResult) -> dict[str, Any]:
         "dtype": tensor.dtype,
         "shape": list(tensor.expected.shape),
         "tolerance": tensor.tolerance,
-        "max_error": _number(tensor.max_error),
-        "worst": _number(tensor.worst),
+        "max_error": tensor.max_error,
+        "worst": tensor.worst,
         "wrong": tensor.wrong,
         "first": None
         if first is None
         else {
             "at": list(first),
-            "found": _number(float(tensor.found[first])),
-            "expected": _number(float(tensor.expected[first])),
+            "found": float(tensor.found[first]),
+            "expected": float(tensor.expected[first]),
         },
     }
 
@@ -123,76 +119,80 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool | list) else str(value)
 
 
-def _number(value: float) -> float | str:
-    """JSON has neither infinities nor NaN."""
-    return value if math.isfinite(value) else str(value)
-
-
 # --- JUnit ------------------------------------------------------------------------------------------------------------
 
 
-def junit(answer: Mapping[str, Any]) -> str:
-    """JUnit XML of an answer: a suite for each backend; where none of its cases ran, one that is skipped."""
+def junit(result: Mapping[str, Any]) -> str:
+    """JUnit XML of an result: a suite for each backend; where none of its cases ran, one that is skipped."""
     from lxml import etree
 
     tree: Any = etree
-    root = tree.Element("testsuites", name="udogen test", time=f"{answer['seconds']:.3f}")
-    for state in answer["backends"]:
-        cases = [each for each in answer["cases"] if each["backend"] == state["backend"]]
-        if not cases and not state["cases"]:
-            continue
-        suite = tree.SubElement(root, "testsuite", name=state["backend"])
-        for case in cases:
-            _case(tree, suite, case)
-        if not cases:
-            _not_run(tree, suite, state)
-        _count(suite)
-    if answer["networks"]:
-        suite = tree.SubElement(root, "testsuite", name="networks")
-        for each in answer["networks"]:
-            _network_case(tree, suite, each)
-        _count(suite)
+    root = tree.Element("testsuites", name="udogen test", time=f"{result['seconds']:.3f}")
+    for state in result["backends"]:
+        rows = [_of_case(each) for each in result["cases"] if each["backend"] == state["backend"]]
+        if state["cases"] and (not rows or state["state"] in ABSENT):
+            reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
+            rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason))
+        _add_suite(tree, root, state["backend"], rows)
+    _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     for name in ("tests", "failures", "errors", "skipped"):
-        root.set(name, str(sum(int(suite.get(name) or 0) for suite in root)))
+        root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return made.decode()
 
 
-def _case(tree: Any, suite: Any, case: Mapping[str, Any]) -> None:
-    row = tree.SubElement(
-        suite,
-        "testcase",
-        classname=f"{case['op']}.{case['backend']}",
-        name=_clean(f"{case['case']} [{case['dtype']}]"),
-        time=f"{case['seconds']:.6f}",
-    )
-    if case["status"] in ("failed", "error"):
-        tag, kind = ("failure", "wrong numbers") if case["status"] == "failed" else ("error", "error")
-        kind = case["error"]["kind"] if case["error"] else kind
-        made = tree.SubElement(row, tag, type=kind, message=_clean(case["message"]))
-        made.text = _clean("\n".join(case["text"]))
-    elif case["status"] in ("skipped", "ran"):
-        tree.SubElement(row, "skipped", message=_clean(case["message"]))
+class _JUnitRow(NamedTuple):
+    """A test case, and the element in it that has its result."""
+
+    classname: str
+    name: str
+    seconds: float
+    tag: str = ""  # none: it passed
+    message: str = ""
+    kind: str = ""
+    text: str = ""
 
 
-def _network_case(tree: Any, suite: Any, answer: Mapping[str, Any]) -> None:
-    row = tree.SubElement(
-        suite,
-        "testcase",
-        classname=f"network.{answer['backend']}",
-        name=_clean(f"{answer['network']} [{answer['bits']}]"),
-        time=f"{answer['seconds']:.6f}",
-    )
-    error, lines = answer["error"], "\n".join(answer["text"])
-    if answer["status"] == "skipped":
-        tree.SubElement(row, "skipped", message=_clean(error["message"]))
-    elif error:
-        tree.SubElement(row, "error", type=error["kind"], message=_clean(error["message"])).text = _clean(lines)
-    elif answer["status"] == "failed":
-        message = f"the first wrong layer is {answer['first_wrong']}"
-        tree.SubElement(row, "failure", type="wrong numbers", message=_clean(message)).text = _clean(lines)
-    else:
-        tree.SubElement(row, "system-out").text = _clean(lines)
+def _of_case(case: Mapping[str, Any]) -> _JUnitRow:
+    row = _JUnitRow(f"{case['op']}.{case['backend']}", f"{case['case']} [{case['dtype']}]", case["seconds"])
+    if case["status"] in ("skipped", "ran"):
+        return row._replace(tag="skipped", message=case["message"])
+    if case["status"] == "passed":
+        return row
+    tag, kind = ("failure", "wrong numbers") if case["status"] == "failed" else ("error", "error")
+    kind = case["error"]["kind"] if case["error"] else kind
+    return row._replace(tag=tag, kind=kind, message=case["message"], text="\n".join(case["text"]))
+
+
+def _of_network(result: Mapping[str, Any]) -> _JUnitRow:
+    name, error = f"{result['network']} [{result['bits']}]", result["error"]
+    row = _JUnitRow(f"network.{result['backend']}", name, result["seconds"], text="\n".join(result["text"]))
+    if result["status"] == "skipped":
+        return row._replace(tag="skipped", message=error["message"], text="")
+    if error:
+        return row._replace(tag="error", kind=error["kind"], message=error["message"])
+    if result["status"] == "failed":
+        message = f"the first wrong layer is {result['first_wrong']}"
+        return row._replace(tag="failure", kind="wrong numbers", message=message)
+    return row._replace(tag="system-out")
+
+
+def _add_suite(tree: Any, root: Any, name: str, rows: Sequence[_JUnitRow]) -> None:
+    if not rows:
+        return
+    suite = tree.SubElement(root, "testsuite", name=name)
+    for row in rows:
+        case = tree.SubElement(
+            suite, "testcase", classname=row.classname, name=_clean(row.name), time=f"{row.seconds:.6f}"
+        )
+        if row.tag:
+            found = {"type": row.kind, "message": _clean(row.message)}
+            made = tree.SubElement(case, row.tag, {key: value for key, value in found.items() if value})
+            made.text = _clean(row.text) or None
+    for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(count, str(sum(row.tag == tag for row in rows)))
+    suite.set("tests", str(len(rows)))
+    suite.set("time", f"{sum(row.seconds for row in rows):.3f}")
 
 
 def _message(outcome: Outcome) -> str:
@@ -208,20 +208,6 @@ def _message(outcome: Outcome) -> str:
     return f"{worst.wrong} of {worst.expected.size} numbers of {worst.name} are wrong" if worst else "wrong"
 
 
-def _not_run(tree: Any, suite: Any, state: Mapping[str, Any]) -> None:
-    row = tree.SubElement(suite, "testcase", classname=state["backend"], name=f"{state['cases']} cases", time="0")
-    reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
-    tree.SubElement(row, "skipped", message=_clean(reason))
-
-
-def _count(suite: Any) -> None:
-    rows = list(suite)
-    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(name, str(sum(row.find(tag) is not None for row in rows)))
-    suite.set("tests", str(len(rows)))
-    suite.set("time", f"{sum(float(row.get('time')) for row in rows):.3f}")
-
-
 def _clean(text: str) -> str:
     """XML 1.0 has no control characters."""
     return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
@@ -229,33 +215,36 @@ def _clean(text: str) -> str:
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
+_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings"}
 _WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An answer that `--json` printed."""
+    """An result that `--json` printed."""
     try:
         found = json.loads(read_plain(path).decode("utf-8"))
-        assert {"ok", "counts", "backends", "cases", "networks", "seconds", "environment"} <= found.keys()
+        assert found.keys() >= _KEYS
     except OSError as fault:
         raise UsageError(
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
         ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(f"{path} is no answer of a test run", hint="give what `udogen test --json` wrote") from fault
-    answer: dict[str, Any] = found
-    return answer
+        raise UsageError(f"{path} is no result of a test run", hint="give what `udogen test --json` wrote") from fault
+    result: dict[str, Any] = found
+    return result
 
 
 def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """One state of each backend: the worst, with the cases of all."""
     states: dict[str, Mapping[str, Any]] = {}
     for state in found:
-        before = states.setdefault(state["backend"], {**state, "cases": 0})
+        before = states.setdefault(state["backend"], {"build_failed": False, **state, "cases": 0})
         worse = max(before, state, key=lambda each: _WORST.index(each["state"]))
         runtime, real = before["runtime"] or state["runtime"], before["real"] or state["real"]
-        total = before["cases"] + state["cases"]
-        states[state["backend"]] = {**worse, "cases": total, "runtime": runtime, "real": real}
+        counted = [each for each in (before, state) if (each["state"] in ABSENT) == (worse["state"] in ABSENT)]
+        more = {"cases": sum(each["cases"] for each in counted), "runtime": runtime, "real": real}
+        more["build_failed"] = before["build_failed"] or state.get("build_failed", False)
+        states[state["backend"]] = {**worse, **more}
     return list(states.values())
 
 
@@ -265,32 +254,34 @@ def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
 
 
-def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answers of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
-    cases = [case for answer in answers for case in answer["cases"]]
-    counts = {name: sum(answer["counts"][name] for answer in answers) for name in answers[0]["counts"]}
+def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
+    cases = [case for result in results for case in result["cases"]]
+    counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
+    states = _merged_states(state for result in results for state in result["backends"])
+    is_bad = counts["failed"] + counts["error"] or any(each["build_failed"] for each in states)
     return {
-        "ok": bool(counts["passed"] + counts["ran"]) and not counts["failed"] + counts["error"],
-        "folder": " ".join(dict.fromkeys(answer["folder"] for answer in answers)),
-        "seconds": max(answer["seconds"] for answer in answers),
+        "ok": bool(counts["passed"] + counts["ran"]) and not is_bad,
+        "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
+        "seconds": max(result["seconds"] for result in results),
         "counts": counts,
-        "environment": _merged_environment([answer["environment"] for answer in answers]),
-        "backends": _merged_states(state for answer in answers for state in answer["backends"]),
+        "environment": _merged_environment([result["environment"] for result in results]),
+        "backends": states,
         "cases": cases,
-        "networks": [each for answer in answers for each in answer["networks"]],
-        "warnings": list(dict.fromkeys(text for answer in answers for text in answer["warnings"])),
+        "networks": [each for result in results for each in result["networks"]],
+        "warnings": list(dict.fromkeys(text for result in results for text in result["warnings"])),
     }
 
 
-def lines(answer: Mapping[str, Any]) -> list[str]:
-    """An answer for the terminal: what failed, a row for each backend, the sum."""
-    found = [line for each in (*answer["cases"], *answer["networks"]) for line in each["text"]]
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """An result for the terminal: what failed, a row for each backend, the sum."""
+    found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
     rows = []
-    for state in answer["backends"]:
-        statuses = [case["status"] for case in answer["cases"] if case["backend"] == state["backend"]]
-        counts = [str(statuses.count(status)) for status in answer["counts"]]
+    for state in result["backends"]:
+        statuses = [case["status"] for case in result["cases"] if case["backend"] == state["backend"]]
+        counts = [str(statuses.count(status)) for status in result["counts"]]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    found += [*([""] if found else []), *table(["backend", "state", *answer["counts"]], rows), "", *answer["warnings"]]
-    total = ", ".join(f"{number} {status}" for status, number in answer["counts"].items())
-    return [*found, f"{total} in {answer['seconds']:.1f} s"]
+    found += [*([""] if found else []), *table(["backend", "state", *result["counts"]], rows), "", *result["warnings"]]
+    total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
+    return [*found, f"{total} in {result['seconds']:.1f} s"]

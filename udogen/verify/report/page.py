@@ -14,9 +14,9 @@ from mako.template import Template
 from udogen import __version__, resources
 from udogen.errors import writing
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.report import pictures, text
+from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
-from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
+from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -31,7 +31,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
     summary = summarize(run, worse=sum(each.worse for each in changes))
     skipped, unchecked, passing = (_case_rows(run, status) for status in ("skipped", "ran", "passed"))
     page: str = _template().render_unicode(
-        style=text.Html(pictures.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
+        style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
         title=f"{summary.sentence} {run.folder.name}".strip(),
         folder=run.folder,
         version=__version__,
@@ -142,7 +142,7 @@ def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
 
 def _absences(run: TestRun) -> Iterator[str]:
     used = {each.backend for each in run.outcomes}
-    absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
+    absent = [each for each in run.states if each.state in ABSENT]
     if found := [each for each in absent if each.backend not in used]:
         cases = sum(each.cases for each in found)
         much = f" ({text.many(cases, 'case')})" if cases else ""

@@ -1,4 +1,4 @@
-"""One failing output as SVG: its worst slice, how its errors are distributed, and the colours of the report."""
+"""One failing output as SVG: its worst slice, and how its errors are distributed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log1p
 from struct import pack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,58 +22,6 @@ if TYPE_CHECKING:
 
 # --- colours ----------------------------------------------------------------------------------------------------------
 
-
-class Colour(NamedTuple):
-    """A CSS variable."""
-
-    name: str
-    light: str
-    dark: str
-
-
-COLOURS = (
-    Colour("page", "#f4f6f8", "#0e1216"),
-    Colour("card", "#ffffff", "#171c22"),
-    Colour("band", "#f0f3f6", "#1e252d"),
-    Colour("ink", "#1a1f26", "#e8ecf1"),
-    Colour("quiet", "#55606c", "#a5b0bb"),
-    Colour("rule", "#d7dde4", "#303943"),
-    Colour("edge", "#7b8794", "#6f7c89"),  # of controls and bars
-    Colour("link", "#1f56c3", "#8db4ff"),
-    Colour("passed", "#166b40", "#6ed7a0"),
-    Colour("passed-band", "#e3f4ea", "#12291e"),
-    Colour("failed", "#b1241c", "#ff9d94"),
-    Colour("failed-band", "#fdeceb", "#381b1a"),
-    Colour("error", "#8a4a00", "#f4b860"),
-    Colour("error-band", "#fdf1df", "#332512"),
-    Colour("ran", "#1f56c3", "#8db4ff"),
-    Colour("ran-band", "#e6eefc", "#1a2740"),
-    Colour("skipped", "#55606c", "#a5b0bb"),
-    Colour("skipped-band", "#e9edf1", "#262e37"),
-    Colour("bar", "#4a74d0", "#6f9af0"),
-    Colour("bar-back", "#e3e8ef", "#2a323c"),
-)
-
-
-class ContrastPair(NamedTuple):
-    """A colour on another, with the least contrast (WCAG 2.2 AA: 4.5 for text, 3 for shapes)."""
-
-    front: str
-    back: str
-    least: float
-
-
-TEXT, SHAPE = 4.5, 3.0
-_STATUSES = ("passed", "failed", "error", "ran", "skipped")
-PAIRS = (
-    *(ContrastPair(text, back, TEXT) for text in ("ink", "quiet", "link") for back in ("page", "card", "band")),
-    *(ContrastPair(status, f"{status}-band", TEXT) for status in _STATUSES),
-    *(ContrastPair(text, f"{status}-band", TEXT) for text in ("ink", "quiet", "link") for status in _STATUSES),
-    *(ContrastPair(status, back, TEXT) for status in _STATUSES for back in ("page", "card")),
-    *(ContrastPair("edge", back, SHAPE) for back in ("page", "card")),
-    *(ContrastPair("bar", back, SHAPE) for back in ("card", "bar-back")),
-    *(ContrastPair("failed", back, SHAPE) for back in ("card", "bar-back")),
-)
 
 # From little to much, ever lighter, so that it can be read without its hues, by colour-blind people too.
 RAMP = (
@@ -91,13 +39,6 @@ RAMP = (
 )
 # How far off: nothing, within what is allowed, and beyond it in steps.
 OFF = ("#e8edf2", "#b9c7d6", "#f3b35c", "#e58432", "#cf5519", "#a92d0c", "#6e1206")
-
-
-def style() -> str:
-    """The colours as CSS, for light and dark."""
-    light = "".join(f"--{each.name}:{each.light};" for each in COLOURS)
-    dark = "".join(f"--{each.name}:{each.dark};" for each in COLOURS)
-    return f":root{{color-scheme:light dark;{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
 def luminance(colour: str) -> float:

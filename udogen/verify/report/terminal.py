@@ -9,7 +9,7 @@ from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
-from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
+from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
 Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of its meaning
 
@@ -188,7 +188,7 @@ def summary(run: TestRun) -> str:
     """One line."""
     counts = {status: run.count(status) for status in text.LABELS}
     found = [text.counted(status, count) for status, count in counts.items() if count or status == "passed"]
-    absent = sum(state.cases for state in run.states if state.state in ("missing", "unbuilt"))
+    absent = sum(state.cases for state in run.states if state.state in ABSENT)
     found += [f"{absent} not run"] if absent else []
     return f"{', '.join(found)} in {run.seconds:.1f} s"
 

@@ -360,7 +360,10 @@ def _numbers(given: GivenNumbers) -> Any:
             raise UsageError(f"`values` has a list that is no tensor: {error}", hint="rows of equal length") from error
     try:
         with open_plain(given.file) as file:
-            return np.load(file, allow_pickle=False)
+            array = np.load(file, allow_pickle=False)
+            if array.dtype.kind not in "biuf":
+                raise ValueError(f"it holds {array.dtype}")
+            return array
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(
             f"{given.file} is no array that numpy can load: {error}", hint="save it with numpy.save"
@@ -440,9 +443,7 @@ def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
 
 
 def _stored(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
-    return {
-        name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()
-    }  # fmt: skip
+    return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()}
 
 
 def _baseline(plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, quants: Quants) -> Callable[[], object]:

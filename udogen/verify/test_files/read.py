@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,7 +151,7 @@ def read_file(path: Path, problems: Problems) -> FileTests:
 def read(raw: Mapping[str, Any], folder: Path, where: Where, problems: Problems) -> FileTests:
     """The ops and networks in the tables of a file."""
     reader = _TableReader(folder, where, problems)
-    subject = reader.table(raw, FILE, (), more=("op", "network"))
+    subject = reader.table(raw, SUBJECT, (), more=("op", "network"))
     tables: dict[str, list[Any]] = {"op": raw.get("op", []), "network": raw.get("network", [])}
     for name, found in tables.items():
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
@@ -184,23 +184,10 @@ class _TableReader:
         common = {name: value for name, value in found.items() if name in CASE}
         places = {name: self._where(*at, name) for name in common}
         groups = [self._group(each, (*at, "case", number), common, places) for number, each in enumerate(cases)]
-        return OpTests(
-            op=found.get("name", ""),
-            groups=tuple(groups),
-            subject=Subject(
-                found.get("config"),
-                found.get("kernels"),
-                found.get("htp_api", ""),
-                found.get("rules"),
-                found.get("converter"),
-            ),
-            folder=self._folder,
-            reference=found.get("reference", ""),
-            loops=found.get("loops", 0),
-            operations=found.get("operations"),
-            builtin=found.get("builtin"),
-            location=self._where(*at),
-        )
+        subject = Subject(**{name: value for name, value in found.items() if name in SUBJECT})
+        own = {name: value for name, value in found.items() if name in _OF_OP}
+        name, location = found.get("name", ""), self._where(*at)
+        return OpTests(name, tuple(groups), subject, self._folder, location=location, **own)
 
     def network(self, raw: Mapping[str, Any], at: KeyPath) -> NetworkTests | None:
         """One `[[network]]`."""
@@ -219,20 +206,8 @@ class _TableReader:
         for table in ("params", "quant", "count", "tolerance"):  # merged, not replaced
             if table in common and table in own:
                 found[table] = {**common[table], **own[table]}
-        return CaseGroup(
-            name=found.get("name", ""),
-            shapes=found.get("shape", ()),
-            dtypes=found.get("dtype", ()),
-            values=found.get("values", ({},)),
-            seeds=found.get("seed", (0,)),
-            params=found.get("params", {}),
-            quants=found.get("quant", {}),
-            counts=found.get("count", {}),
-            tolerances=found.get("tolerance", {}),
-            backends=found.get("backends", ()),
-            expect=found.get("expect", "numbers"),
-            places={"": self._where(*at), **places, **{name: self._where(*at, name) for name in own}},
-        )
+        places = {"": self._where(*at), **places, **{name: self._where(*at, name) for name in own}}
+        return CaseGroup(places=places, **{_PLURALS.get(name, name): value for name, value in found.items()})
 
     def table(
         self, raw: Mapping[str, Any], keys: Mapping[str, Key], at: KeyPath, more: tuple[str, ...] = ()
@@ -390,25 +365,32 @@ def _tolerance(raw: Any, _folder: Path) -> Mapping[str, tolerances.Tolerance] | 
     return Invalid(found, "by data type: { FLOAT_16 = 2e-3, fixed = 1 }") if isinstance(found, str) else found
 
 
-def _backends(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
-    found = one_of(raw)
-    odd = [each for each in found if each not in PLACES]
-    return Invalid(f"`{odd[0]}` is no backend", "there are " + ", ".join(PLACES)) if odd else tuple(found)
+def _some_of(names: Sequence[str], invalid: str, hint: str = "") -> Callable[[Any, Path], tuple[str, ...] | Invalid]:
+    """A reader of one or several of these names; `invalid` is the message for any other."""
+
+    def read(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
+        found = tuple(str(each) for each in one_of(raw))
+        odd = [each for each in found if each not in names]
+        return Invalid(invalid.format(odd[0]), hint or "there are " + ", ".join(names)) if odd else found
+
+    return read
 
 
-def _network_backends(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
-    found = one_of(raw)
-    able = [row.config for row in PLACES.values() if row.client]
-    odd = [each for each in found if each not in able]
-    return Invalid(f"networks do not run on `{odd[0]}`", "there are " + ", ".join(able)) if odd else tuple(found)
+def _name_of(names: Sequence[str], invalid: str) -> Callable[[Any, Path], str | Invalid]:
+    """A reader of one of these names."""
+    return lambda raw, _folder: raw if raw in names else Invalid(invalid.format(raw), ", or ".join(names))
 
 
-def _bits(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
-    found = [str(each) for each in one_of(raw)]
-    odd = [each for each in found if each not in ("float", "8")]
-    if odd:
-        return Invalid(f"a network has no `{odd[0]}` bits", 'as in bits = "float", or ["float", 8]')
-    return tuple(found)
+def _number(
+    kind: type[int | float], least: float, most: float, invalid: str, hint: str = ""
+) -> Callable[[Any, Path], float | Invalid]:
+    """A reader of numbers between two limits."""
+
+    def read(raw: Any, _folder: Path) -> float | Invalid:
+        right = isinstance(raw, int | kind) and not isinstance(raw, bool) and least <= raw <= most
+        return kind(raw) if right else Invalid(invalid, hint)
+
+    return read
 
 
 def _files(raw: Any, folder: Path) -> Mapping[str, Path] | Invalid:
@@ -417,36 +399,15 @@ def _files(raw: Any, folder: Path) -> Mapping[str, Path] | Invalid:
     return {name: folder / each for name, each in raw.items()}
 
 
-def _share(raw: Any, _folder: Path) -> float | Invalid:
-    right = isinstance(raw, int | float) and not isinstance(raw, bool) and raw >= 0
-    return float(raw) if right else Invalid("this must be a number: a part of the range of an output", "as in 0.004")
-
-
-def _expect(raw: Any, _folder: Path) -> str | Invalid:
-    return raw if raw in ("numbers", "refusal") else Invalid(f"`{raw}` cannot be expected", "numbers, or refusal")
-
-
-def _loops(raw: Any, _folder: Path) -> int | Invalid:
-    right = isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= 1_000_000
-    return raw if right else Invalid("this must be a whole number of executions", "as in loops = 100")
-
-
-def _operations(raw: Any, _folder: Path) -> float | Invalid:
-    right = isinstance(raw, int | float) and not isinstance(raw, bool) and 0 <= raw < 1e15
-    return float(raw) if right else Invalid("this must be a number: operations for each element of the output")
-
-
 def _builtin(raw: Any, _folder: Path) -> Builtin | Invalid:
     hint = 'as in builtin = "Softmax", or { op = "Softmax", params = { axis = 3 } }'
     if isinstance(raw, str) and raw:
         return Builtin(raw)
     if not isinstance(raw, dict) or not raw.keys() <= {"op", "package", "params"} or not isinstance(raw.get("op"), str):
         return Invalid("this names no built-in op", hint)
-    return Builtin(raw["op"], str(raw.get("package", "qti.aisw")), dict(raw.get("params", {})))
-
-
-def _htp_api(raw: Any, _folder: Path) -> str | Invalid:
-    return raw if raw in ("qhpi", "core") else Invalid(f"`{raw}` is no interface of HTP", "qhpi, or core")
+    if not isinstance(raw.get("params", {}), dict):
+        return Invalid("`params` must be a table", hint)
+    return Builtin(raw["op"], str(raw.get("package", "qti.aisw")), raw.get("params", {}))
 
 
 # Keys of a case, and of its [[op]] for all its cases.
@@ -459,35 +420,55 @@ CASE: Mapping[str, Key] = {
     "quant": Key(_quants, "quantization of fixed-point tensors; default: what covers the numbers"),
     "count": Key(_counts, "the number of each repeated input"),
     "tolerance": Key(_tolerance, "how far a number may be off"),
-    "backends": Key(_backends, "where it runs"),
-    "expect": Key(_expect, "refusal: the op must refuse this"),
+    "backends": Key(_some_of([*PLACES], "`{}` is no backend"), "where it runs"),
+    "expect": Key(_name_of(["numbers", "refusal"], "`{}` cannot be expected"), "refusal: the op must refuse this"),
 }  # fmt: skip
+_PLURALS = {  # fields of a `CaseGroup` with another name than their key
+    "shape": "shapes",
+    "dtype": "dtypes",
+    "seed": "seeds",
+    "quant": "quants",
+    "count": "counts",
+    "tolerance": "tolerances",
+}
 NAME = {"name": Key(_text, "its name")}
 # Keys of the file, and of an [[op]].
 SUBJECT: Mapping[str, Key] = {
     "config": Key(_path, "the XML OpDef or JSON UDO config"),
     "kernels": Key(_path, "the folder with finished kernels"),
-    "htp_api": Key(_htp_api, "which interface of HTP the kernels are for"),
+    "htp_api": Key(
+        _name_of(["qhpi", "core"], "`{}` is no interface of HTP"), "which interface of HTP the kernels are for"
+    ),
     "rules": Key(_path, "shape rules in Python, compared with the references"),
     "converter": Key(_path, "the converter op package (folder or library) that is compared with the rules"),
 }
-OP: Mapping[str, Key] = {
-    **NAME,
-    **SUBJECT,
+_OF_OP: Mapping[str, Key] = {
     "reference": Key(_text, "what the op is compared with: FILE.py:FUNCTION, onnx:OP, torch:FUNCTION"),
-    "loops": Key(_loops, "executions that are timed"),
-    "operations": Key(_operations, "arithmetic operations for each element of the output"),
+    "loops": Key(
+        _number(int, 1, 1_000_000, "this must be a whole number of executions", "as in loops = 100"),
+        "executions that are timed",
+    ),
+    "operations": Key(
+        _number(float, 0, 1e15, "this must be a number: operations for each element of the output"),
+        "arithmetic operations for each element of the output",
+    ),
     "builtin": Key(_builtin, "the vendor's own op, to compare times with"),
-    **CASE,
 }
-FILE: Mapping[str, Key] = SUBJECT
+OP: Mapping[str, Key] = {**NAME, **SUBJECT, **_OF_OP, **CASE}
+_NETWORK_BACKENDS = [row.config for row in PLACES.values() if row.client]
 NETWORK: Mapping[str, Key] = {
     **NAME,
     "model": Key(_path, "the ONNX model"),
-    "backends": Key(_network_backends, "where QNN runs it: cpu, htp"),
-    "bits": Key(_bits, "float, 8, or both"),
+    "backends": Key(_some_of(_NETWORK_BACKENDS, "networks do not run on `{}`"), "where QNN runs it: cpu, htp"),
+    "bits": Key(
+        _some_of(["float", "8"], "a network has no `{}` bits", 'as in bits = "float", or ["float", 8]'),
+        "float, 8, or both",
+    ),
     "inputs": Key(_files, "samples, as .npy; inputs that are not given are random numbers"),
-    "tolerance": Key(_share, "how far a layer may be off, as a part of the range of its output"),
+    "tolerance": Key(
+        _number(float, 0, float("inf"), "this must be a number: a part of the range of an output", "as in 0.004"),
+        "how far a layer may be off, as a part of the range of its output",
+    ),
     "until": Key(_text, "a tensor: only what it needs is run"),
 }
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from udogen.errors import UsageError
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
@@ -45,14 +47,6 @@ class FillKind(NamedTuple):
     text: str
 
 
-def _normal(request: _Request, mean: float, deviation: float) -> Any:
-    return request.random.normal(mean, deviation, request.shape)
-
-
-def _uniform(request: _Request, low: float, high: float) -> Any:
-    return request.random.uniform(low, high, request.shape)
-
-
 def _integers(request: _Request, low: float | None, high: float | None) -> Any:
     smallest, largest = _whole_range(request.dtype)
     bottom = smallest if low is None else int(low)
@@ -72,18 +66,6 @@ def _ramp(request: _Request, low: float | None, high: float | None) -> Any:
     bottom, top = request.limits or (-1.0, 1.0)
     bottom, top = bottom if low is None else low, top if high is None else high
     return np.linspace(bottom, top, int(np.prod(request.shape, dtype=np.int64))).reshape(request.shape)
-
-
-def _constant(request: _Request, value: float) -> Any:
-    return np.full(request.shape, value)
-
-
-def _edge(request: _Request) -> Any:
-    return _mixed(request, finite=True)
-
-
-def _nonfinite(request: _Request) -> Any:
-    return _mixed(request, finite=False)
 
 
 def _mixed(request: _Request, *, finite: bool) -> Any:
@@ -110,15 +92,29 @@ def _specials(request: _Request, *, finite: bool) -> list[float]:
 
 
 KINDS: Mapping[str, FillKind] = {
-    "normal": FillKind((("mean", 0.0), ("deviation", 1.0)), _normal, "the bell curve"),
-    "uniform": FillKind((("low", -1.0), ("high", 1.0)), _uniform, "evenly between two numbers"),
+    "normal": FillKind(
+        (("mean", 0.0), ("deviation", 1.0)),
+        lambda request, mean, deviation: request.random.normal(mean, deviation, request.shape),
+        "the bell curve",
+    ),
+    "uniform": FillKind(
+        (("low", -1.0), ("high", 1.0)),
+        lambda request, low, high: request.random.uniform(low, high, request.shape),
+        "evenly between two numbers",
+    ),
     "integers": FillKind((("low", None), ("high", None)), _integers, "whole numbers, both ends included"),
     "ramp": FillKind(
         (("low", None), ("high", None)), _ramp, "rising evenly; in fixed point over all that can be stored"
     ),
-    "constant": FillKind((("value", 0.0),), _constant, "one number everywhere"),
-    "edge": FillKind((), _edge, "zeros, denormals, the largest and smallest numbers; in fixed point beyond both ends"),
-    "nonfinite": FillKind((), _nonfinite, "what `edge` has, and infinities and NaN"),
+    "constant": FillKind(
+        (("value", 0.0),), lambda request, value: np.full(request.shape, value), "one number everywhere"
+    ),
+    "edge": FillKind(
+        (),
+        partial(_mixed, finite=True),
+        "zeros, denormals, the largest and smallest numbers; in fixed point beyond both ends",
+    ),
+    "nonfinite": FillKind((), partial(_mixed, finite=False), "what `edge` has, and infinities and NaN"),
 }
 _TEXT = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<arguments>[^()]*)\))?\s*\Z")
 
@@ -148,7 +144,13 @@ def draw(values: Fill, *, dtype: DataType, shape: tuple[int, ...], random: Any, 
     """Real numbers (float64), not yet stored; integers if the type stores integers."""
     kind = KINDS[values.kind]
     given = [*values.arguments, *(default for _, default in kind.arguments[len(values.arguments) :])]
-    return kind.fill(_Request(random, shape, dtype, _limits(dtype, quant)), *given)
+    try:
+        return kind.fill(_Request(random, shape, dtype, _limits(dtype, quant)), *given)
+    except (ValueError, OverflowError) as error:  # of numpy
+        raise UsageError(
+            f"`{values}` cannot fill a tensor of {dtype.name}: {error}",
+            hint="the smaller number first, and no deviation below 0; as in uniform(-3, 3)",
+        ) from error
 
 
 def _limits(dtype: DataType, quant: Quant | None) -> tuple[float, float] | None:
@@ -178,8 +180,18 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
             made = np.rint(made.astype(np.float64) / quant[0]) - quant[1]
         elif made.dtype.kind == "f":
             made = np.rint(made)
-        stored: Array = np.clip(np.nan_to_num(made), *limits).astype(dtype.numpy)
-        return stored
+        return saturated(made, *limits, np.dtype(dtype.numpy))
+
+
+def saturated(whole: Any, low: int, high: int, dtype: np.dtype[Any]) -> Array:
+    """Whole numbers in a type of integers, what is beyond its limits as the nearest of them; NaN is 0."""
+    if whole.dtype.kind == "b":
+        return np.asarray(whole.astype(dtype))
+    if whole.dtype.kind != "f":
+        return np.asarray(np.clip(whole, low, high).astype(dtype))
+    wide = np.nan_to_num(whole.astype(np.float64))
+    beyond = wide >= high  # the limit of 64 bits is no float64: the next one is larger
+    return np.where(beyond, np.array(high, dtype), np.clip(np.where(beyond, 0, wide), low, None).astype(dtype))
 
 
 def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
