@@ -203,12 +203,12 @@ def _socs() -> dict[str, str]:
 _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
 # What checks miss there, and an alternative; measured with kernels that have exactly these faults.
 _SIDE_BY_SIDE = (
-    "on htp tensors lie side by side in memory of the runtime, and accesses beside them are not seen "
+    "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
     "(--backend hexagon sees them, and --backend htp-emulator what is written)"
 )
 _HANGS = (
     "not checked on htp, whose runtime often hangs when two graphs are executed at the same time, "
-    "whatever the op (--backend htp-emulator runs them)"
+    "with any op (--backend htp-emulator runs them)"
 )
 
 BACKEND = Backend(

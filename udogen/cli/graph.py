@@ -67,6 +67,6 @@ def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram
 def _save(path: Path, text: str) -> None:
     with writing(path):
         if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
-            raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
+            raise UsageError(f"{path} exists and is not an SVG", hint="choose another file for the picture")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

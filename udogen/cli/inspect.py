@@ -24,9 +24,9 @@ from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_
     help="A runtime library to compare with, or the folder of one; may repeat "
     "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
 )
-@click.option("--no-register", is_flag=True, help="Only read the file; run nothing of it.")
+@click.option("--no-register", is_flag=True, help="Only read the file; run none of its code.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every kernel record, and every tensor.")
-@click.option("--write-manifest", is_flag=True, help="Of a context binary: write its checksum beside it, anew.")
+@click.option("--write-manifest", is_flag=True, help="Write the checksum of a context binary next to it.")
 @click.option(
     "--json-out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -468,14 +468,14 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
     from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
     if sessions is not None and device is not None:
-        raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
+        raise UsageError("--device and --sessions both choose where contexts run", hint="leave one of them out")
     if text is None:
         return DEFAULT_LIMIT
     if sessions is None:
         raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
     size = parse_size(text)
     if size is None:
-        raise UsageError(f"--session-limit {text}: this is no size", hint="as in 3.5GB, 2000MiB")
+        raise UsageError(f"--session-limit {text}: this is not a size", hint="as in 3.5GB, 2000MiB")
     return size
 
 

@@ -48,7 +48,7 @@ def _read_npy(into: Array, file: Path, info: TensorInfo) -> str:
         open_plain(file).close()
         found = np.load(file, allow_pickle=False, mmap_mode="r")
     except (ValueError, EOFError) as problem:
-        raise UsageError(f"{file} is no array that numpy can load: {problem}", hint="use numpy.save") from problem
+        raise UsageError(f"{file} is not an array that numpy can load: {problem}", hint="use numpy.save") from problem
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
     stored, how = as_stored(found, info, into.dtype, into.shape, what=str(file))

@@ -143,7 +143,7 @@ class ContextWorker:
                 names = [name for name in command.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
-                        f"{command.job.binary} has none of the graphs asked for: {', '.join(command.graphs)}",
+                        f"{command.job.binary} has none of the requested graphs: {', '.join(command.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")

@@ -242,7 +242,9 @@ def read(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
         ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(f"{path} is no answer of a test run", hint="give what `udogen test --json` wrote") from fault
+        raise UsageError(
+            f"{path} is not the JSON of a test run", hint="give what `udogen test --json` wrote"
+        ) from fault
     answer: dict[str, Any] = found
     return answer
 

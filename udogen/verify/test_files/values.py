@@ -112,7 +112,7 @@ def _specials(request: _Request, *, finite: bool) -> list[float]:
 KINDS: Mapping[str, FillKind] = {
     "normal": FillKind((("mean", 0.0), ("deviation", 1.0)), _normal, "the bell curve"),
     "uniform": FillKind((("low", -1.0), ("high", 1.0)), _uniform, "evenly between two numbers"),
-    "integers": FillKind((("low", None), ("high", None)), _integers, "whole numbers, both ends included"),
+    "integers": FillKind((("low", None), ("high", None)), _integers, "integers, both ends included"),
     "ramp": FillKind(
         (("low", None), ("high", None)), _ramp, "rising evenly; in fixed point over all that can be stored"
     ),
