@@ -12,7 +12,7 @@ from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import BuildFailed, RunFailed, UsageError
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
@@ -44,7 +44,11 @@ def prepare(
         return built(_existing(source, package, place))
     work = _work(source, options)
     with _locked(work):
-        return built(_generated(source, package, place, ops, work))
+        folder = _generated(source, package, place, ops, work)
+        try:
+            return built(folder)
+        except BuildFailed as fault:
+            raise _in_sources(fault, folder, _kernel_places(source, place.config)) from fault
 
 
 def build(
@@ -97,10 +101,8 @@ def _generated(
 ) -> PackageLibrary:
     subject, backend = source.subject, place.config
     assert subject.config is not None
-    api = subject.htp_api or next(iter(HTP_APIS))
-    folder = subject.kernels or subject.config.parent / "kernels"
-    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
-    places = {name: kernel_places(folder, backend, api, name) for name in names}
+    places = _kernel_places(source, backend)
+    names = list(places)
     missing = [
         op for op in ops if not any((each / name.format(op)).is_file() for name in names for each in places[name])
     ]
@@ -109,11 +111,35 @@ def _generated(
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
-    generate([package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=api), problems)
+    generate(
+        [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
+    )
     found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
     if not found:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
     return found[0]
+
+
+def _api(source: PackageSource) -> str:
+    return source.subject.htp_api or next(iter(HTP_APIS))
+
+
+def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]:
+    """The folders of kernels, by the names of their files (`{}.cpp`, `{}.py`)."""
+    assert source.subject.config is not None
+    folder = source.subject.kernels or source.subject.config.parent / "kernels"
+    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
+    return {name: kernel_places(folder, backend, _api(source), name) for name in names}
+
+
+def _in_sources(fault: BuildFailed, package: PackageLibrary, places: dict[str, list[Path]]) -> BuildFailed:
+    """The errors of a compiler in the kernels that were copied into a package, with the names of the originals."""
+    details = list(fault.details)
+    for copy in (package.path / each for each in package.user_owned):
+        sources = (folder / copy.name for folders in places.values() for folder in folders)
+        if source := next((each for each in sources if each.is_file()), None):
+            details = [line.replace(f"{copy}:", f"{source}:") for line in details]
+    return BuildFailed(fault.message, details=details, hint=fault.hint)
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:
