@@ -220,9 +220,10 @@ def _loop(args: str) -> str:
         return ""
     source, result = names
     return (
-        "  // For example a copy, for every data type:\n"
+        "  // For example a copy, of any data type:\n"
         f"  //   for (size_t i = 0; i < args.{result}.size(); ++i) args.{result}.setReal(i, args.{source}.real(i));\n"
         "  //   return udo::ok;\n"
+        f"  // args.{source}.shape() has rank() and [axis]; docs/cpu.md has the rest.\n"
     )
 
 
@@ -278,6 +279,7 @@ def _run(op: Op, folder: str) -> list[str]:
 
 def _contents(path: str) -> str:
     if path.startswith("kernels/"):
-        return "a kernel"
+        backend = path.split("/")[1]
+        return f"the kernel for {backends.ALL[backend].title}" if backend in backends.ALL else "the kernel"
     texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "what the ops must compute, in numpy"}
-    return texts.get(path) or ("a config" if path.endswith((".xml", ".json")) else "part of a reference")
+    return texts.get(path) or ("the config" if path.endswith((".xml", ".json")) else "part of a reference")

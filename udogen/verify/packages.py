@@ -12,7 +12,7 @@ from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
-from udogen.errors import BuildFailed, RunFailed, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
@@ -47,7 +47,7 @@ def prepare(
         folder = _generated(source, package, place, ops, work)
         try:
             return built(folder)
-        except BuildFailed as fault:
+        except UdogenError as fault:
             raise _in_sources(fault, folder, _kernel_places(source, place.config)) from fault
 
 
@@ -132,14 +132,15 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
     return {name: kernel_places(folder, backend, _api(source), name) for name in names}
 
 
-def _in_sources(fault: BuildFailed, package: PackageLibrary, places: dict[str, list[Path]]) -> BuildFailed:
-    """The errors of a compiler in the kernels that were copied into a package, with the names of the originals."""
-    details = list(fault.details)
+def _in_sources(fault: UdogenError, package: PackageLibrary, places: dict[str, list[Path]]) -> UdogenError:
+    """An error in the kernels that were copied into a package, with the names of the originals."""
+    message, details = fault.message, list(fault.details)
     for copy in (package.path / each for each in package.user_owned):
         sources = (folder / copy.name for folders in places.values() for folder in folders)
         if source := next((each for each in sources if each.is_file()), None):
-            details = [line.replace(f"{copy}:", f"{source}:") for line in details]
-    return BuildFailed(fault.message, details=details, hint=fault.hint)
+            message = message.replace(str(copy), str(source))
+            details = [line.replace(str(copy), str(source)) for line in details]
+    return type(fault)(message, details=details, hint=fault.hint)
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:
