@@ -44,7 +44,7 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
 @pytest.mark.parametrize(
     ("arguments", "printed", "remedy"),
     [
-        (("FaultPackage", "Fails", *HTP, "--input", "x=small.npy"), "three is not a number", "see the kernel"),
+        (("FaultPackage", "Fails", *HTP, "--input", "x=small.npy"), "three is no number", "see the kernel"),
         (("FaultPackage", "Crashes", *HTP, "--input", "x=small.npy"), "crashed with SIGSEGV", "debugger"),
         (
             ("FaultPackage", "Throws", *HTP, "--input", "x=small.npy"),
