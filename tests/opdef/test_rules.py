@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, errors, op, param, problems_of, supplement, tensor, udo, warnings
+from udogen.opdef.problems import Location, Problem, render
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -162,3 +163,12 @@ def test_hints_name_what_was_meant(tmp_path: Path) -> None:
     assert problem.hint == "did you mean `Scale`?"
     (problem,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
     assert problem.hint == "did you mean CPU?"
+
+
+@pytest.mark.parametrize("width", [0, 60])
+def test_the_line_of_a_problem_fits_into_the_terminal(width: int) -> None:
+    line = f"<Input>{'<!-- -->' * 9}<Datatype>FLOAT_23</Datatype></Input>"
+    problem = Problem(Location("a.xml", 1), "`FLOAT_23` is not a data type", "did you mean FLOAT_32?")
+    _, shown, mark, _ = render(problem, [line], width=width).splitlines()
+    assert not width or len(shown) <= width
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "FLOAT_23"
