@@ -27,7 +27,7 @@ from udogen.runtime import find_built
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
 BACKENDS = ("cpu", "htp")  # `udogen test examples/softmax` runs the others too
-HEAD = ("op", "type", "backend", "cases", "max error", "execute", "")
+HEAD = ("op", "types", *BACKENDS)
 
 
 def note(line: str) -> None:
@@ -44,32 +44,41 @@ def run(example: Example) -> list[Outcome]:
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
         note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
-        build_package(package, on_step=lambda line: note(f"  {line}"))
+        build_package(package)
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         built = find_built(package.path, backend=package.backend)
         outcomes += run_cases(built, cases, backend=package.backend, options=TestOptions(loops=20))
     return outcomes
 
 
+def summary(outcomes: list[Outcome]) -> str:
+    """The cases of an op on a backend; its fastest execution."""
+    if not outcomes:
+        return "-"
+    wrong = sum(not each.passed for each in outcomes)
+    if wrong:
+        return f"{wrong} WRONG of {len(outcomes)}"
+    # A refusal that is expected has no numbers.
+    return f"{len(outcomes)} ok, {min(each.execute for each in outcomes if each.tensors) * 1e6:.1f} µs"
+
+
 def main() -> int:
-    """Run all examples and print a row for each op, data type and backend."""
+    """Run all examples and print a row for each op."""
     folders = sorted(path.parent for path in HERE.glob("*/reference.py"))
     if not find_spec("halide"):
         note("examples/python_kernels is left out: pip install 'udogen[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]
     outcomes = [outcome for folder in folders for example in load_examples(folder) for outcome in run(example)]
-    groups: dict[tuple[str, str, str], list[Outcome]] = {}
+    ops: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault((outcome.case.op, outcome.dtype, outcome.backend), []).append(outcome)
+        ops.setdefault(outcome.case.op, []).append(outcome)
     rows = [
         (
-            *group,
-            str(len(cases)),
-            f"{max(each.max_error for each in cases if each.tensors):.2g}",  # a refusal that is expected has no numbers
-            f"{min(each.execute for each in cases if each.tensors) * 1e6:.1f} µs",
-            "ok" if all(each.passed for each in cases) else "WRONG",
+            op,
+            " ".join(dict.fromkeys(each.dtype for each in of_op)),
+            *(summary([each for each in of_op if each.backend == backend]) for backend in BACKENDS),
         )
-        for group, cases in groups.items()
+        for op, of_op in ops.items()
     ]
     widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
     print()

@@ -30,13 +30,13 @@ def _load(file: Path, _changed: int) -> ModuleType:
     try:
         exec(compile(read_plain(file), str(file), "exec"), vars(module))
     except SyntaxError as fault:
-        raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="mend the file") from fault
+        raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="fix the file") from fault
     except UdogenError:
         raise
     except Exception as fault:
         raise UsageError(
             f"{file} cannot be loaded: {type(fault).__name__}: {fault}",
-            hint=last_line(fault, but=__file__) or "mend the file",
+            hint=last_line(fault, but=__file__) or "fix the file",
         ) from fault
     finally:
         sys.path.remove(str(file.parent))

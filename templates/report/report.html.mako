@@ -48,7 +48,7 @@ ${style}</style>
 </ul>
 <nav aria-label="Sections">
 % if problems:
-<a href="#wrong">What is wrong</a>
+<a href="#wrong">Failures</a>
 % endif
 <a href="#matrix">Matrix</a>
 % if networks:
@@ -81,7 +81,7 @@ ${style}</style>
 % endif
 % if problems:
 <section aria-labelledby="wrong">
-<h2 id="wrong">What is wrong</h2>
+<h2 id="wrong">Failures</h2>
 % for problem in problems:
 <article class="card problem ${problem.kind}" aria-labelledby="${problem.id}">
 <h3 id="${problem.id}"><svg class="icon" aria-hidden="true"><use href="#i-${problem.kind}"/></svg><span>${problem.op}: ${problem.cause}</span></h3>

@@ -195,7 +195,7 @@ def test_every_member_of_the_table_is_found() -> None:
     [
         (lambda _folder: None, "holds no kernel that udogen recognizes"),
         (lambda folder: (folder / "a.cpp").write_text("int main() { return 0; }"), "holds no kernel"),
-        (lambda folder: folder.rmdir(), "is no folder"),
+        (lambda folder: folder.rmdir(), "is not a folder"),
     ],
 )
 def test_what_cannot_be_adopted(tmp_path: Path, arrange: object, message: str) -> None:

@@ -66,28 +66,28 @@ def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
     [
         (
             "3111",
-            "3111 is no known error number",
+            "3111 is not a known error number",
             "QNN's numbers 3000 to 3999: op packages; the nearest is 3110 (QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE)",
         ),
         (
             "99999",
-            "99999 is no known error number",
+            "99999 is not a known error number",
             "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?",
         ),
         (
             "QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE",
-            "`QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE` is no known error",
+            "`QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE` is not a known error",
             "did you mean QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE?",
         ),
         (
             "UNABLETOLOAD",
-            "`UNABLETOLOAD` is no known error",
+            "`UNABLETOLOAD` is not a known error",
             "did you mean AEE_EUNABLETOLOAD or DSP_AEE_EUNABLETOLOAD?",
         ),
         ("run/x.log", "run/x.log does not exist", "give a log file, an error number or its name"),
         (
             "zzzz",
-            "`zzzz` is no known error",
+            "`zzzz` is not a known error",
             "give a number, a name such as QNN_…_ERROR_…, or a log file",
         ),
     ],

@@ -93,7 +93,7 @@ def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: di
 
 def test_an_attribute_that_is_no_parameter(replies: dict[str, Any]) -> None:
     fault = replies["unknown attribute"]
-    assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is no parameter of the op"
+    assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is not a parameter of the op"
     assert fault["hint"] == "did you mean `alpha`?"
 
 
@@ -262,7 +262,7 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
-        "whole number",
+        "integer",
         lambda folder, package: (write(folder / "m.onnx", [node(alpha=1)]), [package]),
         UsageError,
         "node `n` of op LeakyRelu: attribute alpha arrives as INT_32, and the parameter is FLOAT_32",

@@ -254,7 +254,7 @@ def flipped(folder: Path) -> tuple[Path, Path]:
             "write the model beside it: -o {folder}/m.onnx; or embed it: --embed",
         ),
         (dots, {}, "the path a..bin contains `..`", "write the model beside it: -o {folder}/m.onnx; or embed it"),
-        (text, {}, "{binary} is no context binary", ""),
+        (text, {}, "{binary} is not a context binary", ""),
         (
             lambda folder: (store(folder, kind="emulator"), folder / "m.onnx"), {},
             "{binary} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
@@ -461,12 +461,12 @@ def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextMod
         ),
         (
             {"io_name_overrides": "x=q"},
-            "input x of EPContext node `kv_forward` is no input of graph kv_forward (x)",
+            "input x of EPContext node `kv_forward` is not an input of graph kv_forward (x)",
             contexts._WRITE_AGAIN,
         ),
         (
             {"embed_mode": 1, "ep_cache_context": "no context"},
-            "context of EPContext node `kv_forward` is no context binary",
+            "context of EPContext node `kv_forward` is not a context binary",
             "",
         ),
     ],

@@ -63,12 +63,12 @@ FAULTS: dict[str, tuple[Break, str]] = {
     "pipe": (as_pipe, "the context binary {path} cannot be read: not a regular file"),
     "dead link": (as_link, "the context binary {path} cannot be read: No such file or directory"),
     "empty": (cut(0), "{path} is empty"),
-    "one byte": (cut(1), "{path} begins with zeros: it is no context binary"),
+    "one byte": (cut(1), "{path} begins with zeros: it is not a context binary"),
     "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
     "cut in the description": (cut(200), "{path} is cut off: it claims 81920 bytes and has 200"),
     "last byte": (cut(81919), "{path} is cut off: it claims 81920 bytes and has 81919"),
-    "zeros": (write(bytes(5000)), "{path} begins with zeros: it is no context binary"),
-    "text": (write(b"hello " * 100), "{path} is no context binary that libQnnSystem.so can read"),
+    "zeros": (write(bytes(5000)), "{path} begins with zeros: it is not a context binary"),
+    "text": (write(b"hello " * 100), "{path} is not a context binary that libQnnSystem.so can read"),
     "JSON": (write(b'{"info": {}}'), "{path} is text that looks like JSON, not a context binary"),
     "library": (write(b"\x7fELF" + bytes(100)), "{path} is a library or program (ELF), not a context binary"),
     "zip": (write(b"PK\x03\x04" + bytes(100)), "{path} is a zip archive (a DLC is one), not a context binary"),
@@ -79,10 +79,10 @@ FAULTS: dict[str, tuple[Break, str]] = {
     ),
     "huge description": (claims(16, 1 << 62), "{path} is cut off: it claims 4611686018427387944 bytes and has 81920"),
     "huge blob": (claims(32, 1 << 63), "{path} is cut off: it claims 9223372036854779904 bytes and has 81920"),
-    "small description": (claims(16, 4), "{path} is no context binary that libQnnSystem.so can read"),
+    "small description": (claims(16, 4), "{path} is not a context binary that libQnnSystem.so can read"),
     "longer": (
         lambda path: path.write_bytes(path.read_bytes() + bytes(1000)),
-        "{path} is no context binary that libQnnSystem.so can read",
+        "{path} is not a context binary that libQnnSystem.so can read",
     ),
 }
 
@@ -106,7 +106,7 @@ def test_a_real_binary_that_is_broken(damage: Break, sentence: str, tmp_path: Pa
 EMULATED: dict[str, tuple[Break, str]] = {
     "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
     "last byte": (cut(1000), "{path} is cut off: it claims {size} bytes and has 1000"),
-    "flipped": (claims(300, 12345), "{path} is no context binary that libQnnSystem.so can read"),
+    "flipped": (claims(300, 12345), "{path} is not a context binary that libQnnSystem.so can read"),
     "another backend": (
         lambda path: path.write_bytes(path.read_bytes()[:12] + b"\x09" + path.read_bytes()[13:]),
         "the emulator has no backend of number 9",
@@ -220,11 +220,11 @@ def edited(**values: Any) -> Break:
 
 
 MANIFESTS: dict[str, tuple[Break, str]] = {
-    "empty": (write(b""), "the manifest {beside} cannot be used: it is no JSON"),
-    "cut off": (cut(30), "the manifest {beside} cannot be used: it is no JSON"),
-    "bytes": (write(b"\xff\xfe\x00"), "the manifest {beside} cannot be used: it is no JSON"),
-    "a list": (write(b"[]"), "the manifest {beside} cannot be used: it is no manifest of version 1"),
-    "newer": (edited(udogen_manifest=2), "the manifest {beside} cannot be used: it is no manifest of version 1"),
+    "empty": (write(b""), "the manifest {beside} cannot be used: it is not JSON"),
+    "cut off": (cut(30), "the manifest {beside} cannot be used: it is not JSON"),
+    "bytes": (write(b"\xff\xfe\x00"), "the manifest {beside} cannot be used: it is not JSON"),
+    "a list": (write(b"[]"), "the manifest {beside} cannot be used: it is not a manifest of version 1"),
+    "newer": (edited(udogen_manifest=2), "the manifest {beside} cannot be used: it is not a manifest of version 1"),
     "algorithm": (
         edited(algorithm="md5"),
         "the manifest {beside} cannot be used: its checksum is of the kind `md5`; known are xxh3_128, sha256",

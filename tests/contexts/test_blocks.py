@@ -228,7 +228,7 @@ def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         quantize_blocks(np.zeros(32, np.float32), "Q5_K")
     assert (caught.value.message, caught.value.hint) == (
-        "`Q5_K` is no block-quantized type",
+        "`Q5_K` is not a block-quantized type",
         "one of: Q4_0, Q8_0, MXFP4",
     )
 

@@ -274,7 +274,7 @@ def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("no.bin", None, "cannot be read: No such file or directory"), ("folder", "folder", "is no file")],
+    [("no.bin", None, "cannot be read: No such file or directory"), ("folder", "folder", "is not a file")],
 )
 def test_files_that_are_none(emulated: Context, tmp_path: Path, name: str, content: str | None, message: str) -> None:
     if content == "folder":

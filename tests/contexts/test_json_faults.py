@@ -64,11 +64,11 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         f"{X}: axis 3 of `dimensions` is 4294967296: more than 32 bits hold",
     ),
     "huge": (put(dimensions=[1, 1, 1, 10**30]), f"{X}: axis 3 of `dimensions` is {10**30}: more than 32 bits hold"),
-    "a fraction": (put(dimensions=[1, 1, 1, 8.5]), f"{X}: axis 3 of `dimensions` is 8.5, not a whole number"),
-    "a whole float": (put(dimensions=[1, 1, 1, 8.0]), f"{X}: axis 3 of `dimensions` is 8.0, not a whole number"),
-    "a text": (put(dimensions=[1, 1, 1, "8"]), f"{X}: axis 3 of `dimensions` is '8', not a whole number"),
-    "a truth": (put(dimensions=[True, 1, 1, 8]), f"{X}: axis 0 of `dimensions` is True, not a whole number"),
-    "no list": (put(dimensions=8), f"{X}: `dimensions` is 8, not a list of whole numbers"),
+    "a fraction": (put(dimensions=[1, 1, 1, 8.5]), f"{X}: axis 3 of `dimensions` is 8.5, not an integer"),
+    "a whole float": (put(dimensions=[1, 1, 1, 8.0]), f"{X}: axis 3 of `dimensions` is 8.0, not an integer"),
+    "a text": (put(dimensions=[1, 1, 1, "8"]), f"{X}: axis 3 of `dimensions` is '8', not an integer"),
+    "a truth": (put(dimensions=[True, 1, 1, 8]), f"{X}: axis 0 of `dimensions` is True, not an integer"),
+    "no list": (put(dimensions=8), f"{X}: `dimensions` is 8, not a list of integers"),
     "no dimensions": (without("dimensions"), f"{X} has no `dimensions`"),
     "4 GiB": (
         put(dimensions=[65536, 65536, 1, 1]),
@@ -89,14 +89,14 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     "no type": (without("dataType"), f"{X} has no `dataType`"),
     "wrong name": (
         put(dataType="QNN_DATATYPE_UFIXED_POINT_80"),
-        f"{X}: 'QNN_DATATYPE_UFIXED_POINT_80' is no data type",
+        f"{X}: 'QNN_DATATYPE_UFIXED_POINT_80' is not a data type",
     ),
-    "wrong code": (put(dataType=1033), f"{X}: 1033 is no data type"),
-    "hex read as decimal": (put(dataType=408), f"{X}: 408 is no data type"),
-    "negative code": (put(dataType=-1), f"{X}: -1 is no data type"),
-    "undefined": (put(dataType=0x7FFFFFFF), f"{X}: 2147483647 is no data type"),
-    "a string tensor": (put(dataType="QNN_DATATYPE_STRING"), f"{X}: 'QNN_DATATYPE_STRING' is no data type"),
-    "a list as type": (put(dataType=[8]), f"{X}: a list of 1 is no data type"),
+    "wrong code": (put(dataType=1033), f"{X}: 1033 is not a data type"),
+    "hex read as decimal": (put(dataType=408), f"{X}: 408 is not a data type"),
+    "negative code": (put(dataType=-1), f"{X}: -1 is not a data type"),
+    "undefined": (put(dataType=0x7FFFFFFF), f"{X}: 2147483647 is not a data type"),
+    "a string tensor": (put(dataType="QNN_DATATYPE_STRING"), f"{X}: 'QNN_DATATYPE_STRING' is not a data type"),
+    "a list as type": (put(dataType=[8]), f"{X}: a list of 1 is not a data type"),
     "bytes": (put(bytesPerElement=3), f"{X}: `bytesPerElement` is 3"),
     "zero bytes": (put(bytesPerElement=0), f"{X}: `bytesPerElement` is 0"),
     "bytes that no type has": (
@@ -104,17 +104,17 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         f"{X}: `bytesPerElement` is 8, but an element of UFIXED_POINT_8 takes 1",
     ),
     "no id": (without("id"), f"{X} has no `id`"),
-    "text id": (put(id="4"), f"{X}: its id is '4', not a whole number of 32 bits"),
-    "negative id": (put(id=-4), f"{X}: its id is -4, not a whole number of 32 bits"),
-    "huge id": (put(id=1 << 32), f"{X}: its id is 4294967296, not a whole number of 32 bits"),
+    "text id": (put(id="4"), f"{X}: its id is '4', not a 32-bit integer"),
+    "negative id": (put(id=-4), f"{X}: its id is -4, not a 32-bit integer"),
+    "huge id": (put(id=1 << 32), f"{X}: its id is 4294967296, not a 32-bit integer"),
     "no name": (without("name"), "a tensor has no name (in graph `kv_forward`)"),
     "name of a number": (put(name=5), "`name` is 5, not a text"),
     "wrong side": (
         put(type="QNN_TENSOR_TYPE_APP_READ"),
         f"{X} is an input by its place and APP_READ by its type",
     ),
-    "wrong role": (put(type="QNN_TENSOR_TYPE_APP_WRIT"), f"{X}: 'QNN_TENSOR_TYPE_APP_WRIT' is no type of a tensor"),
-    "wrong role code": (put(type=99), f"{X}: 99 is no type of a tensor"),
+    "wrong role": (put(type="QNN_TENSOR_TYPE_APP_WRIT"), f"{X}: 'QNN_TENSOR_TYPE_APP_WRIT' is not a type of a tensor"),
+    "wrong role code": (put(type=99), f"{X}: 99 is not a type of a tensor"),
     "dynamic": (
         put(isDynamicDimensions=[0, 1]),
         f"{X}: `isDynamicDimensions` is a list of 2, not one value for each axis",
@@ -143,7 +143,7 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         lambda data: graph_of(data).pop("graphInputs"),
         "graph `kv_forward` has no `graphInputs`",
     ),
-    "inputs that are none": (lambda data: graph_of(data).update(graphInputs={}), "`graphInputs` is no list"),
+    "inputs that are none": (lambda data: graph_of(data).update(graphInputs={}), "`graphInputs` is not a list"),
     "a count of inputs": (
         lambda data: graph_of(data).update(numGraphInputs=3),
         f"`numGraphInputs` is 3, but {GRAPH} are 1",
@@ -153,16 +153,16 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         "`numGraphs` is 8, but graphs are 2",
     ),
     "no graphs": (lambda data: data["info"].update(graphs=[], numGraphs=0), "there is no graph in it"),
-    "graphs that are none": (lambda data: data["info"].update(graphs="two"), "`graphs` is no list"),
+    "graphs that are none": (lambda data: data["info"].update(graphs="two"), "`graphs` is not a list"),
     "graphs of numbers": (lambda data: data["info"].update(graphs=[1, 2]), "a graph is an object, not 1"),
     "no description": (
         lambda data: data["info"].pop("graphs"),
-        "this is no description of a context binary: it has no `graphs`",
+        "this is not a description of a context binary: it has no `graphs`",
     ),
-    "backend": (lambda data: data["info"].update(backendId="six"), "`backendId` is 'six', not a whole number"),
+    "backend": (lambda data: data["info"].update(backendId="six"), "`backendId` is 'six', not an integer"),
     "build": (lambda data: data["info"].update(buildId=2.47), "`buildId` is 2.47, not a text"),
     "quantization that is none": (put(quantizeParams=3), f"{X}: its quantization is 3, not an object"),
-    "encoding": (encoding("X_SCALE"), f"{X}: 'X_SCALE' is no quantization encoding"),
+    "encoding": (encoding("X_SCALE"), f"{X}: 'X_SCALE' is not a quantization encoding"),
     "no scale": (
         encoding("SCALE_OFFSET", scaleOffset={"offset": 0}),
         f"{X}: `scale` of its quantization is missing, not a number",
@@ -173,7 +173,7 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     ),
     "offset of a fraction": (
         encoding("SCALE_OFFSET", scaleOffset={"scale": 1, "offset": 0.5}),
-        f"{X}: `offset` of its quantization is 0.5, not a whole number",
+        f"{X}: `offset` of its quantization is 0.5, not an integer",
     ),
     "no body": (encoding("SCALE_OFFSET"), f"{X}: its encoding is SCALE_OFFSET, but there is no `scaleOffset`"),
     "no pairs": (
@@ -193,7 +193,7 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     ),
     "scales of texts": (
         encoding("BW_AXIS_SCALE_OFFSET", bwAxisScaleOffset={**BW, "scales": ["1"]}),
-        f"{X}: `scales` of its quantization has what is no number",
+        f"{X}: `scales` of its quantization has a value that is not a number",
     ),
 }  # fmt: skip
 
@@ -242,22 +242,22 @@ def test_the_line_is_that_of_the_value(whole: Data, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps(data, indent=1))
     line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "4711" in text)
-    assert refused(path) == [f"{path}:{line}: tensor `y` of graph `prefill_forward`: 4711 is no data type"]
+    assert refused(path) == [f"{path}:{line}: tensor `y` of graph `prefill_forward`: 4711 is not a data type"]
 
 
 TEXTS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", ":1: the file is empty"),
     "blanks": (b" \n\n", ":1: the file is empty"),
-    "no JSON": (b"hello", ":1: this is not JSON: 'hello'"),
-    "cut off": (b'{\n "info": {\n  "graphs": [', ":3: this is not JSON: a value is missing before 'the end"),
-    "more": (b'{"info": {}}\n{}', ":2: there is more after the end of the JSON: '{'"),
-    "a list": (b"[]", ":1: this is no description of a context binary: it is not an object"),
-    "a number": (b"3", ":1: this is no description of a context binary: it is not an object"),
-    "nothing": (b"null", ":1: this is no description of a context binary: it is not an object"),
+    "no JSON": (b"hello", ":1: invalid JSON: 'hello'"),
+    "cut off": (b'{\n "info": {\n  "graphs": [', ":3: invalid JSON: expected a value before 'the end"),
+    "more": (b'{"info": {}}\n{}', ":2: unexpected text after the end of the JSON: '{'"),
+    "a list": (b"[]", ":1: this is not a description of a context binary: it is not an object"),
+    "a number": (b"3", ":1: this is not a description of a context binary: it is not an object"),
+    "nothing": (b"null", ":1: this is not a description of a context binary: it is not an object"),
     "bytes": (b'{"info":\n "\xff\xfe"}', ":2: this is not text in UTF-8"),
-    "a binary": (b"\x00\x00\x00\x02\x00\x00\x00\x03" * 20, ":1: this is not JSON: "),
-    "not a number": (b'{"info": {"backendId": NaN}}', ":1: this is not JSON: 'NaN}}'"),
-    "deep": (b'{"info":' + b"[" * 100_000, ":1: this is nested more than 48 levels deep"),
+    "a binary": (b"\x00\x00\x00\x02\x00\x00\x00\x03" * 20, ":1: invalid JSON: "),
+    "not a number": (b'{"info": {"backendId": NaN}}', ":1: invalid JSON: 'NaN}}'"),
+    "deep": (b'{"info":' + b"[" * 100_000, ":1: nested more than 48 levels deep"),
 }  # fmt: skip
 
 
@@ -292,19 +292,19 @@ def read(data: Data, folder: Path) -> ContextJson:
             put(bytesPerElement=2),
             "UFIXED_POINT_16",
             16,
-            f"{X}: `bytesPerElement` is 2, but an element of UFIXED_POINT_8 takes 1; taken as UFIXED_POINT_16",
+            f"{X}: `bytesPerElement` is 2, but an element of UFIXED_POINT_8 takes 1; treated as UFIXED_POINT_16",
         ),
         (
             put(dataType="QNN_DATATYPE_UFIXED_POINT_4", bytesPerElement=1),
             "UFIXED_POINT_8",
             8,
-            f"{X}: `bytesPerElement` is 1, but an element of UFIXED_POINT_4 takes 4 bits; taken as UFIXED_POINT_8",
+            f"{X}: `bytesPerElement` is 1, but an element of UFIXED_POINT_4 takes 4 bits; treated as UFIXED_POINT_8",
         ),
         (
             put(dataType=4711, bytesPerElement=4),
             "UINT_32",
             32,
-            f"{X}: data type 4711 is not known; taken as UINT_32",
+            f"{X}: data type 4711 is not known; treated as UINT_32",
         ),
         (put(nbytes=8), "UFIXED_POINT_8", 8, ""),
         (
@@ -384,8 +384,8 @@ def test_comments_and_commas_are_warned_of(whole: Data, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text("// by hand\n" + json.dumps(whole, indent=1)[:-1] + ",}")
     assert [each.message for each in context_json.read(path).warnings] == [
-        "JSON has no comments",
-        "there is a comma before `}`",
+        "JSON does not allow comments",
+        "trailing comma before `}`",
     ]
 
 

@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_description(tmp_path: Path) -> None:
     made = describe(path, spoil)
     with pytest.raises(ConfigError, match="2 errors") as caught:
         StoredContext(path)
-    expected = "4711 is no data type"
+    expected = "4711 is not a data type"
     assert len(caught.value.details) == 2
     assert str(made) in caught.value.details[0] and expected in str(caught.value)
     given = (path, "--backend", "htp", "--runtime", "emulator")

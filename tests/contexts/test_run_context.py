@@ -215,8 +215,8 @@ def test_a_json_of_another_shape(shards: Path) -> None:
         (("{}", "--align", "8192"), "buffers cannot be aligned to 8192 bytes"),
         (("{}", "--log-level", "9"), "--log-level 9: there is no such level"),
         (("{}", "--session-limit", "3GB"), "--session-limit is for --sessions"),
-        (("{}", "--sessions", "2", "--session-limit", "much"), "--session-limit much: this is no size"),
-        (("{}", "--sessions", "2", "--device", "0"), "--device and --sessions both say where contexts run"),
+        (("{}", "--sessions", "2", "--session-limit", "much"), "--session-limit much: this is not a size"),
+        (("{}", "--sessions", "2", "--device", "0"), "--device and --sessions both choose where contexts run"),
         (("{}/no.bin",), "there is no file or folder"),
         (("{}", "--bind-plan-out", "/proc/plan.json"), "cannot write /proc/plan.json"),
         (("{}", "--soc", "SM8650"), "--soc is for --backend htp, not cpu"),
@@ -247,7 +247,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
         ("long.npy", "has the shape [1, 4, 9], input `state` has [1, 4, 8]"),
         ("whole.npy", "is int64, input `state` is FLOAT_32 (float32)"),
         ("x.raw", f"has 2 bytes, input `state` (FLOAT_32 {list(SHAPE)}) has 128"),
-        ("x.npy", "is no array that numpy can load"),
+        ("x.npy", "is not an array that numpy can load"),
         ("no.npy", "cannot be read: No such file or directory"),
     ):
         text = run(shards / "forward_0.bin", *CPU, "--input", f"state={tmp_path / file}", code=5)

@@ -89,7 +89,7 @@ def test_faults(tmp_path: Path, tidy: None) -> None:
     error = refused(tmp_path, tmp_path / "none")
     assert error.message == "3 things are wrong with the context binaries"
     assert error.details == (
-        f"{tmp_path}/forward_1.bin is no file",
+        f"{tmp_path}/forward_1.bin is not a file",
         f"{tmp_path}/forward_2.bin is a link to nothing",
         f"there is no file or folder {tmp_path}/none",
     )

@@ -53,7 +53,7 @@ def test_nothing_comes_from_the_network(site: Path) -> None:
 @pytest.mark.parametrize("width", [390, 1400])
 def test_a_browser_shows_it(site: Path, width: int) -> None:
     with browser() as page:
-        for name in ("index", "init", "reference/cli", "reference/runtime", "contexts"):
+        for name in ("index", "new", "reference/cli", "reference/runtime", "contexts"):
             page.open(site / f"{name}.html", width=width)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than the window"
             assert page.evaluate("document.querySelector('h1').innerText.length") > 0

@@ -161,7 +161,7 @@ ROWS: list[tuple[str, int, Call]] = [
     ("size of a strange context", 5002, lambda w: w.table.contextGetBinarySize(STRANGE, w.size)),
     ("restore NULL", 5000, lambda w: w.table.contextCreateFromBinary(w.backend.raw, NULL, NULL, NULL, 9, w.out, NULL)),
     ("restore nothing", 5000, lambda w: w.restore(b"")),
-    ("restore what is none", 5005, lambda w: w.restore(b"hello, this is no context binary of anybody")),
+    ("restore what is none", 5005, lambda w: w.restore(b"hello, this is not a context binary of anybody")),
     ("restore half of one", 5005, lambda w: w.restore(w.binary[: len(w.binary) // 2])),
     ("restore a flipped byte", 5005, lambda w: w.restore(w.binary[:-9] + b"\xff" + w.binary[-8:])),
     ("restore another version", 5004, lambda w: w.restore(w.binary[:8] + b"\x63" + w.binary[9:])),

@@ -340,7 +340,7 @@ def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, 
     output = "\n".join([str(caught.value), *caught.value.details])
     assert reason in output and "Nasty" in output
     assert nasty.run("Nasty", inputs={"x": X}).outputs["y"][0] == 1
-    assert nasty.session.restarts == restarts, "an error is no crash"
+    assert nasty.session.restarts == restarts, "an error is not a crash"
 
 
 # --- the untouched package ----------------------------------------------------------------------------------

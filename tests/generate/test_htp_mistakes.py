@@ -68,7 +68,7 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
         ),
         (
             (CPU_LIBRARY, "LeakyRelu", *HTP, "--input", "input=small.npy"),
-            "is no op package for HTP: it has neither qhpi_init nor op_pkg_init",
+            "is not an op package for HTP: it has neither qhpi_init nor op_pkg_init",
             "built for another backend",
         ),
         (

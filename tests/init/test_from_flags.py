@@ -67,8 +67,8 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         "  --input x:FLOT_32: `FLOT_32` is neither a data type nor a rank; did you mean FLOAT_32?\n"
         "  --input ü: the name `ü` has characters that are not allowed in a name: 'ü'\n"
         "  --output y:static: `static` is neither a data type nor a rank\n"
-        "  --param axis:INT_32=1.5: the default is 1.5, but INT_32 holds whole numbers\n"
-        "  --param mode:A|B=C: `C` is no value of type UINT_32\n"
+        "  --param axis:INT_32=1.5: the default is 1.5, but INT_32 holds integers\n"
+        "  --param mode:A|B=C: `C` is not a value of type UINT_32\n"
         "  = tensors as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND\n"
     )
     assert list(tmp_path.iterdir()) == []
@@ -87,12 +87,12 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         (
             ["a:repeated", "b:repeated"],
             [],
-            "`Op` has more than one repeated input: where one ends and the next begins would be unknown; keep one",
+            "`Op` has more than one repeated input: their boundaries would be ambiguous; keep one",
         ),
         (
             ["x"],
             ["e:FLOAT_32:A|B"],
-            "parameter `e` of `Op` has an enumeration, but is no whole number: use UINT_32 or INT_32",
+            "parameter `e` of `Op` has an enumeration, but is not an integer: use UINT_32 or INT_32",
         ),
         (["x"], ["e:A|A"], "`A` occurs twice in the enumeration of `e`: remove one"),
     ],
@@ -138,9 +138,9 @@ def test_an_interview() -> None:
     found = from_flags.interview("", ask=ask, log=shown.append)
     assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
     assert [each for each in shown if each.startswith("  ")] == [
-        "  `1st` must begin with a letter; `t_1st` would do",
+        "  `1st` must begin with a letter; try `t_1st`",
         "  `FLOT` is neither a data type nor a rank; did you mean FLOAT_64?",
-        "  `a` is no value of type INT_32",
+        "  `a` is not a value of type INT_32",
         "  `tpu` is none of them",
     ]
     assert requested[2:5] == ["Input 1", "Input 1", "Input 2 (Enter: no more)"]

@@ -62,7 +62,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
     assert words(draft, "ScaledNorm", "output") == [
         "in the model: [batch, 8, 16, 16] (2 times)",
-        "not in the model, but concluded: the rest of the model comes out as declared if it is like input 0",
+        "not in the model, but concluded: the rest of the model has its declared shapes if it is like input 0",
     ]
     assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
@@ -220,7 +220,7 @@ def test_repeated_inputs(tmp_path: Path) -> None:
         "HTP (DSP V68 and later) is left out, as `inputs` is repeated, which it cannot take"
     ]
     assert words(draft, "Interleave", "inputs", decide=True) == [
-        "uses have 2 or 3 inputs, alike from here on, so it is taken as repeated; or are the last ones optional?"
+        "uses have 2 or 3 inputs, alike from here on, so it is treated as repeated; or are the last optional?"
     ]
 
 
@@ -232,7 +232,7 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
         ("i", False, False),
     ]
     assert words(draft, "Op", "i", decide=True) == [
-        "uses have 1 or 2 inputs, so the last ones are taken as optional; or is it one repeated input?"
+        "uses have 1 or 2 inputs, so the last ones are treated as optional; or is it one repeated input?"
     ]
 
 
@@ -442,14 +442,14 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
     ("data", "sentence"),
     [
         (b"", "is empty"),
-        (b"PK\x03\x04rest", "is no ONNX model: it is a ZIP archive; a model of PyTorch must be exported"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "is no ONNX model: it is a pointer of Git LFS"),
-        (b"\x1c\0\0\0TFL3", "is no ONNX model: it is a TensorFlow Lite model; tf2onnx makes ONNX of it"),
-        (b"\x08\x00\x00\x00ORTM", "is no ONNX model"),
-        (b"<html>", "is no ONNX model: it is a text of XML or HTML"),
-        (b"\x08\x0a", "is no ONNX model that can be read: it holds no graph"),
-        (b"\x08\x0a\x3a\x7f\x0a", "is no ONNX model that can be read: it is cut off"),
-        (b"\xff" * 40, "is no ONNX model that can be read: it holds a number of more than 64 bits"),
+        (b"PK\x03\x04rest", "is not an ONNX model: it is a ZIP archive; a model of PyTorch must be exported"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is not an ONNX model: it is a pointer of Git LFS"),
+        (b"\x1c\0\0\0TFL3", "is not an ONNX model: it is a TensorFlow Lite model; tf2onnx makes ONNX of it"),
+        (b"\x08\x00\x00\x00ORTM", "is not an ONNX model"),
+        (b"<html>", "is not an ONNX model: it is a text of XML or HTML"),
+        (b"\x08\x0a", "is not an ONNX model that can be read: it holds no graph"),
+        (b"\x08\x0a\x3a\x7f\x0a", "is not an ONNX model that can be read: it is cut off"),
+        (b"\xff" * 40, "is not an ONNX model that can be read: it holds a number of more than 64 bits"),
     ],
 )
 def test_broken_models_give_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:

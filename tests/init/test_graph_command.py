@@ -133,7 +133,7 @@ def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
     config = Path(shutil.copy(SOFTMAX, tmp_path))
     done = udogen("inspect", config, "--svg", config)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {config} exists and is no SVG\n")
+    assert done.stderr.startswith(f"error: {config} exists and is not an SVG\n")
     assert config.read_bytes() == SOFTMAX.read_bytes()
 
 

@@ -57,7 +57,7 @@ def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path:
     reply = json.loads(udogen("new", folder, "--from-config", config, "--json").stdout)
     [op] = reply["ops"]
     assert (folder / config.name).read_bytes() == config.read_bytes()
-    assert reply["unwritten"][0].startswith("reference.py: ") and reply["unwritten"][1] == f"kernels/{op}.cpp"
+    assert reply["unwritten"][0].startswith("reference.py (") and reply["unwritten"][1] == f"kernels/{op}.cpp"
     done = udogen("test", folder)
     assert done.returncode == 5 and done.stdout == ""
     assert (

@@ -82,7 +82,7 @@ def test_files_that_are_no_library(name: str, look: Look, tmp_path: Path) -> Non
 
 def test_a_context_binary_is_recognized(look: Look, tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(bytes(range(200)))
-    assert "a context binary is no op package" in shown(look(tmp_path / "model.bin"))
+    assert "a context binary is not an op package" in shown(look(tmp_path / "model.bin"))
 
 
 def test_a_file_that_is_cut_off_at_any_place(make: Make, look: Look, tmp_path: Path) -> None:

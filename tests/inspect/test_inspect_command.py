@@ -109,10 +109,10 @@ def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make
     shutil.copy(make("-DNO_PROVIDER"), tmp_path / "libHelper.so")
     found = reply(tmp_path)
     assert [(Path(row["path"]).name, row["verdict"]) for row in found["libraries"]] == [
-        ("libHelper.so", "will not register"),  # it is no op package, and does not count beside one
+        ("libHelper.so", "will not register"),  # it is not an op package, and does not count beside one
         ("libToy.so", "will register"),
     ]
-    assert f"{tmp_path / 'libHelper.so'}: no op package\n" in udogen("inspect", tmp_path).stdout
+    assert f"{tmp_path / 'libHelper.so'}: not an op package\n" in udogen("inspect", tmp_path).stdout
     shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
     reply(tmp_path, code=3)
     (tmp_path / "libCut.so").write_bytes((tmp_path / "libQnnToy.so").read_bytes()[:300])

@@ -65,10 +65,10 @@ def test_packages_of_another_backend(make: Make, look: Look, htp: Path, cpu: Pat
 
 
 def test_what_a_package_must_export(make: Make, look: Look, htp: Path, cpu: Path) -> None:
-    assert "it is no op package" in shown(look(make("-DNO_PROVIDER")))
+    assert "it is not an op package" in shown(look(make("-DNO_PROVIDER")))
     assert "exports no interface provider (<Package>InterfaceProvider)" in shown(look(make("-DNO_PROVIDER", "-DQHPI")))
     hidden = make("-DQHPI", "-DEXPORT_INIT=")
-    assert "exports no qhpi_init, which HTP calls first of all" in shown(look(hidden, htp))
+    assert "exports no qhpi_init, which HTP calls first" in shown(look(hidden, htp))
     assert "neither qhpi_init nor op_pkg_init" in refused(hidden, "htp")
     found = look(make("-DSECOND"), cpu, register=True)
     assert found.verdict == "will register, but"
@@ -81,7 +81,7 @@ def test_libraries_of_other_kinds(make: Make, look: Look, htp: Path, cpu: Path) 
         assert "it is a QNN runtime library = give it to --against" in shown(look(runtime))
     [libc] = Path("/lib").glob("*-linux-gnu/libc.so.6")
     assert look(libc).verdict == "will not register"
-    assert "it is no op package" in shown(look(libc))
+    assert "it is not an op package" in shown(look(libc))
     snpe = make("-DPROVIDER=SnpeUdo_getVersion")
     assert "it is a UDO library of SNPE = SNPE registers it" in shown(look(snpe))
 

@@ -177,12 +177,12 @@ def test_places_in_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
-        (udo().replace('"CPU"\n', '"CPU",\n'), "there is a comma before `]`"),
-        (udo().replace('"y",', '"y",').replace('"FLOAT_32"\n', '"FLOAT_32",\n', 1), "there is a comma before `}`"),
-        ("// about\n" + udo(), "JSON has no comments"),
-        (udo().replace("{", "{ /* a\n b */", 1), "JSON has no comments"),
+        (udo().replace('"CPU"\n', '"CPU",\n'), "trailing comma before `]`"),
+        (udo().replace('"y",', '"y",').replace('"FLOAT_32"\n', '"FLOAT_32",\n', 1), "trailing comma before `}`"),
+        ("// about\n" + udo(), "JSON does not allow comments"),
+        (udo().replace("{", "{ /* a\n b */", 1), "JSON does not allow comments"),
         (udo().replace('"type": "Scale"', '"type": "Other", "type": "Scale"'), "the key `type` occurs twice"),
-        (udo(latency=3), "`latency` is no key of an operator"),
+        (udo(latency=3), "`latency` is not a key of an operator"),
     ],
 )
 def test_accepted_with_a_warning(text: str, printed: str, tmp_path: Path) -> None:

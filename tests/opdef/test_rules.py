@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, errors, op, param, problems_of, supplement, tensor, udo, warnings
+from udogen.opdef.problems import Location, Problem, render
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -78,7 +79,7 @@ ERRORS = {
     "`A` occurs twice": collection(op(X + Y + param("a", "INT_32", more=enum("A", "B", "A")))),
     "`a-b` and `a_b` of `a` become": collection(op(X + Y + param("a", "INT_32", more=enum("a-b", "a_b")))),
     "`a;` in the enumeration": collection(op(X + Y + param("a", "INT_32", more=enum("a;")))),
-    "has an enumeration, but is no whole number": collection(op(X + Y + param("a", "FLOAT_32", more=enum("A")))),
+    "has an enumeration, but is not an integer": collection(op(X + Y + param("a", "FLOAT_32", more=enum("A")))),
     "the enumeration has only 0 … 1": collection(op(X + Y + param("a", "INT_32", default="2", more=enum("A", "B")))),
     "names no backend": collection(supplements=supplement("", backend="")),
 }
@@ -106,7 +107,7 @@ WARNINGS = {
     "CPU supports only the default of `x`, but it has none": collection(
         supplements=supplement("<Input><Name>x</Name><OnlyDefaultSupported>true</OnlyDefaultSupported></Input>")
     ),
-    "the default of `a` is no value: `N-1`": collection(op(X + Y + param("a", "INT_32", default="N-1"))),
+    "the default of `a` is not a value: `N-1`": collection(op(X + Y + param("a", "INT_32", default="N-1"))),
     "`1D or 4D` is an unusual rank for `x`": collection(op(tensor("Input", "x", rank="1D or 4D") + Y)),
     "the rank of `x` cannot be read: `some`": collection(op(tensor("Input", "x", rank="some") + Y)),
     "the rank of `x` is missing": collection(op(X.replace("<Rank>ND</Rank>", "") + Y)),
@@ -116,16 +117,14 @@ WARNINGS = {
     "`x` has more than one layout": collection(
         op(X.replace("</Rank>", "</Rank><Layout>NHWC</Layout><Layout>NCHW</Layout>") + Y)
     ),
-    "the id of a constraint is a whole number, not `one`": collection(
-        op(tensor("Input", "x", more=constraint("one")) + Y)
-    ),
+    "the id of a constraint is an integer, not `one`": collection(op(tensor("Input", "x", more=constraint("one")) + Y)),
     "DSP is not among its core_types": udo(dsp_arch_types=["v68"]),
     "`x` has data_type and per_core_data_types": udo(
         inputs=[{"name": "x", "data_type": "FLOAT_32", "per_core_data_types": {"CPU": "FLOAT_32"}}]
     ),
     "parameter `a` has no data type": udo(scalar_params=[{"name": "a"}]),
-    "`tensor_layuot` is no key of a tensor": udo(inputs=[{"data_type": "FLOAT_32", "tensor_layuot": "NHWC"}]),
-    "the default of `a` is no value: `[null]`": udo(
+    "`tensor_layuot` is not a key of a tensor": udo(inputs=[{"data_type": "FLOAT_32", "tensor_layuot": "NHWC"}]),
+    "the default of `a` is not a value: `[null]`": udo(
         scalar_params=[{"name": "a", "data_type": "INT_32", "default_value": "[null]"}]
     ),
 }
@@ -164,3 +163,12 @@ def test_hints_name_what_was_meant(tmp_path: Path) -> None:
     assert problem.hint == "did you mean `Scale`?"
     (problem,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
     assert problem.hint == "did you mean CPU?"
+
+
+@pytest.mark.parametrize("width", [0, 60])
+def test_the_line_of_a_problem_fits_into_the_terminal(width: int) -> None:
+    line = f"<Input>{'<!-- -->' * 9}<Datatype>FLOAT_23</Datatype></Input>"
+    problem = Problem(Location("a.xml", 1), "`FLOAT_23` is not a data type", "did you mean FLOAT_32?")
+    _, shown, mark, _ = render(problem, [line], width=width).splitlines()
+    assert not width or len(shown) <= width
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "FLOAT_23"

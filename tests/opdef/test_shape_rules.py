@@ -111,7 +111,7 @@ def test_repeated_tensors_and_the_config_where_there_is_no_rule(package: OpPacka
         ("return [1, 2]", "rules.py:1: Pool returned [1, 2]", "return {'y': …}"),
         ("return {'z': [1]}", "rules.py:1: Pool op `Pool` has no output `z`: it has y", "name an output"),
         ("return {'y': [1, 2]}", "rules.py:1: Pool returned a shape of rank 2 for `y`: [1, 2]", "the config gives 4D"),
-        ("return {'y': [1, 2, 3, 0.5]}", "rules.py:1: Pool returned [1, 2, 3, 0.5] for `y`", "whole numbers"),
+        ("return {'y': [1, 2, 3, 0.5]}", "rules.py:1: Pool returned [1, 2, 3, 0.5] for `y`", "integers"),
         ("return {'y': [1, 0, 3, 4]}", "Pool returned the shape [1, 0, 3, 4] for `y`", "an extent is at least 1"),
         ("return {'y': [1] * 9}", "returned the shape [1, 1, 1, 1, 1, 1, 1, 1, 1] for `y`", "at most 8"),
     ],

@@ -157,10 +157,10 @@ def test_it_fits(value: Value, datatype: str, rank: Rank) -> None:
     [
         (256, "UINT_8", SCALAR, "holds 0 … 255"), (-1, "UINT_32", SCALAR, "holds 0 …"),
         (2, "BOOL_8", SCALAR, "holds 0 … 1"),
-        (1.5, "INT_32", SCALAR, "whole numbers"), ("x", "INT_32", SCALAR, "is text"),
+        (1.5, "INT_32", SCALAR, "integers"), ("x", "INT_32", SCALAR, "is text"),
         (1e39, "FLOAT_32", SCALAR, "FLOAT_32 holds"),
         (65505, "FLOAT_16", SCALAR, "FLOAT_16 holds"), (10**400, "FLOAT_64", SCALAR, "FLOAT_64 holds"),
-        (256, "UFIXED_POINT_8", SCALAR, "holds 0 … 255"), (0.5, "SFIXED_POINT_8", SCALAR, "whole numbers"),
+        (256, "UFIXED_POINT_8", SCALAR, "holds 0 … 255"), (0.5, "SFIXED_POINT_8", SCALAR, "integers"),
         ((1, 2), "INT_32", SCALAR, "is a list"), ((1, 2), "INT_32", Rank((0,)), "is a list"),
         ((1, 2), "INT_32", Rank((2,)), "rank 1"),
         (((1, 2), (3,)), "INT_32", Rank(), "different length"), ((1, (2,)), "INT_32", Rank(), "different length"),

@@ -70,7 +70,7 @@ def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu
 
 
 def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
-    with pytest.raises(RunFailed, match="the context binary is no context binary that libQnnSystem"):
+    with pytest.raises(RunFailed, match="the context binary is not a context binary that libQnnSystem"):
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
 
 
@@ -87,7 +87,7 @@ def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, mon
             return int(table.systemContextFree(handle))
 
     monkeypatch.setattr(system, "_table", lambda _library: Watched())
-    with pytest.raises(RunFailed, match="is no context binary"):
+    with pytest.raises(RunFailed, match="is not a context binary"):
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
     assert len(freed) == 1
 

@@ -235,7 +235,7 @@ def test_a_library_of_another_package(registration: Path, place: Path) -> None:
 def test_a_library_that_is_no_op_package(registration: Path, place: Path) -> None:
     (place / "none.c").write_text("int nothing;\n")
     subprocess.run(["gcc", "-shared", "-fPIC", str(place / "none.c"), "-o", str(place / CPU)], check=True)
-    with pytest.raises(OtherPackage, match="exports no SoftmaxUdoPackageInterfaceProvider: it is no op package"):
+    with pytest.raises(OtherPackage, match="exports no SoftmaxUdoPackageInterfaceProvider: it is not an op package"):
         add_op_package(registration)
     (place / CPU).write_text("no library at all")
     with pytest.raises(RunFailed, match="is not a shared library"):

@@ -98,7 +98,7 @@ def test_what_onnx_runtime_would_leave_out_is_an_error_at_once(made: Made, model
     odd.graph.node[0].attribute[0].name = "alhpa"
     onnx.save(odd, tmp_path / "odd.onnx")
     message = refused(made, tmp_path, "--model", tmp_path / "odd.onnx")
-    assert "attribute alhpa is no parameter of the op\n  = did you mean `alpha`?\n" in message
+    assert "attribute alhpa is not a parameter of the op\n  = did you mean `alpha`?\n" in message
 
 
 def refused(made: Made, tmp_path: Path, *arguments: object) -> str:

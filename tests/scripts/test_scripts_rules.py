@@ -169,7 +169,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"client": "cpp"}, "cpp takes --context FILE, not --model", HELP),
     ({"context": MODEL}, "--model and --context are two things to run", "leave one of them out"),
-    ({"model": "{base}/none"}, "{base}/none is no file", "give the model"),
+    ({"model": "{base}/none"}, "{base}/none is not a file", "give the model"),
     (
         {"device": "local", "devices": 2},
         "--devices is for several HTP devices: HTP on a device behind adb or ssh",

@@ -100,7 +100,7 @@ def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: P
         (["--merge"], "error: --merge needs files"),
         (["a", "b"], "error: 2 folders are given"),
         (["--merge", "no.json"], "error: no.json cannot be read: No such file or directory"),
-        (["--merge", "LICENSE"], "error: LICENSE is no result of a test run"),
+        (["--merge", "LICENSE"], "error: LICENSE is not the JSON of a test run"),
         (["--merge", "LICENSE", "--html", "x"], "error: --merge makes --json and --junit: results have no arrays"),
     ],
 )

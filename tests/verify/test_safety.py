@@ -331,7 +331,7 @@ def test_unchecked_places_are_reported() -> None:
         "--heap: not checked on hexagon, dsp, where code for another processor runs",
     )
     assert unchecked(SafetyOptions(guard=True), places[:2]) == (
-        "--guard: on htp tensors lie side by side in memory of the runtime, and accesses beside them are not seen "
+        "--guard: on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
         "(--backend hexagon sees them, and --backend htp-emulator what is written)",
     )
     assert unchecked(SafetyOptions(guard=True), places[2:]) == ()
@@ -341,7 +341,7 @@ def test_unchecked_places_are_reported() -> None:
     threads = SafetyOptions.parse(heap=False, guard=False, leaks=False, sanitize=["thread"])
     assert unchecked(threads, places[:2]) == (
         "--sanitize thread: not checked on htp, whose runtime often hangs when two graphs are executed "
-        "at the same time, whatever the op (--backend htp-emulator runs them)",
+        "at the same time, with any op (--backend htp-emulator runs them)",
     )
 
 

@@ -22,7 +22,7 @@ CASES: dict[str, tuple[Shapes, Fails, Shapes]] = {
     "always": ({"x": (2, 30, 30, 7)}, lambda _: True, {"x": (1,)}),
     "only as it is": ({"x": (2, 3)}, lambda shapes: shapes["x"] == (2, 3), {"x": (2, 3)}),
     "never": ({"x": (2, 3)}, lambda _: False, {"x": (2, 3)}),
-    "a last axis that is no multiple": ({"x": (4, 8, 129)}, lambda s: s["x"][-1] % 128 != 0, {"x": (1,)}),
+    "a last axis that is not a multiple": ({"x": (4, 8, 129)}, lambda s: s["x"][-1] % 128 != 0, {"x": (1,)}),
     "more than a vector": ({"x": (4, 8, 1000)}, lambda s: s["x"][-1] > 128, {"x": (129,)}),
     "two axes": ({"x": (1, 64, 64, 3)}, lambda s: len(s["x"]) == 4 and s["x"][1] * s["x"][3] >= 12,
                  {"x": (1, 4, 1, 3)}),

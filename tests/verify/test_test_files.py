@@ -72,17 +72,17 @@ operations = "many"
         "1: there is no key `kernel` here (did you mean `kernels`?)",
         "2: `config`: this must be a path, relative to the test file (the XML OpDef or JSON UDO config)",
         "6: there is no key `shapes` here (did you mean `shape`?)",
-        '9: `shape`: `3y5` is no shape (as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"])',
-        "10: `dtype`: `FLOAT_23` is no data type (as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32)",
+        '9: `shape`: `3y5` is not a shape (as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"])',
+        "10: `dtype`: `FLOAT_23` is not a data type (as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32)",
         "11: `values`: `guess` is no way to fill a tensor; there are normal, uniform, integers, ramp, constant, edge, "
         "nonfinite (as in normal, uniform(-3, 3), edge)",
-        "12: `seed`: a seed is a whole number, not less than 0 (as in seed = 1, or seed = [1, 2, 3])",
+        "12: `seed`: a seed is an integer, not less than 0 (as in seed = 1, or seed = [1, 2, 3])",
         "15: `params`: this must be a table (as in { axis = [0, -1] })",
         "16: `quant`: the quantization of `x` has neither low and high nor a positive scale "
         "(x = { low = -6, high = 6 }: real numbers to cover; or x = { scale = 0.05, offset = -128 })",
-        '17: `tolerance`: `near` is no tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", '
+        '17: `tolerance`: `near` is not a tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", '
         '"exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
-        "18: `backends`: `npu` is no backend (there are cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, "
+        "18: `backends`: `npu` is not a backend (there are cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, "
             "cpu-emulator, htp-emulator)",
         "19: `expect`: `wonders` cannot be expected (numbers, or refusal)",
         "20: there is no key `loops` here (there are name, shape, dtype, values, seed, params, quant, count, "
@@ -90,7 +90,7 @@ operations = "many"
         "22: an [[op]] needs a name (as in name = \"Softmax\")",
         "23: `reference`: this must be a string (what the op is compared with: FILE.py:FUNCTION, onnx:OP, "
         "torch:FUNCTION)",
-        "24: `loops`: this must be a whole number of executions (as in loops = 100)",
+        "24: `loops`: this must be a number of executions (as in loops = 100)",
         '25: `builtin`: this names no built-in op (as in builtin = "Softmax", '
         'or { op = "Softmax", params = { axis = 3 } })',
         "26: `operations`: this must be a number: operations for each element of the output (arithmetic operations for "
@@ -154,10 +154,10 @@ modle = "net.onnx"
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
-        ("[[op]]\nname = \n", 2, "this is no TOML: invalid value"),
-        ("[[op]]\nname = 'a'\nname = 'b'\n", 3, "this is no TOML: cannot overwrite a value"),
-        ("[[op]", 1, "this is no TOML: "),
-        ("a = '''", 0, "this is no TOML: "),
+        ("[[op]]\nname = \n", 2, "this is not TOML: invalid value"),
+        ("[[op]]\nname = 'a'\nname = 'b'\n", 3, "this is not TOML: cannot overwrite a value"),
+        ("[[op]", 1, "this is not TOML: "),
+        ("a = '''", 0, "this is not TOML: "),
         ("op = 5", 1, "`op` must be a list of tables"),
         ("[op]\nname = 'Scale'", 1, "`op` must be a list of tables"),
         ("# nothing", 0, "the file names no op"),
@@ -175,7 +175,7 @@ def test_bytes_that_are_no_text_have_a_line(tmp_path: Path) -> None:
     (tmp_path / "op_tests.toml").write_bytes(b"# one\n# two \xff\n")
     problems = Problems()
     read_file(tmp_path / "op_tests.toml", problems)
-    assert [(each.location.line, each.message) for each in problems.errors] == [(2, "this is no UTF-8")]
+    assert [(each.location.line, each.message) for each in problems.errors] == [(2, "this is not UTF-8")]
 
 
 def test_a_folder_without_a_test_file_or_config(tmp_path: Path) -> None:

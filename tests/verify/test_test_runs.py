@@ -279,7 +279,7 @@ def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) ->
         '     3 | shapes = "3"\n'
         "       | ^^^^^^\n"
         "       = did you mean `shape`?\n"
-        f"{tmp_path}/op_tests.toml:4: error: `seed`: a seed is a whole number, not less than 0\n"
+        f"{tmp_path}/op_tests.toml:4: error: `seed`: a seed is an integer, not less than 0\n"
         "     4 | seed = -4\n"
         "       | ^^^^\n"
         "       = as in seed = 1, or seed = [1, 2, 3]\n"
@@ -303,7 +303,7 @@ def test_costs_are_kept_and_compared(toys: Path, tmp_path: Path) -> None:
     assert change["worse"] and change["ratio"] > 10 and change["what"] == "time"
     kept.write_text("{}")
     done = udogen("test", toys, "--compare", kept, env=env)
-    assert done.returncode == 2 and f"{kept} is no file of --save-baseline" in done.stderr
+    assert done.returncode == 2 and f"{kept} is not a file of --save-baseline" in done.stderr
 
 
 # --- existing packages, skeletons, pytest --------------------------------------------------------

@@ -34,12 +34,12 @@ def test_keys_of_a_test_file(raw: object, message: object) -> None:
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [
-        ("close", "`close` is no tolerance: as in 1e-6"),
-        (-1, "-1 is no tolerance"),
-        (float("nan"), "nan is no tolerance"),
-        (True, "this is no tolerance"),
-        ("1e-6 furlongs", "`1e-6 furlongs` is no tolerance"),
-        ({"FLOAT_23": 1}, "`FLOAT_23` is no data type, and none of float, fixed, integer"),
+        ("close", "`close` is not a tolerance: as in 1e-6"),
+        (-1, "-1 is not a tolerance"),
+        (float("nan"), "nan is not a tolerance"),
+        (True, "this is not a tolerance"),
+        ("1e-6 furlongs", "`1e-6 furlongs` is not a tolerance"),
+        ({"FLOAT_23": 1}, "`FLOAT_23` is not a data type, and none of float, fixed, integer"),
     ],
 )
 def test_what_is_no_tolerance(raw: object, sentence: str) -> None:

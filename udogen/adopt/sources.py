@@ -105,7 +105,7 @@ class AdoptedFolder:
 def read_folder(folder: Path) -> AdoptedFolder:
     """Read a folder of sources; no link is followed."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name the folder of the package to adopt")
+        raise UsageError(f"{folder} is not a folder", hint="name the folder of the package to adopt")
     found = AdoptedFolder(folder)
     for path in _files(folder, found.libraries):
         try:

@@ -203,12 +203,12 @@ def _socs() -> dict[str, str]:
 _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
 # What checks miss there, and an alternative; measured with kernels that have exactly these faults.
 _SIDE_BY_SIDE = (
-    "on htp tensors lie side by side in memory of the runtime, and accesses beside them are not seen "
+    "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
     "(--backend hexagon sees them, and --backend htp-emulator what is written)"
 )
 _HANGS = (
     "not checked on htp, whose runtime often hangs when two graphs are executed at the same time, "
-    "whatever the op (--backend htp-emulator runs them)"
+    "with any op (--backend htp-emulator runs them)"
 )
 
 BACKEND = Backend(
@@ -289,7 +289,7 @@ BACKEND = Backend(
             blind={"guard": _SIDE_BY_SIDE, "sanitize address": _SIDE_BY_SIDE, "sanitize thread": _HANGS},
         ),
         Place("hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", _RANKS, "Hexagon"),
-        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", _RANKS, "HTP, ONNX Runtime", "htp"),
+        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", _RANKS, "HTP (ONNX Runtime)", "htp"),
         Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", _RANKS, "HTP, emulated", "htp", usual=False),
     ),
     calls_runtime=True,

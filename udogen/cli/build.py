@@ -77,6 +77,7 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any) -> None:
     """Build targets of a package."""
     from udogen.build import make, tools
+    from udogen.build.package import open_packages
 
     env, options = tools.environment(launcher=launcher), BuildOptions(**given)
     planned = _planned(options, env)
@@ -92,7 +93,8 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
     took = time.perf_counter() - begun
     _print_built(built, took, as_json=as_json)
     if not built and not as_json:
-        have = dict.fromkeys(each.backend for each in open_packages(folder) if not each.kind.registration)
+        packages = open_packages(options.folder)
+        have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
         output.print_next(f"nothing here runs on this machine; name a target: `udogen build {' '.join(have)}`")
     _print_releases(built, env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     help="A runtime library to compare with, or the folder of one; may repeat "
     "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
 )
-@click.option("--no-register", is_flag=True, help="Only read the file; run nothing of it.")
+@click.option("--no-register", is_flag=True, help="Only read the file; run none of its code.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every kernel record, and every tensor.")
-@click.option("--write-manifest", is_flag=True, help="Of a context binary: write its checksum beside it, anew.")
+@click.option("--write-manifest", is_flag=True, help="Write the checksum of a context binary next to it.")
 @click.option(
     "--json-out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -292,6 +292,6 @@ def _diagram(options: InspectArguments) -> Diagram:
 def _save(path: Path, text: str) -> None:
     with writing(path):
         if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
-            raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
+            raise UsageError(f"{path} exists and is not an SVG", hint="choose another file for the picture")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +242,8 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
         output.print_note(f"  … and {len(open_points) - _SHOWN} more")
     shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
     write = f"write {shown}; then " if made.unwritten else ""
+    if any(path.suffix == ".py" and path.parent.name == "kernels" for path in made.files) and not find_spec("halide"):
+        write = f"pip install 'udogen[kernels]' (Halide compiles kernels in Python); {write}"
     output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
 
 

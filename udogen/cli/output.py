@@ -99,7 +99,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
         file = problem.location.file
         if file not in lines:
             lines[file] = source_lines(file)
-        text = render(problem, lines[file])
+        text = render(problem, lines[file], width=width())
         first, _, rest = text.partition("\n")
         word = "warning:" if problem.doubtful else "error:"
         print_note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))

@@ -497,7 +497,7 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
     if sessions is None and text is None:
         return 0
     if sessions is not None and device is not None:
-        raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
+        raise UsageError("--device and --sessions both choose where contexts run", hint="leave one of them out")
     from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
     if text is None:
@@ -506,7 +506,7 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
         raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
     size = parse_size(text)
     if size is None:
-        raise UsageError(f"--session-limit {text}: this is no size", hint="as in 3.5GB, 2000MiB")
+        raise UsageError(f"--session-limit {text}: this is not a size", hint="as in 3.5GB, 2000MiB")
     return size
 
 

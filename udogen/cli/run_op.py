@@ -117,7 +117,7 @@ def command(**given: Any) -> int:
 
     Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
-    The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
+    The op runs in a child process: a crash becomes an error message.  The backends `hexagon` and `dsp` are no
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
@@ -468,7 +468,9 @@ def _array(file: str) -> Array:
             array: Array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise UsageError(f"{file} is no array that numpy can load: {reason}", hint="save it with numpy.save") from fault
+        raise UsageError(
+            f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
+        ) from fault
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
     return array

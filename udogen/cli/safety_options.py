@@ -22,7 +22,7 @@ def safety_options(command: _Command) -> _Command:
     for option in reversed(
         (
             click.option("--heap", is_flag=True, help=HEAP_HELP),
-            click.option("--guard", is_flag=True, help="Reads and writes beside tensors, at protected pages."),
+            click.option("--guard", is_flag=True, help="Reads and writes outside of tensors, at protected pages."),
             click.option("--leaks", is_flag=True, help="What is never freed, over 1,000 executions and 100 graphs."),
             click.option(
                 "--sanitize",

@@ -29,7 +29,7 @@ def _shared_options(command: _Command) -> _Command:
         ),
         click.option(
             "-f", "--force-generation", "--force_generation", "force", is_flag=True,
-            help="Start from scratch. An existing package is moved to <name>.bak-N, not deleted.",
+            help="Replace an existing package, which is moved to <name>.bak-N, not deleted.",
         ),
         click.option(
             "-o", "--output_path", "out", type=click.Path(path_type=Path), metavar="DIR",

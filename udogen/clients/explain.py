@@ -171,7 +171,7 @@ def _unknown_number(text: str, code: int, of: str) -> UsageError:
     hint = f"QNN's numbers {part}; the nearest is {near} ({describe(near).name})" if part else (
         "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?"
     )  # fmt: skip
-    return UsageError(f"{text} is no known error number{where}", hint=hint)
+    return UsageError(f"{text} is not a known error number{where}", hint=hint)
 
 
 def _unknown_name(text: str) -> UsageError:
@@ -183,7 +183,7 @@ def _unknown_name(text: str) -> UsageError:
     hint = (
         f"did you mean {' or '.join(near)}?" if near else "give a number, a name such as QNN_…_ERROR_…, or a log file"
     )
-    return UsageError(f"`{text}` is no known error", hint=hint)
+    return UsageError(f"`{text}` is not a known error", hint=hint)
 
 
 # --- logs -----------------------------------------------------------------------------------------------

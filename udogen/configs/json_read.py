@@ -42,7 +42,7 @@ def _decode(data: bytes, file: str, problems: Problems) -> str | None:
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     if not wide and b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        problems.error(Location(file, line), "there is a NUL byte here", "a config is text; save it as UTF-8")
+        problems.error(Location(file, line), "unexpected NUL byte", "a config is text; save it as UTF-8")
         return None
     encoding = "utf-16" if wide else "utf-8-sig"
     try:
@@ -95,18 +95,18 @@ def _explain(fault: Any) -> tuple[str, str]:
         close = nearest(missing, fault.instance, cutoff=0.7)
         return (
             f"`{missing}` is missing",
-            f"`{close}` exists; is `{missing}` meant?" if close else f'add "{missing}"',
+            f"`{close}` exists; did you mean `{missing}`?" if close else f'add "{missing}"',
         )
     if fault.validator == "type":
         allowed = fault.validator_value if isinstance(fault.validator_value, list) else [fault.validator_value]
         hint = _KINDS[allowed[0]][1] if len(allowed) == 1 else "for example 1, or [1, 1]"
         return f"{key} must be {' or '.join(_KINDS[name][0] for name in allowed)}, not {shown}", hint
     if fault.validator in ("minItems", "minProperties"):
-        return f"{key} is empty", "at least one must be given"
+        return f"{key} is empty", "add at least one"
     if fault.validator == "enum":
         return f"{shown} is not allowed in {key}", _choice(fault.instance, [v for v in fault.validator_value if v])
     if fault.validator == "pattern" and key == "`dsp_arch_types`":
-        return f"{shown} is no DSP architecture", "may be: " + ", ".join(architectures.ALL)
+        return f"{shown} is not a DSP architecture", "may be: " + ", ".join(architectures.ALL)
     if fault.validator == "pattern":
         return f"{shown} is not a data type", _choice(fault.instance, datatypes.spellings())
     return f"{key}: {fault.message[:200]}", "see schemas/udo_config.schema.json"
@@ -122,7 +122,7 @@ def _choice(written: object, choices: list[str]) -> str:
 _KINDS = {
     "object": ("an object", "write it in braces: {…}"),
     "array": ("a list", "write it in brackets: […]"),
-    "string": ("a text", 'write it in double quotes: "…"'),
+    "string": ("a string", 'write it in double quotes: "…"'),
     "boolean": ("true or false", "write it without quotes"),
     "number": ("a number", "write it without quotes"),
 }
@@ -206,7 +206,7 @@ class _JsonReader:
             types = (datatypes.BACKEND_SPECIFIC,)
         elif not types and _LISTS[key] == "param":
             types = (datatypes.BY_NAME["FLOAT_32"],)
-            self._problems.warn(place, f"parameter `{name}` has no data type", 'taken as "data_type": "FLOAT_32"')
+            self._problems.warn(place, f"parameter `{name}` has no data type", 'treated as "data_type": "FLOAT_32"')
         elif not types:
             self._problems.error(place, f"`{name}` has no data type", 'add "data_type" or "per_core_data_types"')
         default, default_text = self._default(path, body, types)
@@ -238,8 +238,8 @@ class _JsonReader:
             return value, ""
         self._problems.warn(
             self._text.place((*path, "default_value")),
-            f"the default of `{body.get('name', '')}` is no value: `{text[:60]}`",
-            "it is kept as a text; a kernel sees that the parameter is absent and decides itself",
+            f"the default of `{body.get('name', '')}` is not a value: `{text[:60]}`",
+            "it is stored as text; kernels see the parameter as absent",
         )
         return None, text[: values.LONGEST]
 
@@ -256,6 +256,6 @@ class _JsonReader:
             close = nearest(key, sorted(_KEYS[what]))
             self._problems.warn(
                 self._text.place((*path, key)),
-                f"`{key}` is no key of {'an' if what[0] in 'aeiou' else 'a'} {what}; it is ignored",
+                f"`{key}` is not a key of {'an' if what[0] in 'aeiou' else 'a'} {what}; it is ignored",
                 f"did you mean `{close}`?" if close else "known keys: " + ", ".join(sorted(_KEYS[what])),
             )

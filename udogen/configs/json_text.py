@@ -60,12 +60,12 @@ def _refuse_controls(text: str) -> None:
 
 def _hint(shown: str) -> str:
     if shown.startswith('"'):
-        return "a string ends on its line, has no control characters, and is shorter than 65,536"
+        return "a string must end on its line, contain no control characters, and be shorter than 65,536"
     if shown.startswith("'"):
-        return 'JSON knows double quotes only: "…"'
+        return 'JSON strings have double quotes: "…"'
     if shown[:1].isalpha():
-        return "a text needs double quotes; the only words of JSON are true, false and null"
-    return "JSON has no such character here"
+        return "strings need double quotes; the only bare words are true, false and null"
+    return "JSON does not allow this character here"
 
 
 class _Fault(Exception):
@@ -87,7 +87,7 @@ class _Parser:
     def document(self) -> Any:
         value = self._value(())
         if self._kind != "end":
-            raise _Fault(self._line, f"there is more after the end of the JSON: {self._token[:40]!r}", "remove it")
+            raise _Fault(self._line, f"unexpected text after the end of the JSON: {self._token[:40]!r}", "remove it")
         return value
 
     def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
@@ -97,14 +97,14 @@ class _Parser:
             if match is None:
                 shown = text[at : at + 12].split("\n", maxsplit=1)[0]
                 hint = _hint(shown)
-                raise _Fault(line, f"this is not JSON: {shown!r}", hint)
+                raise _Fault(line, f"invalid JSON: {shown!r}", hint)
             kind = match.lastgroup or ""
             if kind != "space":
                 yield kind, match[0], line
             elif not commented and (comment := match[0].find("/")) >= 0:
                 commented = True  # report only the first
                 place = Location(self._file, line + match[0].count("\n", 0, comment))
-                self._problems.warn(place, "JSON has no comments", "they are skipped")
+                self._problems.warn(place, "JSON does not allow comments", "they are ignored")
             line += match[0].count("\n") if kind == "space" else 0
             at = match.end()
         yield "end", "the end of the file", line
@@ -114,7 +114,9 @@ class _Parser:
 
     def _unexpected(self, expected: str) -> _Fault:
         return _Fault(
-            self._line, f"this is not JSON: {expected} is missing before {self._token[:40]!r}", "mend the text here"
+            self._line,
+            f"invalid JSON: expected {expected} before {self._token[:40]!r}",
+            "check brackets, commas and quotes near this line",
         )
 
     def _take(self, mark: str) -> None:
@@ -124,11 +126,11 @@ class _Parser:
 
     def _value(self, path: Path) -> Any:
         if len(path) > _DEEPEST:
-            raise _Fault(self._line, f"this is nested more than {_DEEPEST} levels deep", "a UDO config has 6 levels")
+            raise _Fault(self._line, f"nested more than {_DEEPEST} levels deep", "a UDO config has 6 levels")
         self.lines[path] = self._line
         if len(self.lines) > self._most:
             what = f"the file has more than {self._most} values"
-            raise _Fault(self._line, what, "a config describes ops, it holds no data; is this the right file?")
+            raise _Fault(self._line, what, "a config describes ops and contains no data; is this the right file?")
         if self._kind == "mark" and self._token == "{":
             return self._object(path)
         if self._kind == "mark" and self._token == "[":
@@ -150,7 +152,7 @@ class _Parser:
             if "\\u" in token:
                 _refuse_controls(value)
         except ValueError:
-            raise _Fault(self._line, f"this is not JSON: {token[:40]}", "a backslash escapes wrongly here") from None
+            raise _Fault(self._line, f"invalid JSON: {token[:40]}", "the backslash escape is invalid") from None
         return value
 
     def _object(self, path: Path) -> dict[str, Any]:
@@ -162,7 +164,9 @@ class _Parser:
             key = str(self._scalar(self._kind, self._token))
             line = self._line
             if key in found:
-                self._problems.warn(Location(self._file, line), f"the key `{key}` occurs twice", "the last one counts")
+                self._problems.warn(
+                    Location(self._file, line), f"the key `{key}` occurs twice", "the last value is used"
+                )
             self._next()
             self._take(":")
             where = (*path, key)
@@ -190,5 +194,5 @@ class _Parser:
         self._next()
         if self._kind == "mark" and self._token == closing:
             self._problems.warn(
-                Location(self._file, line), f"there is a comma before `{closing}`", "JSON allows none; it is skipped"
+                Location(self._file, line), f"trailing comma before `{closing}`", "not valid JSON; it is ignored"
             )

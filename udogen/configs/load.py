@@ -57,7 +57,7 @@ def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
             problems.error(
                 Location(file),
                 f"the file has {status.st_size >> 20} MB; a config has at most {LARGEST >> 20} MB",
-                "a config describes ops, it holds no data; is this the right file?",
+                "a config describes ops and contains no data; is this the right file?",
             )
             return None
         data = read_plain(path)

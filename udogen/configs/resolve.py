@@ -85,7 +85,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         problems.warn(
             undefined[0].location,
             f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, which no supplement defines for {row.id.upper()}",
-            f"taken as every type that it passes to an op; to choose, add "
+            f"treated as every type that it passes to an op; to choose, add "
             f'<SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     core = row.id.upper()
@@ -124,7 +124,7 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not support",
-            f"clients must always give it{hint}",
+            f"clients must always pass it{hint}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
@@ -184,7 +184,7 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never passes to an op"
     alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
     if not kept and alike:
-        hint = f"taken as {_list(alike)}, which has the same storage; declare it so in the graph"
+        hint = f"treated as {_list(alike)}, which has the same storage; declare it so in the graph"
         problems.warn(tensor.location, what, hint)
         return replace(tensor, datatypes=alike)
     if not kept:
@@ -213,7 +213,7 @@ def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     problems.warn(
         tensor.location,
         f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not support: it is ignored",
-        f"taken as {taken[0].name}, which {core} passes to an op; name the type for {core} in a supplement "
+        f"treated as {taken[0].name}, which {core} passes to an op; name the type for {core} in a supplement "
         "(per_core_data_types in JSON)",
     )
     return replace(tensor, datatypes=tuple(taken))
@@ -238,7 +238,7 @@ def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tenso
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` may be {_list(tensor.datatypes)}; on {backend.upper()} it has one type",
-            f"taken as {first.name}, the first; choose another in a supplement for {backend.upper()}",
+            f"treated as {first.name}, the first; choose another in a supplement for {backend.upper()}",
         )
     return replace(tensor, datatypes=alike)
 

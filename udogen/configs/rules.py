@@ -39,7 +39,7 @@ def _package_name(package: OpPackage, problems: Problems) -> None:
         problems.error(
             package.location,
             f"the package name `{_short(package.name)}` {fault}" if package.name else "the package has no name",
-            f"it names folders and libraries: `{_short(names.suggestion(package.name, 'MyPackage'))}` would do",
+            f"folders and libraries get this name; try `{_short(names.suggestion(package.name, 'MyPackage'))}`",
         )
     if package.language == "xml" and not package.domain:
         problems.warn(package.location, "the Domain of the package is empty", 'converters need one: Domain="aisw"')
@@ -61,7 +61,7 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
                 problems.error(
                     op.location,
                     f"op `{op.name}` of package `{package.name}` is defined in another file too, and differently",
-                    f"the other one is at {twin.location}; make them alike, or rename an op or a package",
+                    f"the other one is at {twin.location}; make them identical, or rename an op or a package",
                 )
             continue
         near = folded.setdefault(op.name.lower(), op)
@@ -69,7 +69,7 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
             problems.error(
                 op.location,
                 f"ops `{near.name}` and `{op.name}` differ only in upper and lower case",
-                "their files would be the same on some systems; rename one",
+                "their files would collide where file names ignore case; rename one",
             )
 
 
@@ -79,7 +79,7 @@ def _op_name(op: Op, problems: Problems) -> None:
         problems.error(
             op.location,
             f"the op name `{_short(op.name)}` {fault}" if op.name else "an op has no name",
-            f"it names a file and a namespace: `{_short(names.suggestion(op.name))}` would do",
+            f"a file and a namespace get this name; try `{_short(names.suggestion(op.name))}`",
         )
 
 
@@ -90,7 +90,7 @@ def _tensor_names(op: Op, problems: Problems) -> None:
             problems.error(
                 tensor.location,
                 f"the name of {_role(tensor)} `{_short(tensor.name)}` of `{_short(op.name)}` {fault}",
-                "letters, digits, `_ . : / -`, brackets and blanks are allowed",
+                "letters, digits, `_ . : / -`, brackets and spaces are allowed",
             )
         elif fault:
             article = "an" if tensor.role != "param" else "a"
@@ -119,7 +119,7 @@ def _repeated_once(op: Op, problems: Problems) -> None:
             problems.error(
                 surplus.location,
                 f"`{op.name}` has more than one repeated {_role(surplus)}",
-                "where one ends and the next begins would be unknown; keep one",
+                "their boundaries would be ambiguous; keep one",
             )
 
 
@@ -175,7 +175,7 @@ def _optional_params_have_defaults(op: Op, problems: Problems) -> None:
             problems.warn(
                 param.location,
                 f"parameter `{param.name}` of `{op.name}` is optional and has no default",
-                "add a <Default>; without one a kernel must ask whether it is present",
+                "add a <Default>; without one, kernels must check whether it is present",
             )
 
 
@@ -195,7 +195,7 @@ def _enumerations(op: Op, problems: Problems) -> None:
         if param.enum and not all(datatype.integral for datatype in param.datatypes):
             problems.error(
                 param.location,
-                f"parameter `{param.name}` of `{op.name}` has an enumeration, but is no whole number",
+                f"parameter `{param.name}` of `{op.name}` has an enumeration, but is not an integer",
                 "use UINT_32 or INT_32",
             )
 
@@ -208,7 +208,7 @@ def _constraint_ids(op: Op, problems: Problems) -> None:
                 problems.warn(
                     constraint.location,
                     f"`{tensor.name}` of `{op.name}` has two constraints with the id {constraint.id}",
-                    "a supplement could not distinguish them; number them",
+                    "supplements refer to constraints by id; make the ids unique",
                 )
 
 
@@ -281,7 +281,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     close = nearest(name, choices, cutoff=0.5)
     if close:
         return f"did you mean `{close}`?"
-    return "defined are: " + ", ".join(choices[:8]) if choices else "nothing of that kind is defined"
+    return "defined are: " + ", ".join(choices[:8]) if choices else "none are defined"
 
 
 _OP_RULES: tuple[Callable[[Op, Problems], None], ...] = (

@@ -23,15 +23,15 @@ _CHOICES = {
 _ROOT_HINTS = {
     "OpDefList": 'put it into <OpDefCollection PackageName="…" Domain="…" Version="…">: a package needs a name',
     "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; for custom ops write an <OpDefCollection>",
-    "SupplementalOpDefList": "put it into the <OpDefCollection> of the ops that it is for, behind their <OpDefList>",
+    "SupplementalOpDefList": "put it into the <OpDefCollection> of its ops, after their <OpDefList>",
 }
 # Message of libxml2 -> remedy.
 _SYNTAX_HINTS = (
-    ("xmlParseEntityRef: no name", "an `&` is written &amp;"),
-    ("EntityRef: expecting ';'", "an `&` is written &amp;"),
-    ("Entity '", "XML itself knows &amp; &lt; &gt; &quot; &apos; only; write the character itself"),
-    ("Opening and ending tag mismatch", "close every element with the name that it was opened with"),
-    ("Premature end", "the file seems to be cut off"),
+    ("xmlParseEntityRef: no name", "write `&` as &amp;"),
+    ("EntityRef: expecting ';'", "write `&` as &amp;"),
+    ("Entity '", "XML defines only &amp; &lt; &gt; &quot; &apos;; write the character itself"),
+    ("Opening and ending tag mismatch", "close each element with the name that opened it"),
+    ("Premature end", "the file seems to be truncated"),
     ("AttValue", "an attribute's value needs double quotes, without a `<`"),
     ("redefined", "remove one of the two"),
     ("Extra content", "a config has one root element, <OpDefCollection>"),
@@ -46,7 +46,7 @@ _SYNTAX_HINTS = (
 def explain_syntax(fault: Exception) -> tuple[str, str]:
     """Message and hint for text that is not XML."""
     text = str(getattr(fault, "msg", fault)).split(", line ")[0].strip()
-    hint = next((hint for start, hint in _SYNTAX_HINTS if start in text), "mend the markup here")
+    hint = next((hint for start, hint in _SYNTAX_HINTS if start in text), "check the tags near this line")
     return f"this is not well-formed XML: {text}", hint
 
 
@@ -113,7 +113,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4" and attribute in ("PackageName", "Backend"):
         return "", ""  # reported by the rules
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
-        return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
+        return f"<{element}> is missing the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
         return f"there is text in <{element}>, where only elements are allowed", "remove it, or put it into an element"
     if kind in ("SCHEMAV_CVC_PATTERN_VALID", "SCHEMAV_CVC_ENUMERATION_VALID"):
@@ -127,7 +127,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
 def _explain_value(element: str, attribute: str, value: str) -> tuple[str, str]:
     if attribute == "Type":
         return (
-            f"`{value}` is no type of a constraint",
+            f"`{value}` is not a type of a constraint",
             "may be: Number, Shape, Value, Datatype, Description, Dynamic_Shape",
         )
     if not value:

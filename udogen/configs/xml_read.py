@@ -63,7 +63,7 @@ def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
             problems.error(
                 Location(file),
                 f"the file has {count} {what}; a config has at most {most}",
-                "a config describes ops, it holds no data; is this the right file?",
+                "a config describes ops and contains no data; is this the right file?",
             )
             return None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
@@ -155,7 +155,7 @@ class _XmlReader:
             self._problems.warn(
                 self._place(node),
                 f"`{name}` lacks Mandatory",
-                "taken as <Mandatory>true</Mandatory>",
+                "treated as <Mandatory>true</Mandatory>",
             )
         default, default_text = self._default(node, name, types, enum)
         dynamic = node.find("DynamicShape")
@@ -189,16 +189,16 @@ class _XmlReader:
         if len(text) > values.LONGEST:
             self._problems.error(
                 self._place(found[0]),
-                f"the default of `{name}` has {len(text)} characters; {values.LONGEST} are the most",
-                "so much data belongs into the model: make it a static input",
+                f"the default of `{name}` has {len(text)} characters; the maximum is {values.LONGEST}",
+                "store large data in the model, as a static input",
             )
             return None, ""
         value = values.parse_default(text, types, enum)
         if value is None:
             self._problems.warn(
                 self._place(found[0]),
-                f"the default of `{name}` is no value: `{text[:60]}`",
-                "it is kept as a text; a kernel sees that the parameter is absent and decides itself",
+                f"the default of `{name}` is not a value: `{text[:60]}`",
+                "it is stored as text; kernels see the parameter as absent",
             )
             return None, text
         return value, ""
@@ -206,7 +206,7 @@ class _XmlReader:
     def _shape(self, node: Node, name: str) -> tuple[Rank, tuple[str, ...], str]:
         shapes = self._children(node, "Shape", at_most=1)
         if not shapes:
-            self._problems.warn(self._place(node), f"`{name}` has no <Shape>", "taken as <Rank>ND</Rank>, any rank")
+            self._problems.warn(self._place(node), f"`{name}` has no <Shape>", "treated as <Rank>ND</Rank>, any rank")
             return Rank(), (), ""
         ranks = self._children(shapes[0], "Rank", at_most=1)
         layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
@@ -224,13 +224,13 @@ class _XmlReader:
             self._problems.warn(
                 self._place(node),
                 f"the rank of `{name}` cannot be read: `{text}`" if text else f"the rank of `{name}` is missing",
-                "taken as ND, any rank; usual are SCALAR, 0D, 1D … 5D and ND",
+                "treated as ND, any rank; the usual ranks are SCALAR, 0D, 1D … 5D and ND",
             )
         elif not usual:
             self._problems.warn(
                 self._place(node),
                 f"`{text}` is an unusual rank for `{name}`; read as {rank}",
-                "Qualcomm's schema knows SCALAR, 0D, 1D … 5D and ND",
+                "Qualcomm's schema has SCALAR, 0D, 1D … 5D and ND",
             )
         return rank or Rank()
 
@@ -259,8 +259,8 @@ class _XmlReader:
     def _constraint_id(self, raw: str, position: int, node: Node) -> int:
         number = int(raw) if raw.lstrip("+-").isdecimal() and raw.isascii() and len(raw) < 10 else position
         if raw and str(number) != raw.lstrip("+"):
-            message = f"the id of a constraint is a whole number, not `{raw}`"
-            self._problems.warn(self._place(node), message, f"taken as {number}")
+            message = f"the id of a constraint is an integer, not `{raw}`"
+            self._problems.warn(self._place(node), message, f"treated as {number}")
         return number
 
     def _quant(self, node: Node) -> tuple[QuantParam, ...]:

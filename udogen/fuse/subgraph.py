@@ -254,7 +254,7 @@ class SourceModel:
     def _check_value(self, name: str, value: Array, node: Any) -> None:
         where = title(node) if node is not None else f"value `{name}`"
         if value is None or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
-            raise UsageError(f"{where}: `{name}` is no tensor of numbers", hint="choose other nodes")
+            raise UsageError(f"{where}: `{name}` is not a tensor of numbers", hint="choose other nodes")
         if not value.size and name not in self.static:
             raise UsageError(f"{where}: `{name}` has no elements here", hint="give other --dim or --feed")
 

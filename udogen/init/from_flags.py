@@ -35,7 +35,7 @@ def draft(
     """The op that texts describe; raises an error with everything that is wrong with them."""
     faults: list[str] = []
     if symbol := names.fault_of_symbol(name):
-        faults.append(f"the name of the op, `{name[:60]}`, {symbol}: `{names.suggestion(name)}` would do")
+        faults.append(f"the name of the op, `{name[:60]}`, {symbol}; try `{names.suggestion(name)}`")
     made_inputs = _read("--input", inputs, lambda text: tensor(text, "input"), faults)
     made_outputs = _read("--output", outputs, lambda text: tensor(text, "output"), faults)
     made_params = _read("--param", params, parameter, faults)
@@ -130,7 +130,7 @@ def _default(text: str, param: Tensor) -> Value:
     row = param.datatypes[0]
     value = values.parse_default(text.strip(), [row], param.enum)
     if value is None:
-        raise BadTensorText(f"`{text[:40]}` is no value of type {row.name}")
+        raise BadTensorText(f"`{text[:40]}` is not a value of type {row.name}")
     if wrong := values.fault_of_default(value, row, param.rank, enum=param.enum):
         raise BadTensorText(f"the default {wrong}")
     return value
@@ -186,7 +186,7 @@ def interview(name: str, *, ask: Ask, log: Log) -> Answers:
     """Ask for everything that a config needs."""
     while not name or names.fault_of_symbol(name):
         if name:
-            log(f"  `{name}` {names.fault_of_symbol(name)}; `{names.suggestion(name)}` would do")
+            log(f"  `{name}` {names.fault_of_symbol(name)}; try `{names.suggestion(name)}`")
         name = ask("What is the op called?", "").strip()
     log(f"Tensors: {TENSOR_HINT}")
     inputs = _several("Input", True, lambda text: tensor(text, "input"), ask, log, "x:FLOAT_32")

@@ -164,7 +164,7 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
         shape = _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
         if kind == "INT" and set(numbers) <= {0, 1}:
-            return shape, [Remark(about, "only 0 and 1 in the model; BOOL_8 would do if it is a switch")]
+            return shape, [Remark(about, "only 0 and 1 in the model; use BOOL_8 if it is a switch")]
         return shape, []
     if kind == "INT":
         text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"

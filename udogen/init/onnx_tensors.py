@@ -110,9 +110,9 @@ def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
     if kind is not None and start < shortest and longest >= 3:
         return (
             start,
-            f"uses have {text} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
+            f"uses have {text} inputs, alike from here on, so it is treated as repeated; or are the last optional?",
         )
-    return longest, f"uses have {text} inputs, so the last ones are taken as optional; or is it one repeated input?"
+    return longest, f"uses have {text} inputs, so the last ones are treated as optional; or is it one repeated input?"
 
 
 def _kind(argument: Argument) -> tuple[str, int | None] | None:
@@ -135,7 +135,7 @@ def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], deci
         if operand.mandatory or not missing:
             found.append(operand)
             continue
-        text = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
+        text = decide or f"{missing} of {len(sides)} uses leave it out, so it is treated as optional"
         found.append(replace(operand, decide=text if decide else operand.decide))
     return found
 

@@ -144,7 +144,8 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
         **{each.path: render_file(each) for each in op_tests.files(packages, known)},
     }
     files |= command_files(folder, packages, sorted(files), folders)
-    unwritten = [f"{op_tests.REFERENCES}: {op_tests.snake_case(op.name)}" for op in unreferenced]
+    functions = ", ".join(op_tests.snake_case(op.name) for op in unreferenced)
+    unwritten = [f"{op_tests.REFERENCES} ({functions})"] if functions else []
     unwritten += [path for path in kernels if path not in contents.files]
     return Project(
         files=write.save({folder / name: content for name, content in files.items()}),
@@ -206,8 +207,25 @@ def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
     header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
     if args := _ARGS.search(rendered[header].decode() if header else ""):
         fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
-        text = _SEE_HEADER.sub(lambda _: f"  // Write the kernel here.  args holds:\n{fields}", text)
+        text = _SEE_HEADER.sub(lambda _: f"  // Write the kernel here.  args holds:\n{fields}{_loop(args[1])}", text)
     return text.encode()
+
+
+def _loop(args: str) -> str:
+    """A loop over the elements of the first input and output, as a comment."""
+    sides = [
+        re.search(rf"^ *udo::(?:Any{side}|{side}<[^>]*>) (\w+);", args, re.MULTILINE) for side in ("Input", "Output")
+    ]
+    names = [match[1] for match in sides if match]
+    if len(names) < len(sides):
+        return ""
+    source, result = names
+    return (
+        "  // For example a copy, of any data type:\n"
+        f"  //   for (size_t i = 0; i < args.{result}.size(); ++i) args.{result}.setReal(i, args.{source}.real(i));\n"
+        "  //   return udo::ok;\n"
+        f"  // args.{source}.shape() has rank() and [axis]; docs/cpu.md has the rest.\n"
+    )
 
 
 def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
@@ -277,8 +295,9 @@ def _run(op: Op, folder: str) -> list[str]:
 
 def _contents(path: str) -> str:
     if path.startswith("kernels/"):
-        return "a kernel"
+        backend = path.split("/")[1]
+        return f"the kernel for {backends.ALL[backend].title}" if backend in backends.ALL else "the kernel"
     if path.startswith("extra/"):
         return "needed by kernels"
     texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "what the ops must compute, in numpy"}
-    return texts.get(path) or ("a config" if path.endswith((".xml", ".json")) else "part of a reference")
+    return texts.get(path) or ("the config" if path.endswith((".xml", ".json")) else "part of a reference")

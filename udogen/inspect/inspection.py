@@ -60,7 +60,7 @@ class InspectOptions:
     register: bool = True
 
 
-_CONTEXT_HINT = "a context binary is no op package: restore it with `udogen run op … --context FILE`"
+_CONTEXT_HINT = "a context binary is not an op package: restore it with `udogen run op … --context FILE`"
 
 
 def inspect(

@@ -65,7 +65,7 @@ KINDS = (
 # The same symbols; the machine is another.
 DSP = LibraryKind("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
 OTHER = LibraryKind(
-    "other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
+    "other", "not an op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
 )
 
 

@@ -156,7 +156,7 @@ def _init(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "init",
             STOPS,
-            f"it is an {kind.words}, but exports no {kind.init}, which HTP calls first of all",
+            f"it is an {kind.words}, but exports no {kind.init}, which HTP calls first",
             f'define {kind.init} as extern "C" with default visibility',
         )
 

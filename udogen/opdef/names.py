@@ -40,7 +40,7 @@ def fault_of_symbol(name: str) -> str | None:
     if not name:
         return "is empty"
     if len(name) > LONGEST:
-        return f"has {len(name)} characters; {LONGEST} are the most"
+        return f"has {len(name)} characters; the maximum is {LONGEST}"
     if not _IDENTIFIER.match(name):
         odd = sorted({c for c in name if not (c.isascii() and (c.isalnum() or c == "_"))})
         if odd:
@@ -58,7 +58,7 @@ def fault_of_tensor(name: str) -> str | None:
     if not name:
         return "is empty"
     if len(name) > LONGEST:
-        return f"has {len(name)} characters; {LONGEST} are the most"
+        return f"has {len(name)} characters; the maximum is {LONGEST}"
     if not _TENSOR_NAME.match(name):
         odd = sorted({c for c in name if not _TENSOR_NAME.match(c)})
         return "has characters that are not allowed in a name: " + " ".join(repr(c) for c in odd[:8])

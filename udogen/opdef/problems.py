@@ -117,18 +117,26 @@ class ConfigError(UdogenError):
         return {**super().as_json(), "problems": [p.as_json() for p in self.problems]}
 
 
-def render(problem: Problem, lines: list[str] | None = None) -> str:
-    """`file:line: error: message`, the line, and the hint."""
+def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) -> str:
+    """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint."""
     severity = "warning" if problem.doubtful else "error"
     text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
         shown = _cut(lines[number - 1].strip(), _SHOWN)
-        text.append(f"  {number:>4} | {shown}")
         named = re.search(r"`([^`]+)`", problem.message)
         places = list(re.finditer(rf"(?<!\w){re.escape(named[1])}(?!\w)", shown)) if named else []
-        if len(places) == 1 and shown[: places[0].start()].isascii():
-            text.append(f"       | {' ' * places[0].start()}{'^' * len(places[0][0])}")
+        begin, end = places[0].span() if len(places) == 1 and shown[: places[0].start()].isascii() else (0, 0)
+        most = max(width - len("   1 | ") - 2, 40) if width else len(shown)
+        first = max(0, min(begin - most // 3, len(shown) - most))
+        part = shown[first : first + most]
+        if first:
+            part = "…" + part[1:]
+        if first + most < len(shown):
+            part = part[:-1] + "…"
+        text.append(f"  {number:>4} | {part}")
+        if end:
+            text.append(f"       | {' ' * (begin - first)}{'^' * min(end - begin, most - (begin - first))}")
     if problem.hint:
         text.append(f"       = {_cut(problem.hint, 400)}")
     return "\n".join(text)

@@ -154,7 +154,7 @@ class ShapeRules:
         try:
             shape = tuple(each.__index__() for each in value)  # type: ignore[attr-defined]
         except (TypeError, AttributeError):
-            self._fail(name, f"returned {value!r} for `{tensor.name}`", "a shape is a list of whole numbers")
+            self._fail(name, f"returned {value!r} for `{tensor.name}`", "a shape is a list of integers")
         if len(shape) > MOST_AXES or any(not 0 < each < 1 << 32 for each in shape):
             self._fail(
                 name,

@@ -184,7 +184,7 @@ def _fault_of_leaf(leaf: bool | int | float | str, datatype: DataType) -> str | 
             return f"is {leaf}, but {datatype.name} holds -{most:g} … {most:g}"
         return None
     if isinstance(leaf, float):
-        return f"is {leaf!r}, but {datatype.name} holds whole numbers"
+        return f"is {leaf!r}, but {datatype.name} holds integers"
     if not span[0] <= leaf <= span[1]:
         return f"is {leaf}, but {datatype.name} holds {span[0]} … {span[1]}"
     return None

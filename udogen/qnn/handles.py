@@ -156,7 +156,7 @@ class ContextOptions:
         for name in ("queue_depth", "memory_limit_hint"):
             number = getattr(self, name)
             if not isinstance(number, int) or not 0 <= number < 2**64:
-                raise UsageError(f"{name} of ContextOptions is {number!r}", hint="give a whole number, 0 or more")
+                raise UsageError(f"{name} of ContextOptions is {number!r}", hint="give an integer, 0 or more")
         if not isinstance(self.htp, Mapping):
             raise UsageError(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():

@@ -61,7 +61,7 @@ def check_start(start: bytes, size: int, name: str) -> Head:
     if not size:
         raise empty(name)
     if not any(start):
-        raise NoContextBinary(f"{name} begins with zeros: it is no context binary", hint=_AGAIN)
+        raise NoContextBinary(f"{name} begins with zeros: it is not a context binary", hint=_AGAIN)
     other = next((row.what for row in _FOREIGN if start.startswith(row.magic)), "")
     if other:
         raise NoContextBinary(

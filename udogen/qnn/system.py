@@ -144,7 +144,7 @@ def binary_info(library: Path, binary: Any, *, name: str = "the context binary")
         return _binary(_described(table, handle[0], binary), name)
     except QnnError as fault:
         raise NoContextBinary(
-            f"{name} is no context binary that {library.name} can read ({fault.function}: {fault.row.name})",
+            f"{name} is not a context binary that {library.name} can read ({fault.function}: {fault.row.name})",
             hint="it may be damaged, or written by a newer release than that of the runtime",
         ) from fault
     finally:

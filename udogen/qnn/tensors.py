@@ -238,7 +238,7 @@ def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
 def _whole(value: Number | str) -> int:
     number = int(value)
     if number != value:
-        raise ValueError("not a whole number")
+        raise ValueError("not an integer")
     return number
 
 

@@ -50,17 +50,17 @@ def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
 def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
     """A whole number from `least` to `most`."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give a whole number")
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
     number = value.__index__()
     if not least <= number <= most:
-        raise UsageError(f"{what} is {number}", hint=hint or f"give a whole number from {least} to {most}")
+        raise UsageError(f"{what} is {number}", hint=hint or f"give an integer from {least} to {most}")
     return int(number)
 
 
 def wholes(value: object, what: str) -> tuple[int, ...]:
     """A sequence of whole numbers: a shape."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise UsageError(f"{what} is {kind_of(value)}", hint="give whole numbers in a list or tuple")
+        raise UsageError(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 

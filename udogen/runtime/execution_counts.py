@@ -253,6 +253,6 @@ def unproved(sums: Mapping[tuple[str, str, str], int]) -> NotExecuted | None:
     if not idle:
         return None
     return NotExecuted(
-        f"nothing of {' and '.join(f'package {name}' for name in idle)} was executed, although the graphs ran",
+        f"no op of {' and '.join(f'package {name}' for name in idle)} was executed, although the graphs ran",
         hint=f"the graphs have no node of it, or {HINT}",
     )

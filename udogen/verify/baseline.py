@@ -88,9 +88,11 @@ def load(path: Path) -> Baseline:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes one") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no file of --save-baseline: {error}", hint="--save-baseline writes one") from error
+        raise UsageError(
+            f"{path} is not a file of --save-baseline: {error}", hint="--save-baseline writes one"
+        ) from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("costs"), dict):
-        raise UsageError(f"{path} is no file of --save-baseline", hint="--save-baseline writes one")
+        raise UsageError(f"{path} is not a file of --save-baseline", hint="--save-baseline writes one")
     costs = {key: row for key, row in found["costs"].items() if isinstance(row, dict)}
     return Baseline(path, dict(found.get("environment") or {}), costs)
 

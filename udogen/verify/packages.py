@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,9 +48,7 @@ def prepare(
         try:
             return built(folder)
         except UdogenError as fault:
-            fault.message, *details = _with_own_files([fault.message, *fault.details], folder, source, place, ops)
-            fault.details = tuple(details)
-            raise
+            raise _in_sources(fault, folder, _kernel_places(source, place.config)) from fault
 
 
 def build(
@@ -103,10 +101,8 @@ def _generated(
 ) -> PackageLibrary:
     subject, backend = source.subject, place.config
     assert subject.config is not None
-    api = subject.htp_api or next(iter(HTP_APIS))
-    folder = subject.kernels or subject.config.parent / "kernels"
-    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
-    places = {name: kernel_places(folder, backend, api, name) for name in names}
+    places = _kernel_places(source, backend)
+    names = list(places)
     missing = [
         op for op in ops if not any((each / name.format(op)).is_file() for name in names for each in places[name])
     ]
@@ -115,31 +111,36 @@ def _generated(
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
-    generate([package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=api), problems)
+    generate(
+        [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
+    )
     found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
     if not found:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
     return found[0]
 
 
-def _with_own_files(
-    lines: Iterable[str], folder: PackageLibrary, source: PackageSource, place: Place, ops: Sequence[str]
-) -> Iterator[str]:
-    """Errors of compilers with the user's kernels in place of their copies in this package."""
-    subject = source.subject
-    assert subject.config is not None
-    kernels = subject.kernels or subject.config.parent / "kernels"
-    api = subject.htp_api or next(iter(HTP_APIS))
-    names = [each.format(op) for op in ops for each in backends.ALL[place.config].kernels]
-    given = [each / name for name in names for each in kernel_places(kernels, place.config, api, name)]
-    own = {path.name: path for path in reversed(given) if path.is_file()}
-    copies = (folder.path / each for each in folder.sources)
-    found = [each.with_name(name) for each in copies for name in (each.name, f"{each.stem}.py") if name in own]
-    files = [each for each in found if each.is_file()]
-    same = {str(each): str(own[each.name]) for each in files if each.read_bytes() == own[each.name].read_bytes()}
-    for line in lines:
-        copy = next((each for each in same if line.startswith(f"{each}:")), "")
-        yield same[copy] + line.removeprefix(copy) if copy else line
+def _api(source: PackageSource) -> str:
+    return source.subject.htp_api or next(iter(HTP_APIS))
+
+
+def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]:
+    """The folders of kernels, by the names of their files (`{}.cpp`, `{}.py`)."""
+    assert source.subject.config is not None
+    folder = source.subject.kernels or source.subject.config.parent / "kernels"
+    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
+    return {name: kernel_places(folder, backend, _api(source), name) for name in names}
+
+
+def _in_sources(fault: UdogenError, package: PackageLibrary, places: dict[str, list[Path]]) -> UdogenError:
+    """An error in the kernels that were copied into a package, with the names of the originals."""
+    message, details = fault.message, list(fault.details)
+    for copy in (package.path / each for each in package.user_owned):
+        sources = (folder / copy.name for folders in places.values() for folder in folders)
+        if source := next((each for each in sources if each.is_file()), None):
+            message = message.replace(str(copy), str(source))
+            details = [line.replace(str(copy), str(source)) for line in details]
+    return type(fault)(message, details=details, hint=fault.hint)
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:

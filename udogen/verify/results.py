@@ -44,7 +44,7 @@ class TensorResult:
     found: Array
     quant: tuple[float, int] | None
     tolerance: str  # as text: `1e-06 + 1e-05 relative`
-    unit: str  # of max_error: `step` for fixed point and whole numbers, otherwise empty
+    unit: str  # of max_error: `step` for fixed point and integers, otherwise empty
     max_error: float  # the largest absolute difference; infinite where a shape or a NaN differs
     worst: float  # the largest difference as a share of what is allowed there; more than 1 is wrong
     wrong: int  # elements beyond the tolerance

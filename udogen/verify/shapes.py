@@ -61,7 +61,7 @@ def _library(path: Path, options: TestOptions) -> Path:
         return path
     folder = next((each for each in open_packages(path) if each.kind.converter), None)
     if folder is None:
-        raise UsageError(f"{path} is no converter op package", hint="`udogen generate --converter` makes one")
+        raise UsageError(f"{path} is not a converter op package", hint="`udogen generate --converter` makes one")
     if options.build:
         return packages.build(folder, "converter", jobs=options.jobs)[0]
     return next(each for row in folder.rows if row.native for each in folder.artifacts(row))

@@ -95,7 +95,7 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
             row = datatypes.parse(key)
             name = row.name if row else key
             if row is None and key not in ("float", "fixed", "integer"):
-                return f"`{key}` is no data type, and none of float, fixed, integer"
+                return f"`{key}` is not a data type, and none of float, fixed, integer"
             one = _single(value)
             if isinstance(one, str):
                 return one
@@ -111,9 +111,9 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
 def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
     """A tolerance, and the families that it applies to; none: all."""
     if isinstance(raw, int | float) and not isinstance(raw, bool):
-        return (Tolerance(float(raw)), ()) if 0 <= raw < float("inf") else f"{raw} is no tolerance: {_HELP}"
+        return (Tolerance(float(raw)), ()) if 0 <= raw < float("inf") else f"{raw} is not a tolerance: {_HELP}"
     if not isinstance(raw, str):
-        return f"this is no tolerance: {_HELP}"
+        return f"this is not a tolerance: {_HELP}"
     if raw.strip() == "exact":
         return EXACT, ()
     sums = {"absolute": 0.0, "relative": 0.0, "ulp": 0.0}
@@ -121,7 +121,7 @@ def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
     for text in raw.split(" + "):
         term = _term(text)
         if term is None:
-            return f"`{raw}` is no tolerance: {_HELP}"
+            return f"`{raw}` is not a tolerance: {_HELP}"
         number, unit = term
         name, divisor, of = _UNITS[unit]
         sums[name] += number / divisor

@@ -113,7 +113,7 @@ class _Builder:
         if row.bits not in _QUANTIZED_BITS:
             raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, and QuantizeLinear makes 8 and 16 bits")
         if not low <= -offset <= high:
-            raise _inexpressible(call, f"the offset {offset} of tensor `{arg.name}` is no zero point of {row.numpy}")
+            raise _inexpressible(call, f"the offset {offset} of tensor `{arg.name}` is not a zero point of {row.numpy}")
         constants = {f"{made}_scale": np.float32(scale), f"{made}_zero": np.dtype(row.numpy).type(-offset)}
         self.constants += [self._numpy.from_array(np.asarray(each), name) for name, each in constants.items()]
         self.nodes.append(self._helper.make_node(kind, [given, *constants], [made], name=f"{kind} {made}"))

@@ -286,7 +286,7 @@ def _side_faults(
     rows, missing = _paired(node, names, tensors)
     if missing:
         known = ", ".join(each.name for each in tensors)
-        yield f"{what} {missing} of {node} is no {what} of graph {graph.name} ({known})", _WRITE_AGAIN
+        yield f"{what} {missing} of {node} is not an {what} of graph {graph.name} ({known})", _WRITE_AGAIN
     for name, tensor in rows:
         yield from _type_faults(f"{what} {name} of {node}", types.get(name, ValueType()), graph, tensor)
 

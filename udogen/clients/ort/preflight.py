@@ -95,7 +95,7 @@ def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
     param = next((each for each in op.params if each.name == attribute.name), None)
     if param is None:
         have = f"it has: {', '.join(names)}" if names else "it has none"
-        return "is no parameter of the op", suggestion(attribute.name, names, have)
+        return "is not a parameter of the op", suggestion(attribute.name, names, have)
     arrives, types = _KINDS[attribute.kind], {each.name for each in param.datatypes}
     if arrives not in types and "BACKEND_SPECIFIC" not in types:
         return f"arrives as {arrives}, and the parameter is {' or '.join(sorted(types))}", (

@@ -116,7 +116,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
 SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx schema MODEL -o OUT` adds one to the model"
 DOMAINS = (
     "onnxruntime-qnn 2.7.0 and later need no schema for the ops that ORT_QNN_CUSTOM_OP_DOMAINS names by the domain of "
-    "the model's nodes (the part `domains`), but value_info of their outputs; having both is no error"
+    "the model's nodes (the part `domains`), but value_info of their outputs; having both is not an error"
 )
 
 
@@ -144,7 +144,7 @@ CLIENT = Client(
         rules.each_package(
             "one-op",
             _one_op,
-            "each entry registers the package again; the second fails with 4007, and the whole provider is lost",
+            "each entry registers the package again; the second fails with 4007, which disables the whole provider",
             "choose the op of your model with --op, or generate a package for each op",
         ),
         rules.ops_once("the last entry of an op wins"),

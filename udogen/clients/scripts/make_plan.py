@@ -435,7 +435,7 @@ def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str
     if kind not in client.models:
         raise UsageError(f"{options.client} takes {names}, not --{kind}", hint="see udogen script --help")
     if not path.is_file():
-        raise UsageError(f"{path} is no file", hint=f"give the {'context binary' if kind == 'context' else 'model'}")
+        raise UsageError(f"{path} is not a file", hint=f"give the {'context binary' if kind == 'context' else 'model'}")
     return path, kind
 
 

@@ -82,8 +82,10 @@ def _slimmed(path: Path, mapping: mmap.mmap) -> bytes:
 def _no_model(path: Path, head: bytes, reason: str) -> UsageError:
     for at, mark, what in _OTHERS:
         if head[at : at + len(mark)] == mark:
-            return UsageError(f"{path} is no ONNX model: it is {what}", hint="give an ONNX model")
-    return UsageError(f"{path} is no ONNX model that can be read: {reason}", hint="is it complete? download it again")
+            return UsageError(f"{path} is not an ONNX model: it is {what}", hint="give an ONNX model")
+    return UsageError(
+        f"{path} is not an ONNX model that can be read: {reason}", hint="is it complete? download it again"
+    )
 
 
 def inferred(proto: Any, notes: list[str]) -> Any:

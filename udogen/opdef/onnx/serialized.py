@@ -117,7 +117,7 @@ def _check_text(raw: memoryview) -> None:
     try:
         str(raw, "utf-8")
     except UnicodeDecodeError:
-        raise Malformed("one of its names is no UTF-8") from None
+        raise Malformed("one of its names is not UTF-8") from None
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:

@@ -158,7 +158,7 @@ def _candidates(model: OnnxModel, ops: Sequence[OpName]) -> Iterator[Rule]:
             if name and type_in(name, scopes).shape is None:
                 for place, each in enumerate(node.inputs):
                     if each and not any(each in graph.constants for graph in scopes):
-                        why = f"the rest of the model comes out as declared if it is like input {place}"
+                        why = f"the rest of the model has its declared shapes if it is like input {place}"
                         asked[Rule(node.op, output, place, why=why)] = None
     yield from asked
 

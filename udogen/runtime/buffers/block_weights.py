@@ -106,7 +106,7 @@ def format_of(kind: str) -> BlockFormat:
     """A format by its name in ggml."""
     found = FORMATS.get(kind.upper())
     if found is None:
-        raise UsageError(f"`{kind}` is no block-quantized type", hint="one of: " + ", ".join(FORMATS))
+        raise UsageError(f"`{kind}` is not a block-quantized type", hint="one of: " + ", ".join(FORMATS))
     return found
 
 

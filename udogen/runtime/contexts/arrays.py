@@ -43,7 +43,7 @@ def load(file: Path, info: TensorInfo) -> Array:
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=f"give a file for `{info.name}`") from fault
     except (ValueError, EOFError) as fault:
-        raise UsageError(f"{file} is no array that numpy can load: {fault}", hint="use numpy.save") from fault
+        raise UsageError(f"{file} is not an array that numpy can load: {fault}", hint="use numpy.save") from fault
     if not isinstance(found, np.ndarray):
         raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
     return found

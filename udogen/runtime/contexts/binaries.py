@@ -95,7 +95,7 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
     binaries = [each for each in entries if each.suffix == ".bin"]
     for each in binaries:
         if not each.is_file():
-            faults.append(f"{each} is {'a link to nothing' if each.is_symlink() else 'no file'}")
+            faults.append(f"{each} is {'a link to nothing' if each.is_symlink() else 'not a file'}")
     numbered = [each for each in binaries if _BINARY.fullmatch(each.name)]
     if not numbered:
         orphans = [each.name for each in entries if _JSON.fullmatch(each.name)]

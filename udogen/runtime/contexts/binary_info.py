@@ -77,7 +77,7 @@ def unreadable(path: Path, fault: OSError) -> RunFailed:
     if path.is_dir():
         return RunFailed(f"the context binary {path} is a folder", hint="give a file; `run context` takes folders too")
     return RunFailed(
-        f"the context binary {path} cannot be read: {fault.strerror}", hint="give a file that is there and may be read"
+        f"the context binary {path} cannot be read: {fault.strerror}", hint="give a file that exists and can be read"
     )
 
 

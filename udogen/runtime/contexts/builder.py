@@ -121,7 +121,7 @@ class GraphDraft:
 
         The output has the type of the first input, or that of `like`, with its shape and quantization unless they are
         given.  An op of a registered package is found by its name; `package` names another.  Parameters of custom ops
-        have the types of their config; of others numbers, texts, arrays or `Scalar`s (whole numbers are UINT_32).
+        have the types of their config; of others numbers, texts, arrays or `Scalar`s (integers are UINT_32).
         """
         source = like if like is not None else inputs[0] if inputs else None
         if isinstance(output, str):

@@ -98,7 +98,7 @@ def _quickly(data: bytes) -> Any:
         return made
 
     def constant(text: str) -> Any:
-        raise ValueError(f"{info_json} is no JSON")
+        raise ValueError(f"{info_json} is not JSON")
 
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
@@ -129,13 +129,13 @@ class _ContextReader:
     def binary(self, value: Any) -> BinaryInfo | None:
         top = JsonNode(value, (), self._where)
         if not top.is_object:
-            self._error((), "this is no description of a context binary: it is not an object", _MAKE)
+            self._error((), "this is not a description of a context binary: it is not an object", _MAKE)
             return None
         listed = top.get("graphs")
         if listed is None and top.get("graphInputs", "inputs") is not None:  # one graph alone
             rows = [top]
         elif listed is None:
-            self._error((), "this is no description of a context binary: it has no `graphs`", _MAKE)
+            self._error((), "this is not a description of a context binary: it has no `graphs`", _MAKE)
             return None
         else:
             rows = self._rows(listed, "graphs")
@@ -174,7 +174,7 @@ class _ContextReader:
 
     def _rows(self, node: JsonNode, what: str) -> list[JsonNode]:
         if not isinstance(node.value, list):
-            self._error(node.path, f"`{what}` is no list", _MAKE)
+            self._error(node.path, f"`{what}` is not a list", _MAKE)
             return []
         return list(node.items())
 
@@ -245,7 +245,7 @@ class _ContextReader:
             self._error(row.path, f"{what} has no `id`", "a graph knows its tensors by their ids")
             return -1
         if not node.is_whole or not 0 <= node.value < 1 << 32:
-            self._error(node.path, f"{what}: its id is {node.shown}, not a whole number of 32 bits", _MAKE)
+            self._error(node.path, f"{what}: its id is {node.shown}, not a 32-bit integer", _MAKE)
             return -1
         return int(node.value)
 
@@ -271,11 +271,11 @@ class _ContextReader:
 
     def _dims(self, node: JsonNode, key: str, what: str) -> tuple[int, ...]:
         if not isinstance(node.value, list):
-            self._error(node.path, f"{what}: `{key}` is {node.shown}, not a list of whole numbers", _MAKE)
+            self._error(node.path, f"{what}: `{key}` is {node.shown}, not a list of integers", _MAKE)
             return ()
         for axis, each in enumerate(node.items()):
             if not each.is_whole:
-                self._error(each.path, f"{what}: axis {axis} of `{key}` is {each.shown}, not a whole number", _MAKE)
+                self._error(each.path, f"{what}: axis {axis} of `{key}` is {each.shown}, not an integer", _MAKE)
             elif not 0 < each.value <= _MOST_DIM:
                 why = "zero" if each.value == 0 else "negative" if each.value < 0 else "more than 32 bits hold"
                 self._error(
@@ -295,7 +295,7 @@ class _ContextReader:
             taken = f"UINT_{width * 8}"
             why = f"data type {node.shown} is not known"
         elif found is None:
-            self._error(node.path, f"{what}: {node.shown} is no data type", type_hint(node.value))
+            self._error(node.path, f"{what}: {node.shown} is not a data type", type_hint(node.value))
             return "UINT_8"
         elif width in (0, found.bits / 8):
             return found.name
@@ -305,7 +305,7 @@ class _ContextReader:
             if not taken:
                 self._error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
                 return found.name
-        self._where.warn(node.path, f"{what}: {why}; taken as {taken}", "`bytesPerElement` counts")
+        self._where.warn(node.path, f"{what}: {why}; treated as {taken}", "`bytesPerElement` counts")
         return taken
 
     def _width(self, row: JsonNode, what: str) -> int:
@@ -323,7 +323,9 @@ class _ContextReader:
             return role
         found = role_of(node.value)
         if not found:
-            self._error(node.path, f"{what}: {node.shown} is no type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE")
+            self._error(
+                node.path, f"{what}: {node.shown} is not a type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE"
+            )
         elif role and not found.endswith((role, "READWRITE")):
             side = "an input" if role == "APP_WRITE" else "an output"
             self._error(

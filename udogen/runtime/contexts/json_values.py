@@ -114,7 +114,7 @@ class JsonNode:
             return otherwise
         if not node.is_whole or node.value < 0:
             self.where.error(
-                node.path, f"`{key}` is {node.shown}, not a whole number", "correct it, or write the file again"
+                node.path, f"`{key}` is {node.shown}, not an integer", "correct it, or write the file again"
             )
             return otherwise
         return int(node.value)
@@ -257,7 +257,7 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
         return None
     if name not in _CODES:
         params.where.error(
-            named.path, f"{what}: {named.shown} is no quantization encoding", "such as " + _PREFIX + _CODES[0]
+            named.path, f"{what}: {named.shown} is not a quantization encoding", "such as " + _PREFIX + _CODES[0]
         )
         return None
     row = next((row for row in _ROWS if row.name == name), None)
@@ -445,9 +445,7 @@ def _integer(node: JsonNode, key: str, what: str) -> int:
     found = node.get(key)
     if found is None or not found.is_whole or not -(1 << 31) <= found.value < 1 << 32:
         shown = "missing" if found is None else found.shown
-        node.where.error(
-            node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not a whole number", _HINT
-        )
+        node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not an integer", _HINT)
         return 0
     return int(found.value)
 
@@ -455,7 +453,9 @@ def _integer(node: JsonNode, key: str, what: str) -> int:
 def _numbers(node: JsonNode, key: str, what: str) -> list[float]:
     values = _list(node, key, what)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
-        node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization has what is no number", _HINT)
+        node.where.error(
+            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not a number", _HINT
+        )
         return []
     return [float(value) for value in values]
 
@@ -463,7 +463,9 @@ def _numbers(node: JsonNode, key: str, what: str) -> list[float]:
 def _integers(node: JsonNode, key: str, what: str) -> list[int]:
     values = _list(node, key, what)
     if any(isinstance(value, bool) or not isinstance(value, int) for value in values):
-        node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization has what is no whole number", _HINT)
+        node.where.error(
+            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not an integer", _HINT
+        )
         return []
     return list(values)
 

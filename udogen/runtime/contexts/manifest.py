@@ -57,9 +57,9 @@ class ManifestCheck(NamedTuple):
 
 
 _HINTS = {
-    DIFFERS: "copy or make the binary again; if it is meant to be this one, write its checksums anew: "
+    DIFFERS: "copy or make the binary again; if it is meant to be this one, write its checksums again: "
     "udogen inspect FILE.bin --write-manifest",
-    BROKEN: "remove it, or write it anew: udogen inspect FILE.bin --write-manifest",
+    BROKEN: "remove it, or write it again: udogen inspect FILE.bin --write-manifest",
 }
 
 
@@ -99,7 +99,7 @@ def check(binary: Path) -> ManifestCheck:
     except OSError as fault:
         raise RunFailed(
             f"the context binary {binary} cannot be read: {fault.strerror}",
-            hint="give a file that is there and may be read",
+            hint="give a file that exists and can be read",
         ) from fault
 
 
@@ -155,9 +155,9 @@ def _read(path: Path) -> Manifest:
     try:
         found = json.loads(data)
     except ValueError:
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(found, dict) or found.get("udogen_manifest") != _FORMAT:
-        raise ValueError(f"it is no manifest of version {_FORMAT}")
+        raise ValueError(f"it is not a manifest of version {_FORMAT}")
     made = Manifest(**{key: found.get(key, "") for key in Manifest._fields})
     if not all(isinstance(each, int if key == "size" else str) for key, each in made._asdict().items()):
         raise ValueError("its values are not of their types")
@@ -206,7 +206,7 @@ def mapped_file(path: Path) -> Iterator[mmap.mmap]:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise RunFailed(f"{path} is no file", hint="give the path of a context binary")
+            raise RunFailed(f"{path} is not a file", hint="give the path of a context binary")
         if found.st_size == 0:
             raise RunFailed(
                 f"{path} is empty", hint="write the context binary again: writing it seems to have been interrupted"

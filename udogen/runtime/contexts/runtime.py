@@ -469,7 +469,7 @@ class Runtime(Closing):
             raise RunFailed(
                 f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
                 f"({lost[found.path]}) when that was forked, and its threads do not exist here",
-                hint='close the runtime before the fork, or start processes anew: multiprocessing.get_context("spawn")',
+                hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)

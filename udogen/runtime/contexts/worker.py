@@ -149,7 +149,7 @@ class ContextWorker:
                 names = [name for name in options.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
-                        f"{command.job.binary} has none of the graphs asked for: {', '.join(options.graphs)}",
+                        f"{command.job.binary} has none of the requested graphs: {', '.join(options.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")

@@ -31,7 +31,7 @@ class Stray:
 
     how: str  # wrote, read, reached
     where: str  # one of PLACES
-    role: str  # input, output, parameter; `memory` of the op that is no tensor
+    role: str  # input, output, parameter; `memory` of the op that is not a tensor
     name: str
     size: int  # bytes
     offset: int  # of the first such byte: from the beginning of the data, or how far before it

@@ -249,7 +249,7 @@ def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
                 hint=f"{suggestion(value, tensor.enum)} {have}".strip(),
             )
         if parsed is None:
-            raise UsageError(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
+            raise UsageError(f"parameter `{name}`: `{value}` is not a value of type {dtype.name}", hint="see --help")
         fault = values.fault_of_default(parsed, dtype, tensor.rank, enum=tensor.enum)
         if fault:
             have = f"one of {', '.join(tensor.enum)}" if tensor.enum else "give another value"

@@ -305,7 +305,7 @@ def check_provider(registration: Registration, core: str, path: Path) -> None:
     if there:
         raise _other_package(registration, core, path, " and ".join(name.removesuffix(PROVIDER) for name in there))
     raise OtherPackage(
-        f"{path} exports no {provider_of(registration)}: it is no op package",
+        f"{path} exports no {provider_of(registration)}: it is not an op package",
         hint=f"it must be the {core} library of package {registration.package}; build it again",
     )
 

@@ -31,7 +31,7 @@ def missing_param(output: WrongOutput) -> Iterator[Clue]:
         if isinstance(value, int | float | np.number) and not is_axis(name):  # 0 and 1 are axes like others
             guesses += [(f"{each} is used", {**without, name: type(value)(each)}) for each in (0, 1) if each != value]
         if isinstance(value, float) and value != int(value):
-            guesses.append(("it is cut off to a whole number", {**without, name: float(int(value))}))
+            guesses.append(("it is cut off to an integer", {**without, name: float(int(value))}))
         for how, params in guesses:
             if count := output.explains(output.predict(params=params)):
                 yield clue("missing-param", param=name, value=value, how=how, evidence=output.confirmed(count))

@@ -229,7 +229,9 @@ def read(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
         ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(f"{path} is no result of a test run", hint="give what `udogen test --json` wrote") from fault
+        raise UsageError(
+            f"{path} is not the JSON of a test run", hint="give what `udogen test --json` wrote"
+        ) from fault
     result: dict[str, Any] = found
     return result
 

@@ -107,37 +107,25 @@ def _result(run: TestRun, worse: int) -> tuple[str, str]:
     wrong = [each for each in run.results if each.status in ("failed", "error")]
     bad = len(wrong)
     if not ran:
-        return "skipped", "Nothing was run, so nothing is known."
+        return "skipped", "Nothing was run."
     places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in wrong))
     if bad:
-        which = f"{bad:,} of {text.many(ran, 'case')} {'is' if bad == 1 else 'are'} not right, on {places}."
+        which = f"{bad:,} of {text.many(ran, 'case')} failed on {places}."
         return "failed" if counts["failed"] else "error", which
     backends = {each.backend for each in run.results if each.status in ("passed", "ran")}
     on = text.many(len(backends), "backend")
     if not counts["passed"]:
         return "ran", f"{text.many(ran, 'case')} ran on {on}; there is no reference to compare with."
-    checked = counts["passed"]
-    every = (
-        "The one case that was checked is"
-        if checked == 1
-        else f"All {text.many(checked, 'case')} that were checked are"
-    )
+    passed = f"{'All ' if counts['passed'] > 1 else ''}{text.many(counts['passed'], 'case')} passed on {on}"
     if worse:
-        return "error", f"{every} right, on {on}; {text.many(worse, 'cost')} more than in the earlier run."
-    return "passed", f"{every} right, on {on}."
+        return "error", f"{passed}; {text.many(worse, 'cost')} more than in the earlier run."
+    return "passed", f"{passed}."
 
 
 def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
-    counts = Counter(each.status for each in run.results)
-    if counts["failed"] and counts["error"]:
-        yield f"{text.counted('failed', counts['failed'])}, {text.counted('error', counts['error'])}."
     if worse and run.bad:
         yield f"{text.many(worse, 'cost')} more than in the earlier run."
     yield from _absences(run)
-    if skipped := counts["skipped"]:
-        yield f"{text.many(skipped, 'case')} skipped: {'it counts' if skipped == 1 else 'they count'} neither way."
-    if counts["ran"] and counts["passed"]:
-        yield f"{text.many(counts['ran'], 'case')} ran without a reference."
 
 
 def _absences(run: TestRun) -> Iterator[str]:
@@ -146,12 +134,9 @@ def _absences(run: TestRun) -> Iterator[str]:
     if found := [each for each in absent if each.backend not in used]:
         cases = sum(each.cases for each in found)
         much = f" ({text.many(cases, 'case')})" if cases else ""
-        yield f"Not tested: {_names(found)}{much}. {_NO_CLAIM}"
+        yield f"Not tested: {_names(found)}{much}."
     if found := [each for each in absent if each.backend in used]:
-        yield f"Tested in part: {_names(found)}. {_NO_CLAIM}"
-
-
-_NO_CLAIM = "Nothing is claimed of what did not run."
+        yield f"Tested in part: {_names(found)}."
 
 
 def _names(states: Sequence[BackendState]) -> str:

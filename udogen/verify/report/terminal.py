@@ -35,7 +35,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run, width), ""]
-    found += [line for state in run.states for line in _state(state)]
+    found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
 
@@ -169,8 +169,8 @@ def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     return ", ".join(rest), "found" if counts["passed"] else "missing"
 
 
-def _state(state: BackendState) -> list[str]:
-    """Where cases ran, or why they did not."""
+def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
+    """Where cases ran, or why they did not; `before` are the states that are printed above it."""
     if state.state == "ran":
         runtime = state.runtime
         if runtime is None:
@@ -179,8 +179,11 @@ def _state(state: BackendState) -> list[str]:
         return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + origin]
     cases = f" ({text.many(state.cases, 'case')})" if state.cases else ""
     if state.state == "skipped":
-        return [f"{state.backend}: skipped ({state.reason or state.hint})"]
+        return [f"{state.backend}: skipped ({'; '.join(filter(None, (state.reason, state.hint)))})"]
     found = f"{state.backend}: not run{cases}: {state.reason}"
+    why = (state.reason, state.details)
+    if same := next((each for each in before if state.cases and why == (each.reason, each.details)), None):
+        return [f"{state.backend}: not run{cases}: as on {same.backend}"]
     return [found, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
 
 

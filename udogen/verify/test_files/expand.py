@@ -357,7 +357,9 @@ def _numbers(given: GivenNumbers) -> Any:
         try:
             return np.asarray(given.numbers, np.float64)
         except (ValueError, TypeError) as error:
-            raise UsageError(f"`values` has a list that is no tensor: {error}", hint="rows of equal length") from error
+            raise UsageError(
+                f"`values` has a list that is not a tensor: {error}", hint="rows of equal length"
+            ) from error
     try:
         with open_plain(given.file) as file:
             array = np.load(file, allow_pickle=False)
@@ -366,7 +368,7 @@ def _numbers(given: GivenNumbers) -> Any:
             return array
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(
-            f"{given.file} is no array that numpy can load: {error}", hint="save it with numpy.save"
+            f"{given.file} is not an array that numpy can load: {error}", hint="save it with numpy.save"
         ) from error
 
 

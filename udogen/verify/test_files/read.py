@@ -134,14 +134,14 @@ def read_file(path: Path, problems: Problems) -> FileTests:
         raw = read_toml(data)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        problems.error(Location(str(path), line), "this is no UTF-8", "save the file as UTF-8")
+        problems.error(Location(str(path), line), "this is not UTF-8", "save the file as UTF-8")
         return _NOTHING
     except (ValueError, RecursionError) as error:
         match = _SYNTAX.match(str(error))
         line = int(match["line"] or 0) if match else 0
         message = match["text"] if match else str(error)
         problems.error(
-            Location(str(path), line), f"this is no TOML: {message[:1].lower()}{message[1:]}", "see https://toml.io"
+            Location(str(path), line), f"this is not TOML: {message[:1].lower()}{message[1:]}", "see https://toml.io"
         )
         return _NOTHING
     known = find_lines(data.decode("utf-8"))
@@ -267,7 +267,7 @@ def _path(raw: Any, folder: Path) -> Path | Invalid:
 
 
 def _shape(raw: Any) -> Shape | Invalid:
-    invalid = Invalid(f"`{raw}` is no shape", 'as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"]')
+    invalid = Invalid(f"`{raw}` is not a shape", 'as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"]')
     if isinstance(raw, str):
         if not _SHAPE.match(raw):
             return Shape() if raw == "scalar" else invalid
@@ -304,7 +304,7 @@ def _dtypes(raw: Any, _folder: Path) -> tuple[Mapping[str, str], ...] | Invalid:
     def read(each: Any) -> str | Invalid:
         row = datatypes.parse(each) if isinstance(each, str) else None
         if row is None or row.kind == "special":
-            return Invalid(f"`{each}` is no data type", "as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32")
+            return Invalid(f"`{each}` is not a data type", "as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32")
         return row.name
 
     return _choices(one_of(raw), read)
@@ -327,7 +327,7 @@ def _values(raw: Any, folder: Path) -> tuple[Mapping[str, values.Fill | GivenNum
 def _seeds(raw: Any, _folder: Path) -> tuple[int, ...] | Invalid:
     found = one_of(raw)
     if not found or not all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in found):
-        return Invalid("a seed is a whole number, not less than 0", "as in seed = 1, or seed = [1, 2, 3]")
+        return Invalid("a seed is an integer, not less than 0", "as in seed = 1, or seed = [1, 2, 3]")
     return tuple(found)
 
 
@@ -346,7 +346,7 @@ def _quants(raw: Any, _folder: Path) -> Mapping[str, Quantization] | Invalid:
 def _quant(name: str, raw: Any) -> Quantization | Invalid:
     hint = f"{name} = {{ low = -6, high = 6 }}: real numbers to cover; or {name} = {{ scale = 0.05, offset = -128 }}"
     if not isinstance(raw, dict) or not all(isinstance(n, int | float) and abs(n) < 1e38 for n in raw.values()):
-        return Invalid(f"the quantization of `{name}` is no table of numbers", hint)
+        return Invalid(f"the quantization of `{name}` is not a table of numbers", hint)
     if raw.keys() == {"low", "high"} and raw["low"] < raw["high"]:
         return Quantization(low=float(raw["low"]), high=float(raw["high"]))
     if raw.keys() in ({"scale"}, {"scale", "offset"}) and raw["scale"] > 0:

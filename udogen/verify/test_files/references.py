@@ -142,7 +142,7 @@ def _onnx_model(file: Path, onnx: Any, evaluator: Any) -> Function:
         model = onnx.load(file)
         session = evaluator(model)
     except Exception as error:
-        raise UsageError(f"{file} is no ONNX model: {error}", hint="name a model, or an op") from error
+        raise UsageError(f"{file} is not an ONNX model: {error}", hint="name a model, or an op") from error
     kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
     dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 

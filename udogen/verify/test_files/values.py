@@ -102,7 +102,7 @@ KINDS: Mapping[str, FillKind] = {
         lambda request, low, high: request.random.uniform(low, high, request.shape),
         "evenly between two numbers",
     ),
-    "integers": FillKind((("low", None), ("high", None)), _integers, "whole numbers, both ends included"),
+    "integers": FillKind((("low", None), ("high", None)), _integers, "integers, both ends included"),
     "ramp": FillKind(
         (("low", None), ("high", None)), _ramp, "rising evenly; in fixed point over all that can be stored"
     ),
