@@ -86,7 +86,7 @@ MISTAKES = {
     ),
     "an exception": (
         change(CPP, "kernel.globalSize(", "throw 1;\n  kernel.globalSize("),
-        "threw a C++ exception; an op must return an error instead",
+        "threw a C++ exception; a kernel must return an error instead",
     ),
     "two texts of one name": (
         change(

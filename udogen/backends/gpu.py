@@ -205,6 +205,7 @@ _FOLDER = common.BackendFolder(
         "makefiles/Makefile.linux-aarch64",
         "makefiles/Application.mk",
         "makefiles/ndk.mk",
+        "src/utils/PackageTables.hpp",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
     ),

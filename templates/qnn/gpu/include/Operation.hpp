@@ -187,7 +187,7 @@ class Operation {
   static constexpr std::size_t mostKernels = 8, mostScratch = 16, mostTensors = 64;
 
  private:
-  friend class Package;
+  friend Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*);
 
   // With room behind it: releases of the SDK differ in what follows `layout`, and all are content with zeros there.
   struct Memory {
@@ -213,6 +213,8 @@ class Operation {
   QnnGpu_OutputClaim_t* claimPointers_[mostTensors + 1] = {};
   TensorFacts facts_[mostTensors];
 };
+
+std::uint64_t hashOf(const std::string& text);
 
 /// What an op returns whose kernel is not written yet.
 Status kernelNotImplemented(const char* op, const char* file);

@@ -357,10 +357,8 @@ bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index)
 std::uint32_t inputsOf(const OpSpec& spec, const QHPI_Op* node) {
   const auto all = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);
-  std::uint32_t least = all;
-  while (least > 0 && !spec.inputs.items[least - 1].mandatory && !spec.inputs.items[least - 1].repeated) --least;
-  std::uint32_t fewest = static_cast<std::uint32_t>(spec.params.count);
-  while (fewest > 0 && !spec.params.items[fewest - 1].mandatory) --fewest;
+  const auto least = static_cast<std::uint32_t>(fewestOf(spec.inputs));
+  const auto fewest = static_cast<std::uint32_t>(fewestOf(spec.params));
   for (std::uint32_t inputs = all; inputs > least; --inputs) {
     bool fits = count >= inputs + fewest;
     for (std::uint32_t i = least; fits && i < inputs; ++i) fits = isOfInput(spec.inputs.items[i], node, i);

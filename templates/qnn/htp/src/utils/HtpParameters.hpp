@@ -42,8 +42,7 @@ void beginSession();
 
 /// Whether a node may have fewer inputs than the config: the last ones are optional.
 inline bool canEnd(const OpSpec& spec) {
-  return spec.inputs.count != 0 && !spec.inputs.items[spec.inputs.count - 1].mandatory &&
-         !spec.inputs.items[spec.inputs.count - 1].repeated;
+  return fewestOf(spec.inputs) < spec.inputs.count;
 }
 
 /// The node with all inputs of the config, what it lacks at the end marked as absent: itself, or another one.

@@ -128,8 +128,7 @@ class Records {
       five = five && allows(tensor(i).ranks, true);
       free = free || (allows(tensor(i).ranks, true) && allows(tensor(i).ranks, false));
     }
-    std::size_t fewest = spec_.params.count;
-    while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
+    const std::size_t fewest = fewestOf(spec_.params);
     for (bool more = true; more;) {
       // One more: it marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);

@@ -180,7 +180,4 @@ Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const T (&data)[S
   return tensorParam(name, type, data, sizeof data, dims, Rank);
 }
 
-/// Whether a client may make this node.
-Qnn_ErrorHandle_t validate(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config);
-
 }  // namespace udo

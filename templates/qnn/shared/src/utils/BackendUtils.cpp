@@ -2,9 +2,7 @@
 #include "BackendUtils.hpp"
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 
 // The DSP itself, and not Linux on the same instructions: the C library is another one, without `stderr` or
@@ -88,11 +86,16 @@ void log(QnnLog_Level_t level, const char* format, ...) {
 }
 
 Status error(const char* format, ...) {
-  char text[768];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  const Status status = errorList(format, list);
   va_end(list);
+  return status;
+}
+
+Status errorList(const char* format, std::va_list list) {
+  char text[768];
+  std::vsnprintf(text, sizeof text, format, list);
   const char* const op = runningOp();
   const char* const before = op == nullptr ? "" : "op ";
   const char* const after = op == nullptr ? "" : ": ";

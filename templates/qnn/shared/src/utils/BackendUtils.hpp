@@ -3,8 +3,10 @@
 // What an op looks like, as data: the generated tables are of these types, and validation reads them.
 #pragma once
 
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "QnnLog.h"
 #include "QnnOpPackage.h"
@@ -26,6 +28,7 @@ void log(QnnLog_Level_t level, const char* format, ...);
 __attribute__((format(printf, 1, 2)))
 #endif
 Status error(const char* format, ...);
+Status errorList(const char* format, std::va_list list);
 
 /// Writes errors to stderr too: not every client shows its log (ONNX Runtime shows nothing of libQnnHtp's).
 void showErrors();
@@ -46,6 +49,20 @@ class Running {
  private:
   const char* outer_;
 };
+
+/// Calls a function of a kernel; an exception becomes an error, for nothing may be thrown into the runtime.
+template <class Step>
+Status guarded(const Step& step) {
+#if defined(__cpp_exceptions)
+  try {
+    return step();
+  } catch (...) {
+    return error("threw a C++ exception; a kernel must return an error instead");
+  }
+#else
+  return step();
+#endif
+}
 
 /// What a kernel returns that is not written yet.
 Status notImplemented(const char* op, const char* file);
@@ -102,6 +119,9 @@ struct ParamSpec {
   const OnlyValue* only = nullptr;
 };
 
+/// The data type of a text; older headers of the SDK lack its name.
+inline constexpr auto textType = static_cast<Qnn_DataType_t>(0x0608);
+
 /// One op.
 struct OpSpec {
   const char* name;
@@ -109,5 +129,33 @@ struct OpSpec {
   List<TensorSpec> outputs;
   List<ParamSpec> params;
 };
+
+/// The row of a table that has this name; null if there is none.
+template <class Row>
+const Row* find(List<Row> rows, const char* name) {
+  for (const Row& each : rows) {
+    if (name != nullptr && std::strcmp(each.name, name) == 0) return &each;
+  }
+  return nullptr;
+}
+
+inline bool isNeeded(const TensorSpec& spec) { return spec.mandatory || spec.repeated; }
+inline bool isNeeded(const ParamSpec& spec) { return spec.mandatory; }
+
+/// How many tensors or parameters a node must have: all up to the last one that it needs.
+template <class Spec>
+std::size_t fewestOf(List<Spec> specs) {
+  std::size_t count = specs.count;
+  while (count > 0 && !isNeeded(specs.items[count - 1])) --count;
+  return count;
+}
+
+/// Where a node that has `count` tensors has the one at `index` of the specs: a repeated one before it shifts it.
+inline std::size_t positionOf(List<TensorSpec> specs, std::size_t count, std::size_t index) {
+  for (std::size_t i = 0; i < index; ++i) {
+    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
+  }
+  return index;
+}
 
 }  // namespace udo

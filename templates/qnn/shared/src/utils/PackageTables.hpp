@@ -17,8 +17,9 @@ struct PackageTables {
   QnnOpPackage_Info_t info;
 };
 extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
+inline constexpr Qnn_Version_t coreVersion = {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH};
+inline constexpr Qnn_ApiVersion_t apiVersion = {coreVersion, {1, 1, 0}};
+inline constexpr Qnn_ApiVersion_t gpuApiVersion = {coreVersion, {3, 5, 0}};
 
 // Functions of the QNN op package interface, which each backend defines.
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure);

@@ -16,9 +16,6 @@
 namespace udo {
 namespace {
 
-// v1 and v2 of a tensor agree in everything up to the client's buffer.
-const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
-
 bool isFixedPoint(Qnn_DataType_t type) { return (type & 0xff00) == 0x0300 || (type & 0xff00) == 0x0400; }
 
 // The runtime delivers fixed point of 8 bits as UINT_8.
@@ -224,19 +221,18 @@ class Inferred {
   static Qnn_Param_t param(const OpSpec& spec, const QnnCpuOpPackage_Param_t* raw) {
     Qnn_Param_t made = {};
     made.name = raw == nullptr || raw->name == nullptr ? "" : raw->name;
-    const auto of = std::find_if(spec.params.begin(), spec.params.end(),
-                                 [&](const ParamSpec& each) { return std::strcmp(each.name, made.name) == 0; });
-    if (raw == nullptr || of == spec.params.end()) return made;  // validation refuses it
+    const ParamSpec* const of = find(spec.params, made.name);
+    if (raw == nullptr || of == nullptr) return made;  // validation refuses it
     if (raw->type == QNN_CPU_PARAMTYPE_TENSOR) {
       made.paramType = QNN_PARAMTYPE_TENSOR;
       made.tensorParam = tensor(of->types, true, raw->tensorParam);
       return made;
     }
     // A number comes as a double, of whichever type it was: of the first that the spec has.
-    const auto text = static_cast<Qnn_DataType_t>(0x0608);
     const bool number = raw->type == QNN_CPU_PARAMTYPE_SCALAR;
     made.paramType = QNN_PARAMTYPE_SCALAR;
-    made.scalarParam.dataType = number == (of->types.items[0] != text) ? of->types.items[0] : number ? QNN_DATATYPE_FLOAT_32 : text;
+    const Qnn_DataType_t first = of->types.items[0];
+    made.scalarParam.dataType = number == (first != textType) ? first : number ? QNN_DATATYPE_FLOAT_32 : textType;
     if (number) made.scalarParam.int64Value = fromDouble<std::int64_t>(raw->scalarParam);
     return made;
   }
@@ -276,15 +272,6 @@ class Channels {
   std::size_t stride_ = 1;
 };
 
-Status unknownEncoding() { return error("a tensor is quantized in a way that cannot be made floats"); }
-
-const OpEntry* find(List<OpEntry> ops, const char* name) {
-  for (const OpEntry& each : ops) {
-    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
-
 /// Frees what validation saw of nodes that were never made; for the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
@@ -312,7 +299,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
-  const Status status = validateConfig(entry->spec, config);
+  const Status status = validateConfig(*entry, config);
   if (status == ok) remember(config);
   return status;
 }
@@ -325,8 +312,8 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   if (entry == nullptr) return error("package %s has no op `%s`", tables.name, cpuNode.typeName);
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
-    const Inferred inferred(entry->spec, cpuNode);
-    const Status status = validateConfig(entry->spec, inferred.config());
+    const Inferred inferred(*entry, cpuNode);
+    const Status status = validateConfig(*entry, inferred.config());
     if (status != ok) return status;
     facts = factsOf(inferred.config());
   }
@@ -372,39 +359,23 @@ RawTensor* const* FloatCopies::add(RawTensor* const* first, std::size_t count, b
   return lists_.back().get();
 }
 
-Status FloatCopies::dequantize() {
+Status FloatCopies::convert(bool outputs) {
   for (const auto& copy : copies_) {
-    const auto* stored = static_cast<const std::uint8_t*>(copy->stored->data);
-    if (copy->isOutput || stored == nullptr) continue;
+    auto* const stored = static_cast<std::uint8_t*>(copy->stored->data);
+    if (copy->isOutput != outputs || stored == nullptr) continue;
     const Channels channels(*copy->stored);
-    if (!channels) return unknownEncoding();
-    const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
-    if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
-    for (std::size_t i = 0; i < count; ++i) copy->values[i] = channels.of(i).toReal(stored[i]);
-  }
-  return ok;
-}
-
-Status FloatCopies::quantize() {
-  for (const auto& copy : copies_) {
-    auto* stored = static_cast<std::uint8_t*>(copy->stored->data);
-    if (!copy->isOutput || stored == nullptr) continue;
-    const Channels channels(*copy->stored);
-    if (!channels) return unknownEncoding();
+    if (!channels) return error("a tensor is quantized in a way that cannot be made floats");
     const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
     if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
     for (std::size_t i = 0; i < count; ++i) {
-      stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
+      if (outputs) {
+        stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
+      } else {
+        copy->values[i] = channels.of(i).toReal(stored[i]);
+      }
     }
   }
   return ok;
-}
-
-std::size_t Binding::position(List<TensorSpec> specs, std::size_t count, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i) {
-    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
-  }
-  return index;
 }
 
 const QnnCpuOpPackage_Param_t* Binding::find(const char* param, std::size_t* at) const {

@@ -39,10 +39,12 @@ class FloatCopies {
   /// The tensors of a repeated one, those of fixed point replaced.
   RawTensor* const* add(RawTensor* const* first, std::size_t count, bool areOutputs);
 
-  Status dequantize();
-  Status quantize();
+  Status dequantize() { return convert(false); }
+  Status quantize() { return convert(true); }
 
  private:
+  Status convert(bool outputs);
+
   struct Copy {
     const RawTensor* stored;
     RawTensor floats;
@@ -65,12 +67,12 @@ class Binding {
   /// The view of the tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
   V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
-    const V found = view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+    const V found = view<V>(node_.inputs, facts_.inputs, positionOf(spec_.inputs, facts_.inputs.size(), index));
     return found || otherwise == nullptr ? found : V(otherwise, false);
   }
   template <class V>
   V output(std::size_t index) const {
-    return view<V>(node_.outputs, facts_.outputs, position(spec_.outputs, facts_.outputs.size(), index));
+    return view<V>(node_.outputs, facts_.outputs, positionOf(spec_.outputs, facts_.outputs.size(), index));
   }
 
   /// The views of the tensors that a repeated one at `index` of the spec covers.
@@ -129,9 +131,6 @@ class Binding {
     return Repeated<V>(first, facts.data() + index, count);
   }
 
-  /// The position in the node of the tensor at `index` of the specs: after a repeated one it is shifted.
-  static std::size_t position(List<TensorSpec> specs, std::size_t count, std::size_t index);
-
   const QnnCpuOpPackage_Param_t* find(const char* param, std::size_t* at = nullptr) const;
 
   const OpSpec& spec_;
@@ -150,8 +149,7 @@ struct OpFacts {
 };
 
 /// One op of the package: what it looks like, and its kernel.
-struct OpEntry {
-  OpSpec spec;
+struct OpEntry : OpSpec {
   Counter* executions;
   void (*describe)(OpFacts& facts);
 };
@@ -163,7 +161,7 @@ struct Instance {
   void (*release)(Instance* self) = nullptr;
 };
 
-// --- the glue around a kernel, made where the kernel is; nothing is thrown into the runtime --------------------------
+// --- the glue around a kernel, made where the kernel is ---------------------------------------------------------------
 
 namespace glue {
 
@@ -177,30 +175,17 @@ struct Bound : Instance {
       : facts(std::move(seen)), args(Op::bind(Binding(spec, node, facts, copies))) {}
 };
 
-template <class Step>
-Status guarded(const Step& step) {
-#if defined(__cpp_exceptions)
-  try {
-    return step();
-  } catch (...) {
-    return error("threw a C++ exception; a kernel must return an error instead");
-  }
-#else
-  return step();
-#endif
-}
-
 template <class Op>
 void release(Instance* self) {
   auto* bound = static_cast<Bound<Op>*>(self);
-  const Running running(bound->entry->spec.name);
+  const Running running(bound->entry->name);
   delete bound;
 }
 
 template <class Op>
 Status run(void* userData) {
   auto* bound = static_cast<Bound<Op>*>(static_cast<Instance*>(userData));
-  const Running running(bound->entry->spec.name);
+  const Running running(bound->entry->name);
   ++*bound->entry->executions;
   Status status = bound->copies.dequantize();
   if (status == ok) status = guarded([&] { return callExecute(bound->args, bound->state); });
@@ -209,10 +194,10 @@ Status run(void* userData) {
 
 template <class Op>
 Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance) {
-  const Running running(entry.spec.name);
+  const Running running(entry.name);
   Bound<Op>* bound = nullptr;
   Status status = guarded([&] {
-    bound = new Bound<Op>(entry.spec, node, std::move(facts));
+    bound = new Bound<Op>(entry, node, std::move(facts));
     return ok;
   });
   if (status != ok) return status;

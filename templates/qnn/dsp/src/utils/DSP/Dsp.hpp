@@ -106,7 +106,10 @@ class Dsp {
       auto& job = *static_cast<Job*>(given);
       const Running running(job.op);
       const Status status = job.work(__atomic_fetch_add(&job.started, 1u, __ATOMIC_RELAXED), job.threads);
-      if (status != ok) job.first = status;
+      Status none = ok;
+      if (status != ok) {
+        __atomic_compare_exchange_n(&job.first, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+      }
     }
   };
 

@@ -25,9 +25,9 @@ Udo_ErrorType_t notInitialized() {
 /// NO_ERROR where this is the op of the library.
 Udo_ErrorType_t checkName(const char* type) {
   if (type == nullptr) return refuse(UDO_INVALID_ARGUMENT, "package %s was asked for an op without a name", packageName);
-  if (std::strcmp(type, theOp->spec.name) == 0) return UDO_NO_ERROR;
+  if (std::strcmp(type, theOp->name) == 0) return UDO_NO_ERROR;
   return refuse(UDO_WRONG_OPERATION, "package %s has no op `%s` in this library, which is %s's", packageName, type,
-                theOp->spec.name);
+                theOp->name);
 }
 
 // --- tensors ---------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ Udo_ErrorType_t checkTensor(const char* role, const TensorSpec& spec, const Udo_
 
 Udo_ErrorType_t checkInputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.inputCount; ++i) {
-    const TensorSpec& spec = theOp->spec.inputs.items[i];
+    const TensorSpec& spec = theOp->inputs.items[i];
     const Udo_TensorParam_t& tensor = operation.inputs[i];
     const Udo_ErrorType_t fault = checkTensor("input", spec, tensor);
     if (fault != UDO_NO_ERROR) return fault;
@@ -79,7 +79,7 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
 /// The DSP asks for the size and the type of each output.
 Udo_ErrorType_t openOutputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.outputCount; ++i) {
-    const TensorSpec& spec = theOp->spec.outputs.items[i];
+    const TensorSpec& spec = theOp->outputs.items[i];
     Udo_TensorParam_t& tensor = operation.outputs[i];
     if (tensor.layout != UDO_LAYOUT_NULL && tensor.maxDimensions != nullptr && tensor.currDimensions != nullptr) {
       for (std::uint32_t axis = 0; axis < tensor.tensorRank; ++axis) {
@@ -89,7 +89,7 @@ Udo_ErrorType_t openOutputs(const Operation& operation) {
     const Udo_ErrorType_t fault = checkTensor("output", spec, tensor);
     if (fault != UDO_NO_ERROR) return fault;
     if (tensor.layout == UDO_LAYOUT_NULL) continue;
-    tensor.dataType = theOp->outputs[i] == UDO_QUANTIZATION_TF ? UDO_DATATYPE_FIXED_8 : UDO_DATATYPE_FLOAT_32;
+    tensor.dataType = theOp->outputKinds[i] == UDO_QUANTIZATION_TF ? UDO_DATATYPE_FIXED_8 : UDO_DATATYPE_FLOAT_32;
     const std::uint32_t bytes = bytesOf(tensor, tensor.currDimensions);
     if (dspFunctions->udoSetOutputTensorSize(operation.infrastructure, i, bytes) != 0) {
       return refuse(UDO_UNSUPPORTED_FEATURE, "the DSP has no room for %u bytes of output `%s`",
@@ -99,20 +99,12 @@ Udo_ErrorType_t openOutputs(const Operation& operation) {
   return UDO_NO_ERROR;
 }
 
-std::size_t mandatoryOf(List<TensorSpec> specs) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory) count = i + 1;
-  }
-  return count;
-}
-
 bool isNumber(std::uint32_t count, List<TensorSpec> specs) {
-  return count >= mandatoryOf(specs) && count <= specs.count;
+  return count >= fewestOf(specs) && count <= specs.count;
 }
 
 Dsp dspOf(const Operation& operation) {
-  return Dsp(*dspFunctions, theOp->spec.name, operation.infrastructure, operation.outputs, operation.outputCount);
+  return Dsp(*dspFunctions, theOp->name, operation.infrastructure, operation.outputs, operation.outputCount);
 }
 
 // --- what the DSP calls ----------------------------------------------------------------------------------------------
@@ -120,13 +112,13 @@ Dsp dspOf(const Operation& operation) {
 Udo_ErrorType_t createOpFactory(Udo_CoreType_t core, void*, Udo_String_t type, std::uint32_t count, Udo_Param_t* params,
                                 Udo_OpFactory_t* factory) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   if (factory == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no place for its factory");
   if (core == UDO_CORETYPE_CPU || core == UDO_CORETYPE_GPU) {
     return refuse(UDO_WRONG_CORE, "is for the DSP (asked for core type %u)", static_cast<unsigned>(core));
   }
   Udo_ErrorType_t fault = checkName(type);
-  if (fault == UDO_NO_ERROR) fault = checkParams(theOp->spec.params, count, params);
+  if (fault == UDO_NO_ERROR) fault = checkParams(theOp->params, count, params);
   if (fault != UDO_NO_ERROR) return fault;
   Factory* const made = copyParams(*dspFunctions, count, params);
   if (made == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for its parameters");
@@ -138,15 +130,15 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
                                 Udo_TensorParam_t* inputs, std::uint32_t outputCount, Udo_TensorParam_t* outputs,
                                 Udo_Operation_t* made) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   if (factory == nullptr || made == nullptr) return refuse(UDO_INVALID_ARGUMENT, "has no factory, or no place for it");
-  if (!isNumber(inputCount, theOp->spec.inputs)) {
+  if (!isNumber(inputCount, theOp->inputs)) {
     return refuse(UDO_WRONG_NUM_OF_INPUTS, "has %u inputs; it must have %u", static_cast<unsigned>(inputCount),
-                  static_cast<unsigned>(theOp->spec.inputs.count));
+                  static_cast<unsigned>(theOp->inputs.count));
   }
-  if (!isNumber(outputCount, theOp->spec.outputs)) {
+  if (!isNumber(outputCount, theOp->outputs)) {
     return refuse(UDO_WRONG_NUM_OF_OUTPUTS, "has %u outputs; it must have %u", static_cast<unsigned>(outputCount),
-                  static_cast<unsigned>(theOp->spec.outputs.count));
+                  static_cast<unsigned>(theOp->outputs.count));
   }
   if ((inputs == nullptr && inputCount != 0) || (outputs == nullptr && outputCount != 0)) {
     return refuse(UDO_INVALID_ARGUMENT, "has tensors that are nowhere");
@@ -166,7 +158,7 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
 
 Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint32_t id, Udo_ExternalNotify_t notify) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   if (given == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no operation to execute");
   Operation& operation = *reinterpret_cast<Operation*>(given);
   Udo_ErrorType_t fault = checkInputs(operation);
@@ -183,7 +175,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
 Udo_ErrorType_t releaseOp(Udo_Operation_t given) {
   if (given == nullptr) return UDO_NO_ERROR;
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   auto* const operation = reinterpret_cast<Operation*>(given);
   kernel.release(*operation, *dspFunctions);
   dspFunctions->udoFree(operation);
@@ -199,9 +191,9 @@ Udo_ErrorType_t releaseOpFactory(Udo_OpFactory_t factory) {
 
 Udo_ErrorType_t validateOp(Udo_String_t type, std::uint32_t count, const Udo_Param_t* params) {
   if (theOp == nullptr) return UDO_UNSUPPORTED_FEATURE;
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   const Udo_ErrorType_t fault = checkName(type);
-  return fault == UDO_NO_ERROR ? checkParams(theOp->spec.params, count, params) : fault;
+  return fault == UDO_NO_ERROR ? checkParams(theOp->params, count, params) : fault;
 }
 
 Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, std::uint32_t* inputs,
@@ -209,18 +201,18 @@ Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, st
                         std::uint32_t* outputs, Udo_QuantizationType_t** outputTypes,
                         Udo_HexNNTensorLayout_t** outputLayouts) {
   if (theOp == nullptr) return UDO_UNSUPPORTED_FEATURE;
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   if (inputs == nullptr || inputTypes == nullptr || inputLayouts == nullptr || outputs == nullptr ||
       outputTypes == nullptr || outputLayouts == nullptr) {
     return refuse(UDO_INVALID_ARGUMENT, "there is no memory for its result");
   }
   const Udo_ErrorType_t fault = checkName(type);
   if (fault != UDO_NO_ERROR) return fault;
-  *inputs = static_cast<std::uint32_t>(theOp->spec.inputs.count);
-  *inputTypes = theOp->inputs;
+  *inputs = static_cast<std::uint32_t>(theOp->inputs.count);
+  *inputTypes = theOp->inputKinds;
   *inputLayouts = nullptr;  // plain, all of them
-  *outputs = static_cast<std::uint32_t>(theOp->spec.outputs.count);
-  *outputTypes = theOp->outputs;
+  *outputs = static_cast<std::uint32_t>(theOp->outputs.count);
+  *outputTypes = theOp->outputKinds;
   *outputLayouts = nullptr;
   return UDO_NO_ERROR;
 }
@@ -236,7 +228,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
     return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   }
   if (infrastructure->dspGlobalInfra->infraType != UDO_INFRA_HEXNN_V2) return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
-  const OpSpec& spec = theOp->spec;
+  const OpSpec& spec = *theOp;
   operationInfo = {const_cast<char*>(spec.name),
                    static_cast<std::uint32_t>(spec.params.count),
                    static_cast<std::uint32_t>(spec.inputs.count),
@@ -279,8 +271,8 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
       std::strcmp(config.v1.packageName, packageName) != 0 || checkName(config.v1.typeName) != UDO_NO_ERROR) {
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
-  const Running running(theOp->spec.name);
-  const OpSpec& spec = theOp->spec;
+  const Running running(theOp->name);
+  const OpSpec& spec = *theOp;
   if (!isNumber(config.v1.numOfInputs, spec.inputs) || !isNumber(config.v1.numOfOutputs, spec.outputs) ||
       config.v1.numOfParams > spec.params.count) {
     error("has %u inputs, %u outputs and %u parameters; it must have %u, %u and %u",

@@ -87,11 +87,10 @@ struct OpFacts {
 };
 
 /// The op of a library.
-struct OpEntry {
-  OpSpec spec;
+struct OpEntry : OpSpec {
   Counter* executions;
-  Udo_QuantizationType_t* inputs;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
-  Udo_QuantizationType_t* outputs;
+  Udo_QuantizationType_t* inputKinds;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
+  Udo_QuantizationType_t* outputKinds;
   void (*describe)(OpFacts& facts);
 };
 

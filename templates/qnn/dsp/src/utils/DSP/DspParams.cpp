@@ -1,8 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 #include "DSP/DspParams.hpp"
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include "DSP/DspBackendUtils.hpp"
@@ -55,13 +53,6 @@ bool isStoredAlike(Udo_DataType_t a, Udo_DataType_t b) { return sizeOf(a) == siz
 
 // --- parameters ------------------------------------------------------------------------------------------------------
 
-const ParamSpec* find(List<ParamSpec> specs, const char* name) {
-  for (const ParamSpec& each : specs) {
-    if (name != nullptr && std::strcmp(each.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
-
 /// The type of a spec in which a tensor is stored.
 Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
   for (const Qnn_DataType_t each : types) {
@@ -73,7 +64,7 @@ Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
   return types.items[0];
 }
 
-bool isText(const ParamSpec& spec) { return static_cast<std::uint32_t>(spec.types.items[0]) == 0x0608; }
+bool isText(const ParamSpec& spec) { return spec.types.items[0] == textType; }
 
 /// As Binding::number reads a scalar.
 Qnn_DataType_t scalarTypeOf(Udo_DataType_t type) {
@@ -164,12 +155,10 @@ void copyTensor(Room& room, const Udo_TensorParam_t& from, Udo_TensorParam_t* to
 }  // namespace
 
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...) {
-  char text[512];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  errorList(format, list);
   va_end(list);
-  error("%s", text);
   return code;
 }
 

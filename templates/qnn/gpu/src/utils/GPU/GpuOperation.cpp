@@ -11,17 +11,17 @@ namespace {
 // Every compiler of OpenCL takes a group of one; of more, each device has its own best.  64 is a wave of Adreno.
 constexpr std::size_t usualGroup = 64;
 
-std::uint64_t hashOf(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
-  return hash;
-}
-
 std::uint32_t fitting(std::size_t number) {
   return number > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(number);
 }
 
 }  // namespace
+
+std::uint64_t hashOf(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
+  return hash;
+}
 
 Quantization Tensor::quantization() const {
   const Qnn_QuantizeParams_t& params = facts_->raw->v1.quantizeParams;
