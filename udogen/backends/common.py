@@ -23,6 +23,11 @@ _SHARED = (
 )
 # Of a kernel in Python: the ending of the folder that `udogen build` compiles it into, and the C++ there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
+# The Makefiles of backends whose libraries for Android are built by ndk-build.
+NDK_TEMPLATES = {
+    "Makefile": "../shared/Makefile.mako",
+    "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
+}
 # For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
@@ -133,6 +138,7 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
     everything = {
         **shared,
         **folder.data,
+        "backend": folder.backend,
         "ops": ops,
         "vendor_ops": [op for op in ops if op.name in vendor_ops],
         "tables": list(chain.from_iterable(op.tables for op in ops)),

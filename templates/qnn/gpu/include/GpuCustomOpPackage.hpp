@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
-// Between the backend's node and the C++ side of an op: binding, validation, and one operation per node of a graph.
+// Binds the arguments of an op's C++ function to a node of the backend; one operation for each node of a graph.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace udo {
 
-/// A tensor that lives in tables: the default of a tensor parameter or of an input.
+/// A tensor made of tables: the default of a tensor parameter or of an input.
 struct DefaultTensor {
   Qnn_Tensor_t raw;
   TensorFacts facts;
@@ -22,14 +22,14 @@ struct DefaultTensor {
 TensorFacts defaultFacts(const Qnn_Tensor_t& raw, const char* name);
 Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
-/// How the tensors of an op are called in OpenCL; in the order of its spec.
+/// The names of an op's tensors in OpenCL, in the order of its spec.
 struct Names {
   List<const char*> inputs;
   List<const char*> outputs;
   List<const char*> params;
 };
 
-/// A scalar as a T; what does not fit becomes the nearest that does.
+/// A scalar as a T; it saturates.
 template <class T, class From>
 T fromNumber(From value) {
   if constexpr (std::is_enum_v<T>) {
@@ -122,7 +122,7 @@ class Binding {
   const TensorFacts* facts_;
 };
 
-/// One op of the package: what it looks like, its OpenCL text, and what makes its kernels.
+/// One op of the package: its description, its OpenCL text, and the function that makes its kernels.
 struct OpEntry : OpSpec {
   Counter* nodes;
   Names names;

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// What an op looks like, as data: the generated tables are of these types, and validation reads them.
+// The description of an op as data: the types of the generated tables, which validation reads.
 #pragma once
 
 #include <cstdarg>
@@ -13,24 +13,24 @@
 
 namespace udo {
 
-/// What a function of a kernel returns: `ok`, or what `error(…)` gives back.
+/// What a function of a kernel returns: `ok`, or the result of `error(…)`.
 using Status = Qnn_ErrorHandle_t;
 inline constexpr Status ok = QNN_SUCCESS;
 
-/// Writes one line to the QNN log (to stderr where the client has no log).
+/// Writes one line to the QNN log, or to stderr if the client has no log.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 void log(QnnLog_Level_t level, const char* format, ...);
 
-/// Writes an error to the QNN log, behind the name of the op that runs, and returns the status to hand on.
+/// Writes an error to the QNN log, after the name of the op that runs, and returns the status for the caller.
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 Status error(const char* format, ...);
 Status errorList(const char* format, std::va_list list);
 
-/// Writes errors to stderr too: not every client shows its log (ONNX Runtime shows nothing of libQnnHtp's).
+/// Writes errors to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
 void showErrors();
 
 // Functions of the QNN op package interface that every backend shares: the log of the client.
@@ -64,10 +64,10 @@ Status guarded(const Step& step) {
 #endif
 }
 
-/// What a kernel returns that is not written yet.
+/// The result of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
-/// A list that lives in a table.
+/// A list that is a table.
 template <class T>
 struct List {
   const T* items = nullptr;
@@ -86,16 +86,16 @@ constexpr QnnOpPackage_Info_t packageInfo(const char* package, const char* (&ops
   return {package, ops, nullptr, N, nullptr, 0, nullptr, &version, nullptr, nullptr, {0}};
 }
 
-/// The default of a tensor or a parameter, where a backend supports no other value; all lists are of one length, and
-/// empty ones stand for no value at all.
+/// The default of a tensor or a parameter, if a backend supports no other value.  All lists have the same length; an
+/// empty list has no value of that kind.
 struct OnlyValue {
-  List<std::int64_t> whole;   // where all numbers are whole
+  List<std::int64_t> whole;    // if all numbers are whole
   List<double> reals;
   List<std::uint16_t> halves;  // the same as bits of FLOAT_16
   const char* text;
 };
 
-/// True where `count` elements of a type are the default; one number covers any count.
+/// True if `count` elements of a type are the default; one number covers any count.
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 
 /// One input or output of an op, as its config describes it.

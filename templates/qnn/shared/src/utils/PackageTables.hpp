@@ -1,13 +1,13 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// A package as the generated tables describe it, and the QNN op package interface on top of them.
+// A package as the generated tables describe it, and its QNN op package interface.
 #pragma once
 
 #include "BackendUtils.hpp"
 
 namespace udo {
 
-/// What the tables of a backend have for an op.
+/// An op in the tables of a backend.
 struct OpEntry;
 
 /// The package, as the generated tables describe it.

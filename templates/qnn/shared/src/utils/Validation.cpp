@@ -99,7 +99,7 @@ std::size_t countOf(const Qnn_TensorV1_t& tensor) {
   return count;
 }
 
-/// What the client gave with the graph; null where the data comes with an execution.
+/// The data that the client gave with the graph; null if it comes with an execution.
 const void* dataOf(const Qnn_TensorV1_t& tensor) {
   const bool raw = tensor.type == QNN_TENSOR_TYPE_STATIC && tensor.memType == QNN_TENSORMEMTYPE_RAW;
   return raw ? tensor.clientBuf.data : nullptr;
@@ -113,7 +113,7 @@ bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
   if (param.paramType != QNN_PARAMTYPE_SCALAR) return isDefault(only, common(param.tensorParam));
   const Qnn_Scalar_t& scalar = param.scalarParam;
   if (scalar.dataType != textType) {
-    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members lie in one place
+    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members share one address
   }
   return only.text != nullptr && scalar.stringValue != nullptr && std::strcmp(only.text, scalar.stringValue) == 0;
 }
@@ -189,7 +189,7 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
-  if (type == textType) return ok;  // a text is passed as a scalar whatever its rank
+  if (type == textType) return ok;  // a text is always passed as a scalar
   if (scalar != spec.scalar) {
     refuseOp();
     return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
@@ -242,7 +242,7 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
 
 enum class Width { w8, w16, w32, other };
 
-/// Types of one width arrive alike: signed ones of 8 and 16 bits as unsigned ones with an offset.
+/// Types of one width arrive in the same form: signed ones of 8 and 16 bits as unsigned ones with an offset.
 Width widthOf(Qnn_DataType_t type) {
   switch (static_cast<std::uint32_t>(type)) {
     case QNN_DATATYPE_INT_8:
@@ -264,7 +264,7 @@ bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
   return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
 }
 
-/// A scalar brings its own type along: ONNX Runtime gives every integer as an INT_32.
+/// A scalar has a type of its own: ONNX Runtime passes every integer as an INT_32.
 bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
   if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
   if (widthOf(given.scalarParam.dataType) == Width::other) return false;

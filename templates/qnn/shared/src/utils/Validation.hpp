@@ -1,15 +1,15 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// Compares the config of a node with what its op looks like.
+// Compares the config of a node with the description of its op.
 #pragma once
 
 #include "BackendUtils.hpp"
 
 namespace udo {
 
-/// In what the backends differ.
+/// How the backends differ.
 struct ValidationRules {
-  // Whether a tensor of one type may be given where another is named; null: only what is named.
+  // Whether a tensor may have one type if the config names another; null: only the named ones.
   bool (*alike)(Qnn_DataType_t given, Qnn_DataType_t named) = nullptr;
   // The same for a parameter.
   bool (*fits)(const Qnn_Param_t& given, Qnn_DataType_t named) = nullptr;
@@ -32,7 +32,7 @@ inline Status validateNode(const QnnOpPackage_Info_t&, List<OpSpec>, const Qnn_O
 Status validateNode(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config);
 #endif
 
-/// The error where a package has no op of this name.
+/// The error if a package has no op of this name.
 Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op);
 
 /// Why this thread's last config was refused, as data; the log has the sentence.
@@ -50,7 +50,7 @@ struct Refusal {
 };
 const Refusal& refusal();
 
-/// Whether a node is for this package; the log has the reason where it is not.
+/// Whether a node is for this package; the log has the reason if it is not.
 bool isFor(const char* package, const Qnn_OpConfig_t& config);
 
 inline bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }

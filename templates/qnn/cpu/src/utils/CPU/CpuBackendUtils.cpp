@@ -48,8 +48,8 @@ NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
   return facts;
 }
 
-// Validation of a node comes right before its making, also where a context binary is restored; what it saw waits
-// here under the names of op and node.
+// A node is validated right before it is made, also when a context binary is restored.  What validation saw is kept
+// here by the names of op and node.
 std::mutex waitingMutex;
 
 std::map<std::string, std::vector<NodeFacts>>& waiting() {
@@ -57,7 +57,7 @@ std::map<std::string, std::vector<NodeFacts>>& waiting() {
   return facts;
 }
 
-// Validations that no node follows are the client's own, to ask: of so many the older half is forgotten.
+// A client may validate nodes that it never makes: of so many the older half is forgotten.
 constexpr std::size_t mostWaiting = 1 << 16;
 std::size_t countWaiting = 0;
 std::uint64_t validations = 0;
@@ -93,7 +93,7 @@ bool isOmitted(const NodeFacts& facts, std::size_t i) {
   return i < facts.inputs.size() ? facts.inputs[i].omitted : facts.outputs[i - facts.inputs.size()].omitted;
 }
 
-/// True where counts, shapes and types are those that validation saw.
+/// True if counts, shapes and types are those that validation saw.
 bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
   if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
@@ -111,8 +111,8 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// True where also the shapes stand at the same places in memory: then it is the very node that validation saw, not
-/// one of the same name in another graph.
+/// True if the shapes are also at the same addresses: then it is the node that validation saw, and not one of the same
+/// name in another graph.
 bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!matches(facts, node)) return false;
   for (std::size_t i = 0; i < facts.places.size(); ++i) {
@@ -122,7 +122,7 @@ bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// Takes out the newest that fits.
+/// Removes the newest that fits, and returns whether there was one.
 bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
           bool (*fits)(const NodeFacts&, const QnnCpuOpPackage_Node_t&), NodeFacts& facts) {
   for (std::size_t i = seen.size(); i-- > 0;) {
@@ -135,7 +135,7 @@ bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
   return false;
 }
 
-/// What validation saw of this node; false where it never saw it.
+/// What validation saw of this node; false if it never saw it.
 bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   const auto found = waiting().find(nameOf(node.typeName, node.name));
@@ -149,14 +149,13 @@ bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The config of a node that validation never saw, for not every client validates: what the node has, and what only the
-/// op's spec has.
+/// The config of a node that was not validated, as not every client does: made of the node, and of the op's spec.
 class Inferred {
  public:
   Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
       : inputs_(tensors(spec.inputs, node.inputs, node.numOfInputs)),
         outputs_(tensors(spec.outputs, node.outputs, node.numOfOutputs)) {
-    // Counts that are zero may be unset, and the arrays too.
+    // Counts that are zero may be uninitialised, and the arrays too.
     const std::uint32_t count = node.numOfParams <= spec.params.count && node.params != nullptr ? node.numOfParams : 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       params_.push_back(param(spec, node.params[i]));
@@ -228,7 +227,7 @@ class Inferred {
       made.tensorParam = tensor(of->types, true, raw->tensorParam);
       return made;
     }
-    // A number comes as a double, of whichever type it was: of the first that the spec has.
+    // Numbers of all types arrive as doubles; the type is the first of the spec.
     const bool number = raw->type == QNN_CPU_PARAMTYPE_SCALAR;
     made.paramType = QNN_PARAMTYPE_SCALAR;
     const Qnn_DataType_t first = of->types.items[0];
@@ -243,7 +242,7 @@ class Inferred {
   Qnn_OpConfigV1_t config_ = {};
 };
 
-/// The encoding of one channel of a tensor of fixed point; of the whole tensor where it has only one.
+/// The encoding of each channel of a fixed-point tensor; of the whole tensor if it has only one.
 class Channels {
  public:
   explicit Channels(const RawTensor& tensor) {
@@ -272,7 +271,7 @@ class Channels {
   std::size_t stride_ = 1;
 };
 
-/// Frees what validation saw of nodes that were never made; for the last terminate.
+/// Frees what validation saw of nodes that were never made; called by the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   waiting().clear();
@@ -333,7 +332,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
 }
 
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
-  // The runtime passes a copy of what createOpImpl gave it: only userData is the instance.
+  // The runtime passes a copy of what createOpImpl returned: only userData leads to the instance.
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);

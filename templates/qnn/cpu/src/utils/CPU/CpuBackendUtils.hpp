@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 //
-// Between the runtime's node and a kernel: binding, validation, and one instance per node of a graph.
+// Binds the arguments of a kernel to a node of the runtime; one instance for each node of a graph.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 
 namespace udo {
 
-/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and says
-/// neither which tensors were left out nor which are quantized.
+/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
+/// report which tensors were left out or are quantized.
 struct NodeFacts {
   std::vector<TensorFacts> inputs;
   std::vector<TensorFacts> outputs;
   std::vector<TensorFacts> params;
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to distinguish nodes of one name
   std::vector<std::uint32_t> dims;  // of each its rank, then so many
-  std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
-  std::uint64_t number = 0;                  // in the order of validations
+  std::vector<const std::uint32_t*> places;  // the addresses at which the runtime keeps the dims of each tensor
+  std::uint64_t number = 0;                  // of the validation
 };
 
 /// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
@@ -139,35 +139,35 @@ class Binding {
   FloatCopies& copies_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter or of an input.
+/// A tensor made of tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
-/// What the tables know of a kernel: how an instance of its op is made.
+/// How an instance of an op is made.
 struct OpFacts {
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };
 
-/// One op of the package: what it looks like, and its kernel.
+/// One op of the package: its description, and its kernel.
 struct OpEntry : OpSpec {
   Counter* executions;
   void (*describe)(OpFacts& facts);
 };
 
-/// One node of a graph; what `userData` of its op points to.
+/// One node of a graph; `userData` of its op points to it.
 struct Instance {
   QnnCpuOpPackage_OpImpl_t impl = {nullptr, nullptr};
   const OpEntry* entry = nullptr;
   void (*release)(Instance* self) = nullptr;
 };
 
-// --- the glue around a kernel, made where the kernel is ---------------------------------------------------------------
+// --- the code around a kernel, compiled with its file ---------------------------------------------------------------
 
 namespace glue {
 
 template <class Op>
 struct Bound : Instance {
-  NodeFacts facts;  // before args, whose views point into it and into the copies
+  NodeFacts facts;  // declared before args, whose views point to it and to the copies
   FloatCopies copies;
   typename Op::Args args;
   StateOf<Op> state{};
@@ -203,7 +203,7 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
   if (status != ok) return status;
   bound->entry = &entry;
   bound->release = release<Op>;
-  status = bound->copies.dequantize();  // parameters are there already
+  status = bound->copies.dequantize();  // parameters have their data already
   if (status == ok) status = guarded([&] { return callPrepare(bound->args, bound->state); });
   if (status != ok) {
     release<Op>(bound);
@@ -216,7 +216,7 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
 
 }  // namespace glue
 
-/// What a kernel's file defines, for the tables.
+/// Fills in what a kernel's file defines.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op>();

@@ -22,7 +22,7 @@ Udo_ErrorType_t notInitialized() {
   return refuse(UDO_UNSUPPORTED_FEATURE, "package %s is not initialized", packageName);
 }
 
-/// NO_ERROR where this is the op of the library.
+/// NO_ERROR if this is the op of the library.
 Udo_ErrorType_t checkName(const char* type) {
   if (type == nullptr) return refuse(UDO_INVALID_ARGUMENT, "package %s was asked for an op without a name", packageName);
   if (std::strcmp(type, theOp->name) == 0) return UDO_NO_ERROR;
@@ -32,7 +32,7 @@ Udo_ErrorType_t checkName(const char* type) {
 
 // --- tensors ---------------------------------------------------------------------------------------------------------
 
-/// The DSP may have filled ranks below 4 with ones in front.
+/// The DSP may have added leading ones to ranks below 4.
 bool isRank(const Udo_TensorParam_t& tensor, List<std::uint32_t> ranks) {
   if (ranks.count == 0) return true;
   std::uint32_t ones = 0;
@@ -92,7 +92,7 @@ Udo_ErrorType_t openOutputs(const Operation& operation) {
     tensor.dataType = theOp->outputKinds[i] == UDO_QUANTIZATION_TF ? UDO_DATATYPE_FIXED_8 : UDO_DATATYPE_FLOAT_32;
     const std::uint32_t bytes = bytesOf(tensor, tensor.currDimensions);
     if (dspFunctions->udoSetOutputTensorSize(operation.infrastructure, i, bytes) != 0) {
-      return refuse(UDO_UNSUPPORTED_FEATURE, "the DSP has no room for %u bytes of output `%s`",
+      return refuse(UDO_UNSUPPORTED_FEATURE, "the DSP has no memory for %u bytes of output `%s`",
                     static_cast<unsigned>(bytes), spec.name);
     }
   }
@@ -113,7 +113,7 @@ Udo_ErrorType_t createOpFactory(Udo_CoreType_t core, void*, Udo_String_t type, s
                                 Udo_OpFactory_t* factory) {
   if (dspFunctions == nullptr) return notInitialized();
   const Running running(theOp->name);
-  if (factory == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no place for its factory");
+  if (factory == nullptr) return refuse(UDO_INVALID_ARGUMENT, "the pointer for its factory is NULL");
   if (core == UDO_CORETYPE_CPU || core == UDO_CORETYPE_GPU) {
     return refuse(UDO_WRONG_CORE, "is for the DSP (asked for core type %u)", static_cast<unsigned>(core));
   }
@@ -121,7 +121,7 @@ Udo_ErrorType_t createOpFactory(Udo_CoreType_t core, void*, Udo_String_t type, s
   if (fault == UDO_NO_ERROR) fault = checkParams(theOp->params, count, params);
   if (fault != UDO_NO_ERROR) return fault;
   Factory* const made = copyParams(*dspFunctions, count, params);
-  if (made == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for its parameters");
+  if (made == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "out of memory for its parameters");
   *factory = reinterpret_cast<Udo_OpFactory_t>(made);
   return UDO_NO_ERROR;
 }
@@ -131,7 +131,7 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
                                 Udo_Operation_t* made) {
   if (dspFunctions == nullptr) return notInitialized();
   const Running running(theOp->name);
-  if (factory == nullptr || made == nullptr) return refuse(UDO_INVALID_ARGUMENT, "has no factory, or no place for it");
+  if (factory == nullptr || made == nullptr) return refuse(UDO_INVALID_ARGUMENT, "its factory, or the pointer for the operation, is NULL");
   if (!isNumber(inputCount, theOp->inputs)) {
     return refuse(UDO_WRONG_NUM_OF_INPUTS, "has %u inputs; it must have %u", static_cast<unsigned>(inputCount),
                   static_cast<unsigned>(theOp->inputs.count));
@@ -141,10 +141,10 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
                   static_cast<unsigned>(theOp->outputs.count));
   }
   if ((inputs == nullptr && inputCount != 0) || (outputs == nullptr && outputCount != 0)) {
-    return refuse(UDO_INVALID_ARGUMENT, "has tensors that are nowhere");
+    return refuse(UDO_INVALID_ARGUMENT, "the array of its tensors is NULL");
   }
   auto* const operation = static_cast<Operation*>(dspFunctions->udoMalloc(sizeof(Operation)));
-  if (operation == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for it");
+  if (operation == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "out of memory");
   *operation = {reinterpret_cast<const Factory*>(factory), infrastructure, inputCount, inputs, outputCount, outputs,
                 nullptr, 0};
   const Status status = kernel.create(*operation, *dspFunctions);
@@ -159,7 +159,7 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
 Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint32_t id, Udo_ExternalNotify_t notify) {
   if (dspFunctions == nullptr) return notInitialized();
   const Running running(theOp->name);
-  if (given == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no operation to execute");
+  if (given == nullptr) return refuse(UDO_INVALID_ARGUMENT, "the operation to execute is NULL");
   Operation& operation = *reinterpret_cast<Operation*>(given);
   Udo_ErrorType_t fault = checkInputs(operation);
   if (fault == UDO_NO_ERROR) fault = openOutputs(operation);
@@ -167,7 +167,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   Dsp dsp = dspOf(operation);
   ++*theOp->executions;
   const Status status = kernel.execute(operation, dsp);
-  // The DSP does not execute in the background either; a client that asks for a notification gets one.
+  // The DSP does not execute in the background; a client that asks for a notification gets one.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
   return codeOf(status);
 }
@@ -204,7 +204,7 @@ Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, st
   const Running running(theOp->name);
   if (inputs == nullptr || inputTypes == nullptr || inputLayouts == nullptr || outputs == nullptr ||
       outputTypes == nullptr || outputLayouts == nullptr) {
-    return refuse(UDO_INVALID_ARGUMENT, "there is no memory for its result");
+    return refuse(UDO_INVALID_ARGUMENT, "a pointer for its result is NULL");
   }
   const Udo_ErrorType_t fault = checkName(type);
   if (fault != UDO_NO_ERROR) return fault;
@@ -241,7 +241,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    validateOp,
                    queryOp};
   operationNames[0] = spec.name;
-  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last one: all are the DSP's
+  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last call: all clients pass those of the DSP
   executions.begin();
   return QNN_SUCCESS;
 }
@@ -346,7 +346,7 @@ Status Dsp::resize(const View& output, const std::uint32_t* dims, std::size_t ra
   for (std::size_t axis = 0; axis < rank; ++axis) tensor.currDimensions[axis] = dims[axis];
   const std::uint32_t bytes = bytesOf(tensor, dims);
   if (functions_.udoSetOutputTensorSize(operation_, index, bytes) != 0) {
-    return error("the DSP has no room for %u bytes of output %u", static_cast<unsigned>(bytes),
+    return error("the DSP has no memory for %u bytes of output %u", static_cast<unsigned>(bytes),
                  static_cast<unsigned>(index));
   }
   return ok;

@@ -200,7 +200,7 @@ Status Operation::finish(const char* prelude, const char* text, const char* file
     }
     const bool own = made.text_ != nullptr;
     if (!own && *text == '\0') {
-      return error("kernel %s: there is no %s, and no text was given with source()", made.entry_, file);
+      return error("kernel %s: %s does not exist, and source() gave no text", made.entry_, file);
     }
     // The backend knows programs by the kernel's name alone: another text must have another name.
     const std::string body = types + prelude + (own ? "#line 1\n" : "#line 1 \"" + std::string(file) + "\"\n") +

@@ -11,10 +11,9 @@
 #include "Validation.hpp"
 
 namespace udo {
-
 namespace {
 
-// Who has made what the backend holds.
+// The operations that the backend holds, with their owners.
 std::mutex madeMutex;
 std::map<const QnnGpu_Operation_t*, std::shared_ptr<::Operation>>& made() {
   static std::map<const QnnGpu_Operation_t*, std::shared_ptr<::Operation>> all;
@@ -79,7 +78,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   });
   if (thrown != ok) status = thrown;
   if (status != ok) return error("its constructor returned %llu", static_cast<unsigned long long>(status));
-  if (operation == nullptr) return error("there is no memory for it");
+  if (operation == nullptr) return error("out of memory");
   QnnGpu_Operation_t* info = operation->getOperationInfo();
   if (info->kernels == nullptr) return error("its constructor added no kernel (ADD_KERNEL)");
   const std::lock_guard<std::mutex> lock(madeMutex);

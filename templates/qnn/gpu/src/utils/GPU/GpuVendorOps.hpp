@@ -13,7 +13,7 @@ class Operation;
 
 namespace udo {
 
-/// One op of the package: what it looks like, and what makes its kernels.
+/// One op of the package: its description, and the function that makes its kernels.
 struct OpEntry : OpSpec {
   Counter* nodes;
   std::shared_ptr<::Operation> (*create)(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status);
