@@ -1,4 +1,4 @@
-"""Codes that the functions of a DSP package return, also for wrong calls: compiled for this machine, with sanitizers."""
+"""Codes that the functions of a DSP package return, also for wrong calls: compiled for this machine, sanitized."""
 
 from __future__ import annotations
 
