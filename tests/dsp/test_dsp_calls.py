@@ -1,4 +1,4 @@
-"""What the functions of a DSP package answer, wrong calls too: compiled for this machine, with sanitizers."""
+"""Codes that the functions of a DSP package return, also for wrong calls: compiled for this machine, sanitized."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ execute NULL: 2
 executions before: 0
 execute: 0
 3 2 9 9
-execute and tell: 0
-told: 42
+execute and notify: 0
+notified: 42
 executions: 2
 executions of all ops: 2
 executions of other op: 18446744073709551615
 counted: executions
 execute with bytes: 2
 execute without input: 2
-execute without room: 3
+execute with too small memory: 3
+first error of 3 workers: 6
 release NULL: 0
 release: 0
 release factory NULL: 0

@@ -55,7 +55,7 @@ MISTAKES = {
     ),
     "one argument too few": (change(CPP, "kernel.value(args.alpha);", ""), "takes 4 arguments, the op passes 3"),
     "a kernel of another name": (change(CL, "LeakyRelu_kernel", "other"), "has no such kernel: CL_INVALID_KERNEL_NAME"),
-    "no text": (lambda folder: (folder / CL).unlink(), f"there is no {CL}, and no text was given with source()"),
+    "no text": (lambda folder: (folder / CL).unlink(), f"{CL} does not exist, and source() gave no text"),
     "a write past the end": (
         change(CL, "STORE4(output, i,", "STORE4(output, i + 6,"),
         "a kernel wrote past the end of tensor `output` (96 bytes): at byte 96, 96 in all",
@@ -86,7 +86,7 @@ MISTAKES = {
     ),
     "an exception": (
         change(CPP, "kernel.globalSize(", "throw 1;\n  kernel.globalSize("),
-        "threw a C++ exception; an op must return an error instead",
+        "threw a C++ exception; a kernel must return an error instead",
     ),
     "two texts of one name": (
         change(

@@ -14,7 +14,7 @@ from udogen import resources
 from udogen.generate import render
 
 CONFIG = ONE_OP
-MAKEFILE = "qnn/cpu/Makefile.mako"
+MAKEFILE = "qnn/shared/Makefile.mako"
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -22,6 +23,11 @@ _SHARED = (
 )
 # Of a kernel in Python: the ending of the folder that `udogen build` compiles it into, and the C++ there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
+# The Makefiles of backends whose libraries for Android are built by ndk-build.
+NDK_TEMPLATES = {
+    "Makefile": "../shared/Makefile.mako",
+    "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
+}
 # For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
@@ -132,11 +138,11 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
     everything = {
         **shared,
         **folder.data,
+        "backend": folder.backend,
         "ops": ops,
         "vendor_ops": [op for op in ops if op.name in vendor_ops],
-        "tables": [table for op in ops for table in op.tables],
-        "defaults": [default for op in ops for default in op.defaults],
-        "count": len(ops),
+        "tables": list(chain.from_iterable(op.tables for op in ops)),
+        "defaults": list(chain.from_iterable(op.defaults for op in ops)),
     }
     own = f"qnn/{folder.template_folder or folder.backend}"
     files = [
@@ -148,13 +154,12 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
     headers = source.headers.get(folder.backend, ())
     shared_files = _shared_files(folder, headers, in_python=any(f"{op.name}.py" in finished for op in ops))
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
+    restyled = source.restyled.get(folder.backend, ())
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
         kernel = folder.vendor_kernel if folder.vendor_kernel and op.name in vendor_ops else folder.kernel
-        made = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
-        if op.name in source.restyled.get(folder.backend, ()):
-            made[-1] = replace(made[-1], replaces=True)
-        files += made
+        *made, last = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
+        files += [*made, replace(last, replaces=op.name in restyled)]
     placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,

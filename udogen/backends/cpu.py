@@ -46,8 +46,7 @@ _FOLDER = common.BackendFolder(
     targets=tuple(each.id for each in _TARGETS),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
     templates={
-        "Makefile": "Makefile.mako",
-        "makefiles/Android.mk": "makefiles/Android.mk.mako",
+        **common.NDK_TEMPLATES,
         "src/CpuCustomOpPackage.cpp": "src/CpuCustomOpPackage.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
@@ -67,6 +66,7 @@ _FOLDER = common.BackendFolder(
         common.VIEWS,
     ),
     glue="CPU/CpuBackendUtils.hpp",
+    data={"kernel_texts": False},
 )
 
 # Of a package with kernels in the style of Qualcomm's generators, beside others.

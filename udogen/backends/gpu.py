@@ -36,7 +36,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     """What the GPU backend contributes to a package folder."""
     if source.vendor.get("gpu"):
         vendor.refuse_mixture("gpu", package, source)
-        data = {"sorts_params": "false" if place.has_cl_files else "true"}
+        data = {**_VENDOR_FOLDER.data, "sorts_params": "false" if place.has_cl_files else "true"}
         return common.contents(package, source, replace(_VENDOR_FOLDER, data=data), place)
     folder = _FOLDER if place.has_cl_files else replace(_FOLDER, kernel="src/ops/Op.text.cpp.mako")
     made = common.contents(package, source, folder, place)
@@ -187,8 +187,7 @@ _FOLDER = common.BackendFolder(
         "GPU/QnnGpuOpPackage.h",
     ),
     templates={
-        "Makefile": "Makefile.mako",
-        "makefiles/Android.mk": "makefiles/Android.mk.mako",
+        **common.NDK_TEMPLATES,
         "src/GpuCustomOpPackage.cpp": "src/GpuCustomOpPackage.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
@@ -205,6 +204,7 @@ _FOLDER = common.BackendFolder(
         "makefiles/Makefile.linux-aarch64",
         "makefiles/Application.mk",
         "makefiles/ndk.mk",
+        "src/utils/PackageTables.hpp",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
     ),
@@ -213,14 +213,14 @@ _FOLDER = common.BackendFolder(
     op_templates={"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"},
     dialect=op_tables.Dialect(view=_view),
     view=_view_of_op,
+    data={"kernel_texts": True},
 )
 
 # Of a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = replace(
     _FOLDER,
     templates={
-        "Makefile": "Makefile.mako",
-        "makefiles/Android.mk": "makefiles/Android.mk.mako",
+        **common.NDK_TEMPLATES,
         "include/Operation.hpp": "include/VendorOperation.hpp.mako",
         "src/VendorTables.cpp": "src/VendorTables.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",

@@ -169,11 +169,10 @@ def _ends(op: Op) -> frozenset[str]:
     A node has its inputs, then its parameters, which may be absent at the end, too.
     """
     found: list[str] = []
-    arrive = {_element(row) for param in op.params for row in param.datatypes}
-    if any(row.integral for param in op.params for row in param.datatypes):
-        arrive.add("std::int32_t")  # ONNX Runtime passes all integers so
-    if any(row.kind == "bool" for param in op.params for row in param.datatypes):
-        arrive.add("float")
+    types = [row for param in op.params for row in param.datatypes]
+    arrive = {_element(row) for row in types}
+    arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime passes all integers so
+    arrive |= {"float" for row in types if row.kind == "bool"}
     counted = all(param.required for param in op.params)
     for tensor in reversed(op.inputs):
         alike = {_element(row) for row in tensor.accepted}

@@ -167,14 +167,9 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     base = _without_macros(base, op)
     tensors = (*op.outputs, *op.inputs)
     types = _type_names(tensors)
-    names = [identifier(tensor.name) for tensor in tensors]
-    variables = _free_names([name + "_" * (name in _MACROS) for name in names] + ["params"])
+    variables = _free_names([*(_no_macro(identifier(tensor.name)) for tensor in tensors), "params"])
     front = len(base.fields) - len(op.tensors)
-    parts = [
-        f"{'' if tensor.role == 'output' else 'const '}{kind}& {name}"
-        for tensor, kind, name in zip(tensors, types, variables, strict=False)
-    ]
-    parts.append(f"const Params& {variables[-1]}")
+    parts = [*_parameters(tensors, types, variables[:-1]), f"const Params& {variables[-1]}"]
     entries = tuple(_entry(op, types, left_out) for left_out in _left_out(op))
     return _CoreOp(
         **vars(base),
@@ -194,6 +189,14 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         generic=tuple(f"{entry.name}<{', '.join(_ANY for _ in tensors)}>" for entry in entries),
         properties=_properties(op),
     )
+
+
+def _parameters(tensors: Sequence[Tensor], types: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Tensors as parameters of a C++ function."""
+    return [
+        f"{'' if tensor.role == 'output' else 'const '}{kind}& {name}"
+        for tensor, kind, name in zip(tensors, types, names, strict=True)
+    ]
 
 
 def _check(tensor: Tensor, op: Op) -> _Check:
@@ -286,10 +289,7 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
     """The function that HTP calls if these parameters are absent."""
     tensors = (*op.outputs, *op.inputs)
     there = [index for index in range(len(op.params)) if index not in left_out]
-    arguments = [
-        f"{'' if tensor.role == 'output' else 'const '}{kind}& {_place(tensor, op)}"
-        for tensor, kind in zip(tensors, types, strict=True)
-    ]
+    arguments = _parameters(tensors, types, [_place(tensor, op) for tensor in tensors])
     arguments += [f"const {_ANY}& param{index}" for index in there]
     pointers = [f"&param{index}" if index in there else "nullptr" for index in range(len(op.params))] or ["nullptr"]
     return _Entry(f"with{len(there)}", ",\n    ".join(arguments), ", ".join(pointers))

@@ -301,16 +301,19 @@ def _only(name: str, tensor: Tensor) -> Expression:
         return _NOTHING
     leaves = [] if tensor.default is None else values.flatten(tensor.default)
     numbers = [leaf for leaf in leaves if not isinstance(leaf, str)]
-    halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
-    name = f"{name}_only"
-    columns = (
+    columns = _only_columns(f"{name}_only", numbers, halves=any(each.kind == "float" for each in tensor.accepted))
+    text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
+    row = Table("OnlyValue", f"{name}_only", ((*(each.code for each in columns), text),))
+    return Expression(row.name, (*(table for each in columns for table in each.tables), row))
+
+
+def _only_columns(name: str, numbers: Sequence[bool | int | float], *, halves: bool) -> tuple[Expression, ...]:
+    """Tables of the numbers: as whole ones, as real ones, and as bits of FLOAT_16."""
+    return (
         _named("std::int64_t", f"{name}_whole", [_number(each, "std::int64_t") for each in _whole(numbers)]),
         _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
-        _named("std::uint16_t", f"{name}_halves", [f"0x{_half(each):04x}u" for each in halves]),
+        _named("std::uint16_t", f"{name}_halves", [f"0x{_half(each):04x}u" for each in numbers if halves]),
     )
-    text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
-    row = Table("OnlyValue", name, ((*(each.code for each in columns), text),))
-    return Expression(name, (*(table for each in columns for table in each.tables), row))
 
 
 def code(datatype: DataType) -> str:

@@ -299,19 +299,25 @@ def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -
     if not wanted and not problems.errors:
         _refuse_backends(package, problems)
     found = {each: _resolve_one(package, each, options, problems, forced=each not in supported) for each in wanted}
-    limits = {backend: faults for backend, (_, faults) in found.items() if faults.errors}
-    alone = not options.backends and len(limits) < len(found)
-    for backend, faults in limits.items() if alone else ():
+    if not options.backends and any(not faults.errors for _, faults in found.values()):
+        _drop_unsupported(package, found, problems)
+    for _, faults in found.values():
+        problems.extend(faults.all())
+    return {backend: resolved for backend, (resolved, _) in found.items()}
+
+
+def _drop_unsupported(package: OpPackage, found: dict[str, tuple[OpPackage, Problems]], problems: Problems) -> None:
+    """Remove backends that were not chosen and do not support the package; their errors become warnings."""
+    for backend, (_, faults) in tuple(found.items()):
+        if not faults.errors:
+            continue
         problems.extend(each._replace(doubtful=True) for each in faults.all())
         problems.warn(
             package.location,
             f"`{package.name}` is not generated for {backend.upper()}, which does not support it: see its warnings",
             f"correct the config, or remove {backend.upper()} from it; --backend {backend} makes them errors",
         )
-    kept = {backend: pair for backend, pair in found.items() if not (alone and backend in limits)}
-    for _, faults in kept.values():
-        problems.extend(faults.all())
-    return {backend: resolved for backend, (resolved, _) in kept.items()}
+        del found[backend]
 
 
 def _refuse_backends(package: OpPackage, problems: Problems) -> None:
@@ -449,7 +455,9 @@ def _styled(
     options: GenerateOptions,
 ) -> Source:
     """The source with the styles of kernels: of given ones, else of those that the folder already has (`old`)."""
-    chosen, restyled, headers = {}, {}, {}
+    chosen: dict[str, tuple[str, ...]] = {}
+    restyled: dict[str, tuple[str, ...]] = {}
+    headers: dict[str, tuple[str, ...]] = {}
     registrations: list[RegisterFunction] = []
     api = source.htp_api
     for backend, package in by_backend.items():
@@ -459,24 +467,28 @@ def _styled(
         if backends.ALL[backend].interfaces:
             meant = "core" if "core" in styles.values() and not options.htp_api else "qhpi"
             api = meant if meant == "core" else api
-        if ops := tuple(op for op, style in styles.items() if style == meant):
-            chosen[backend] = ops
-            texts = [given.get(op, existing.get(op, b"")) for op in ops] if meant == "qhpi" else []
-            registrations += [function for text in texts for function in vendor.registrations(text)]
-        both = [op for op in styles if op in given and op in existing]
-        if ops := tuple(op for op in both if vendor.style(backend, existing[op]) != vendor.style(backend, given[op])):
-            restyled[backend] = ops
-        kept = [text for op, text in existing.items() if op not in ops]
-        if included := vendor.hexagon_headers([*given.values(), *kept]):
-            headers[backend] = included
+        chosen[backend] = tuple(op for op, style in styles.items() if style == meant)
+        for op in chosen[backend] if meant == "qhpi" else ():
+            registrations += vendor.registrations(given.get(op, existing.get(op, b"")))
+        restyled[backend] = _restyled(backend, package, given, existing)
+        kept = [text for op, text in existing.items() if op not in restyled[backend]]
+        headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
     return replace(
         source,
-        vendor=chosen,
+        vendor={backend: ops for backend, ops in chosen.items() if ops},
         registrations=tuple(registrations),
-        restyled=restyled,
-        headers=headers,
+        restyled={backend: ops for backend, ops in restyled.items() if ops},
+        headers={backend: files for backend, files in headers.items() if files},
         htp_api=api,
     )
+
+
+def _restyled(
+    backend: str, package: OpPackage, given: Mapping[str, bytes], existing: Mapping[str, bytes]
+) -> tuple[str, ...]:
+    """The ops whose given kernel has another style than the one in the folder."""
+    both = [op.name for op in package.ops if op.name in given and op.name in existing]
+    return tuple(op for op in both if vendor.style(backend, existing[op]) != vendor.style(backend, given[op]))
 
 
 def _style(
@@ -513,13 +525,20 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
         path = next((p for each in places if os.path.lexists(p := each / name)), None)
         if path is not None:
             chosen[name.removesuffix(".cpp")] = path  # other files keep their ending
-    for name in [op.name for op in package.ops if f"{op.name}.py" in chosen]:
-        # Of a kernel in C++ or OpenCL and one in Python, the one for the backend wins, then C++ or OpenCL.
-        others = {each for each in (name, f"{name}.cl") if each in chosen}
-        is_special = chosen[f"{name}.py"].parent != folder and all(chosen[each].parent == folder for each in others)
-        for each in others if is_special else {f"{name}.py"} if others else ():
-            del chosen[each]
+    for op in package.ops:
+        _choose_language(op.name, chosen, folder)
     return {key: _kernel(path) for key, path in chosen.items()}
+
+
+def _choose_language(name: str, chosen: dict[str, Path], common: Path) -> None:
+    """Of a kernel in C++ or OpenCL and one in Python, the one for the backend wins, then C++ or OpenCL."""
+    in_python = chosen.get(f"{name}.py")
+    others = {each for each in (name, f"{name}.cl") if each in chosen}
+    if in_python is None or not others:
+        return
+    is_special = in_python.parent != common and all(chosen[each].parent == common for each in others)
+    for each in others if is_special else {f"{name}.py"}:
+        del chosen[each]
 
 
 def _kernel(path: Path) -> bytes:

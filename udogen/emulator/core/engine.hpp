@@ -2,6 +2,7 @@
 // is linked with one engine: a folder beside this one.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct Measured {
     std::string name;
     std::uint64_t microseconds;
   };
+  using Clock = std::chrono::steady_clock;
+
+  /// Adds a node that ran from `begun` until now.
+  void add(const std::string& name, Clock::time_point begun) {
+    const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun);
+    nodes.push_back({name, static_cast<std::uint64_t>(spent.count())});
+  }
+
   std::vector<Row> nodes;
 };
 

@@ -9,6 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "log.hpp"
 
 namespace emulator {
 
@@ -58,6 +61,41 @@ inline Changed compareGuard(const unsigned char* begin, std::ptrdiff_t distance,
     found.see(begin[i] != key.at(distance + static_cast<std::ptrdiff_t>(i), later), i);
   }
   return found;
+}
+
+constexpr std::ptrdiff_t guardFront = -static_cast<std::ptrdiff_t>(guardBytes);
+
+/// Fills the guard behind some data, and the one before it unless it has none.
+inline void fillGuards(unsigned char* data, std::size_t bytes, const GuardKey& key, bool later, bool hasFront = true) {
+  if (hasFront) fillGuard(data + guardFront, guardFront, key, later);
+  fillGuard(data + bytes, 0, key, later);
+}
+
+/// Whether the guards of some data are as they were filled; the log has what `who` wrote beside `what`.
+inline bool areGuardsWhole(const Logger& logger, const std::string& who, const std::string& what,
+                           const unsigned char* data, std::size_t bytes, const GuardKey& key, bool later,
+                           bool hasFront = true) {
+  const Changed before = hasFront ? compareGuard(data + guardFront, guardFront, key, later) : Changed();
+  const Changed behind = compareGuard(data + bytes, 0, key, later);
+  if (behind.count != 0) {
+    logger.error("%s wrote past the end of %s (%zu bytes): at byte %zu, %zu in all", who.c_str(), what.c_str(), bytes,
+                 bytes + behind.first, behind.count);
+  } else if (before.count != 0) {
+    logger.error("%s wrote before the beginning of %s (%zu bytes): %zu bytes before it, %zu in all", who.c_str(),
+                 what.c_str(), bytes, guardBytes - before.first, before.count);
+  }
+  return before.count + behind.count == 0;
+}
+
+/// Whether data that must not be written is `expected`.
+inline bool isUnchanged(const Logger& logger, const std::string& who, const std::string& what,
+                        const unsigned char* data, const unsigned char* expected, std::size_t bytes) {
+  Changed found;
+  for (std::size_t i = 0; i < bytes; ++i) found.see(data[i] != expected[i], i);
+  if (found.count == 0) return true;
+  logger.error("%s wrote into %s, which it must not: at byte %zu of %zu, %zu in all", who.c_str(), what.c_str(),
+               found.first, bytes, found.count);
+  return false;
 }
 
 }  // namespace emulator

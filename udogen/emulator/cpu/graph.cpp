@@ -1,7 +1,6 @@
 #include "graph.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "signal.hpp"
@@ -207,28 +206,18 @@ Qnn_ErrorHandle_t CpuGraph::runOne(const Step& step) const {
 void CpuGraph::fillGuards() {
   std::uint32_t number = 0;
   for (auto& [_, each] : between_) {
-    const GuardKey key = {true, number++};
-    fillGuard(each.bytes.data(), -static_cast<std::ptrdiff_t>(guardBytes), key, executions_ > 0);
-    fillGuard(each.bytes.data() + each.bytes.size() - guardBytes, 0, key, executions_ > 0);
+    unsigned char* const data = each.bytes.data() + guardBytes;
+    emulator::fillGuards(data, each.bytes.size() - 2 * guardBytes, {true, number++}, executions_ > 0);
   }
 }
 
 bool CpuGraph::isWhole() const {
   std::uint32_t number = 0;
   for (const auto& [_, each] : between_) {
-    const GuardKey key = {true, number++};
-    const bool later = executions_ > 0;
-    const std::size_t size = each.bytes.size() - 2 * guardBytes;
-    const Changed before = compareGuard(each.bytes.data(), -static_cast<std::ptrdiff_t>(guardBytes), key, later);
-    const Changed behind = compareGuard(each.bytes.data() + guardBytes + size, 0, key, later);
-    if (behind.count != 0) {
-      logger_.error("a node wrote past the end of tensor `%s` (%zu bytes): at byte %zu, %zu in all",
-                    each.tensor->name().c_str(), size, size + behind.first, behind.count);
-    } else if (before.count != 0) {
-      logger_.error("a node wrote before the beginning of tensor `%s` (%zu bytes): %zu bytes before it, %zu in all",
-                    each.tensor->name().c_str(), size, guardBytes - before.first, before.count);
-    }
-    if (before.count + behind.count != 0) return false;
+    const bool whole = areGuardsWhole(logger_, "a node", "tensor `" + each.tensor->name() + "`",
+                                      each.bytes.data() + guardBytes, each.bytes.size() - 2 * guardBytes,
+                                      {true, number++}, executions_ > 0);
+    if (!whole) return false;
   }
   return true;
 }
@@ -246,12 +235,9 @@ Qnn_ErrorHandle_t CpuGraph::execute(const std::vector<const void*>& inputs, cons
   for (const Step& each : steps_) {
     Qnn_ErrorHandle_t code = stopped();
     if (code != QNN_SUCCESS) return code;
-    const auto begun = measured == nullptr ? std::chrono::steady_clock::time_point() : std::chrono::steady_clock::now();
+    const auto begun = measured == nullptr ? Measured::Clock::time_point() : Measured::Clock::now();
     if ((code = runOne(each)) != QNN_SUCCESS) return code;
-    if (measured == nullptr) continue;
-    const auto spent = std::chrono::steady_clock::now() - begun;
-    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(spent).count();
-    measured->nodes.push_back({each.name, static_cast<std::uint64_t>(micros)});
+    if (measured != nullptr) measured->add(each.name, begun);
   }
   if (!isWhole()) return QNN_GRAPH_ERROR_GENERAL;
   ++executions_;

@@ -1,6 +1,5 @@
 #include "graph.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <numeric>
 
@@ -295,14 +294,12 @@ Qnn_ErrorHandle_t ClGraph::execute(const std::vector<const void*>& inputs, const
     if (code != CL_SUCCESS) return failed(each->owner().c_str(), code);
   }
   for (const Launch& each : launches_) {
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = Measured::Clock::now();
     const Qnn_ErrorHandle_t code = launch(each);
     if (code != QNN_SUCCESS) return code;
     if (measured == nullptr) continue;
     device_->cl.clFinish(device_->queue.get());
-    const auto spent = std::chrono::steady_clock::now() - begun;
-    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(spent).count();
-    measured->nodes.push_back({each.title, static_cast<std::uint64_t>(micros)});
+    measured->add(each.title, begun);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const cl_int code = outputs_[i]->read(*device_, outputs[i]);

@@ -83,7 +83,7 @@ cl_int Memory::fillGuards(ClDevice& device, GuardKey key, bool later) {
   key_ = key;
   later_ = later;
   std::array<unsigned char, guardBytes> before{}, behind{};
-  fillGuard(before.data(), -static_cast<std::ptrdiff_t>(guardBytes), key_, later_);
+  fillGuard(before.data(), guardFront, key_, later_);
   fillGuard(behind.data(), 0, key_, later_);
   const auto write = [&](std::size_t at, const auto& bytes) {
     return device.cl.clEnqueueWriteBuffer(device.queue.get(), whole_.get(), CL_TRUE, at, guardBytes, bytes.data(), 0,
@@ -99,24 +99,10 @@ bool Memory::isWhole(ClDevice& device, const Logger& logger) const {
   device.cl.clEnqueueReadBuffer(device.queue.get(), whole_.get(), CL_TRUE, 0, found.size(), found.data(), 0, nullptr,
                                 nullptr);
   const unsigned char* const data = found.data() + before_;
-  const Changed before =
-      compareGuard(data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), key_, later_);
-  const Changed behind = compareGuard(data + bytes_, 0, key_, later_);
-  Changed inside;
-  for (std::size_t i = 0; i < content_.size() && !isWritable_; ++i) {
-    inside.see(static_cast<char>(data[i]) != content_[i], i);
-  }
-  if (behind.count != 0) {
-    logger.error("a kernel wrote past the end of %s (%zu bytes): at byte %zu, %zu in all", owner_.c_str(), bytes_,
-                 bytes_ + behind.first, behind.count);
-  } else if (before.count != 0) {
-    logger.error("a kernel wrote before the beginning of %s (%zu bytes): %zu bytes before it, %zu in all",
-                 owner_.c_str(), bytes_, guardBytes - before.first, before.count);
-  } else if (inside.count != 0) {
-    logger.error("a kernel wrote into %s, which it must not: at byte %zu of %zu, %zu in all", owner_.c_str(),
-                 inside.first, bytes_, inside.count);
-  }
-  return before.count + behind.count + inside.count == 0;
+  if (!areGuardsWhole(logger, "a kernel", owner_, data, bytes_, key_, later_)) return false;
+  if (isWritable_) return true;
+  const auto* const content = reinterpret_cast<const unsigned char*>(content_.data());
+  return isUnchanged(logger, "a kernel", owner_, data, content, content_.size());
 }
 
 }  // namespace emulator

@@ -1,6 +1,5 @@
 #include "graph.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -335,13 +334,10 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
   for (const auto& step : steps_) {
     Qnn_ErrorHandle_t code = stopped();
     if (code != QNN_SUCCESS) return code;
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = Measured::Clock::now();
     code = run(*step);
     if (code != QNN_SUCCESS) return code;
-    if (measured == nullptr) continue;
-    const auto spent = std::chrono::steady_clock::now() - begun;
-    measured->nodes.push_back({step->title, static_cast<std::uint64_t>(
-                                                std::chrono::duration_cast<std::chrono::microseconds>(spent).count())});
+    if (measured != nullptr) measured->add(step->title, begun);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& [tensor, value] = outputs_[i];

@@ -27,26 +27,13 @@ std::string nameOf(const QHPI_Op& op, bool isOutput, std::size_t index) {
 void HtpGraph::fillGuards() const {
   for (const auto& [_, value] : values_) {
     if (!value.isGuarded || value.data == nullptr) continue;
-    const std::ptrdiff_t before = -static_cast<std::ptrdiff_t>(guardBytes);
-    if (value.isGuardedBefore) fillGuard(value.data + before, before, value.guard, executions_ > 0);
-    fillGuard(value.data + value.bytes, 0, value.guard, executions_ > 0);
+    emulator::fillGuards(value.data, value.bytes, value.guard, executions_ > 0, value.isGuardedBefore);
   }
 }
 
 bool HtpGraph::areGuardsWhole(const Step& step, const Value& value, const std::string& name) const {
-  const bool later = executions_ > 0;
-  const std::ptrdiff_t front = -static_cast<std::ptrdiff_t>(guardBytes);
-  Changed before;
-  if (value.isGuardedBefore) before = compareGuard(value.data + front, front, value.guard, later);
-  const Changed behind = compareGuard(value.data + value.bytes, 0, value.guard, later);
-  if (behind.count != 0) {
-    logger_.error("%s wrote past the end of its %s (%zu bytes): at byte %zu, %zu in all", step.title.c_str(), name.c_str(),
-                  value.bytes, value.bytes + behind.first, behind.count);
-  } else if (before.count != 0) {
-    logger_.error("%s wrote before the beginning of its %s (%zu bytes): %zu bytes before it, %zu in all",
-                  step.title.c_str(), name.c_str(), value.bytes, guardBytes - before.first, before.count);
-  }
-  return before.count == 0 && behind.count == 0;
+  return emulator::areGuardsWhole(logger_, step.title, "its " + name, value.data, value.bytes, value.guard,
+                                  executions_ > 0, value.isGuardedBefore);
 }
 
 bool HtpGraph::areTensorsWhole(const Step& step) const {
@@ -60,13 +47,7 @@ bool HtpGraph::areTensorsWhole(const Step& step) const {
     if (step.inputData[i] == nullptr || step.inputs[i]->isIndirect || (step.inPlace && i == 0)) continue;
     const std::string name = nameOf(op, false, i);
     const std::vector<unsigned char>& given = step.given[i];
-    Changed found;
-    for (std::size_t k = 0; k < given.size(); ++k) found.see(step.inputData[i][k] != given[k], k);
-    if (found.count != 0) {
-      logger_.error("%s wrote into its %s, which it must not: at byte %zu of %zu, %zu in all", step.title.c_str(),
-                    name.c_str(), found.first, given.size(), found.count);
-      whole = false;
-    }
+    if (!isUnchanged(logger_, step.title, "its " + name, step.inputData[i], given.data(), given.size())) whole = false;
     const Value& value = values_.at({op.inputs[i].op, op.inputs[i].output_number});
     if (value.isGuarded && !areGuardsWhole(step, value, name)) whole = false;
   }

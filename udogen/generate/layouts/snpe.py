@@ -136,12 +136,37 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     libraries = dict.fromkeys(
         (each.core.core, part.library) for each, own in zip(folders, parts, strict=True) for part in own
     )
-    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
-    registration = Contents((), reg.files(package, seen, source, list(libraries)))
+    registration = _registration(package, by_backend, source, list(libraries))
     made.append(registration)
     parts.append((_reg_part(package, registration, chain.from_iterable(parts)),))
     folders.append(_CoreFolder(reg.KIND.id, _core(reg.KIND.id), (), package))
     cores = [_core_view(*each) for each in zip(folders, parts, made, strict=True)]
+    configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
+    planned = chain(*(each.files for each in made), _build_files(package, source, cores), configs)
+    files = {file.path: file for file in planned}  # cores share some
+    return [
+        Plan(
+            package=package.name,
+            backend="udo",
+            layout="snpe",
+            libraries="libs",
+            configs=tuple(each.path for each in configs),
+            files=tuple(files[path] for path in sorted(files)),
+            parts=tuple(chain(*parts)),
+        )
+    ]
+
+
+def _registration(
+    package: OpPackage, by_backend: Mapping[str, OpPackage], source: Source, libraries: Sequence[tuple[str, str]]
+) -> Contents:
+    """The registration library of the package."""
+    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
+    return Contents((), reg.files(package, seen, source, libraries))
+
+
+def _build_files(package: OpPackage, source: Source, cores: Sequence[_CoreView]) -> list[PlannedFile]:
+    """The Makefiles of the package and of its cores."""
     data = {
         "package": package,
         "config": source.label,
@@ -149,21 +174,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
         "folders": [each.folder for each in cores if each.android and not each.registers],
         **_root(cores),
     }
-    files = {file.path: file for contents in made for file in contents.files}
-    files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]}
-    configs = {f"config/{name}": content for name, content in source.configs.items()}
-    files |= {path: PlannedFile(path, content=content) for path, content in configs.items()}
-    return [
-        Plan(
-            package=package.name,
-            backend="udo",
-            layout="snpe",
-            libraries="libs",
-            configs=tuple(configs),
-            files=tuple(files[path] for path in sorted(files)),
-            parts=tuple(chain(*parts)),
-        )
-    ]
+    return [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]
 
 
 # --- the libraries -------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
-// Between the backend's node and the C++ side of an op: binding, validation, and one operation per node of a graph.
+// Binds the arguments of an op's C++ function to a node of the backend; one operation for each node of a graph.
 #pragma once
 
 #include <cmath>
@@ -10,10 +10,11 @@
 
 #include "Executions.hpp"
 #include "Operation.hpp"
+#include "PackageTables.hpp"
 
 namespace udo {
 
-/// A tensor that lives in tables: the default of a tensor parameter or of an input.
+/// A tensor made of tables: the default of a tensor parameter or of an input.
 struct DefaultTensor {
   Qnn_Tensor_t raw;
   TensorFacts facts;
@@ -21,14 +22,14 @@ struct DefaultTensor {
 TensorFacts defaultFacts(const Qnn_Tensor_t& raw, const char* name);
 Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
-/// How the tensors of an op are called in OpenCL; in the order of its spec.
+/// The names of an op's tensors in OpenCL, in the order of its spec.
 struct Names {
   List<const char*> inputs;
   List<const char*> outputs;
   List<const char*> params;
 };
 
-/// A scalar as a T; what does not fit becomes the nearest that does.
+/// A scalar as a T; it saturates.
 template <class T, class From>
 T fromNumber(From value) {
   if constexpr (std::is_enum_v<T>) {
@@ -54,12 +55,12 @@ class Binding {
   /// The tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
   V input(std::size_t index, const TensorFacts* otherwise = nullptr) const {
-    const V found = at<V>(position(spec_.inputs, config_.numOfInputs, index), config_.numOfInputs, 0);
+    const V found = at<V>(positionOf(spec_.inputs, config_.numOfInputs, index), config_.numOfInputs, 0);
     return found ? found : V(otherwise);
   }
   template <class V>
   V output(std::size_t index) const {
-    return at<V>(position(spec_.outputs, config_.numOfOutputs, index), config_.numOfOutputs, config_.numOfInputs);
+    return at<V>(positionOf(spec_.outputs, config_.numOfOutputs, index), config_.numOfOutputs, config_.numOfInputs);
   }
 
   /// The tensors that a repeated one at `index` of the spec covers.
@@ -111,7 +112,6 @@ class Binding {
     return Repeated<V>(facts_ + base + index, surplus + 1);
   }
 
-  static std::size_t position(List<TensorSpec> specs, std::size_t count, std::size_t index);
   std::size_t find(const char* param) const;
   static std::int64_t signedOf(const Qnn_Scalar_t& number);
   static std::uint64_t unsignedOf(const Qnn_Scalar_t& number);
@@ -122,9 +122,8 @@ class Binding {
   const TensorFacts* facts_;
 };
 
-/// One op of the package: what it looks like, its OpenCL text, and what makes its kernels.
-struct OpEntry {
-  OpSpec spec;
+/// One op of the package: its description, its OpenCL text, and the function that makes its kernels.
+struct OpEntry : OpSpec {
   Counter* nodes;
   Names names;
   const char* text;  // of the op's .cl file
@@ -132,32 +131,16 @@ struct OpEntry {
   Status (*describe)(const Binding& node, Operation& operation);
 };
 
-/// The op's own function, called with its named arguments; nothing is thrown into the backend.
+/// The op's own function, called with its named arguments.
 template <class Args, Args (*Bind)(const Binding&), Status (*Describe)(const Args&, Operation&)>
 Status described(const Binding& node, Operation& operation) {
-#if defined(__cpp_exceptions)
-  try {
-    return Describe(Bind(node), operation);
-  } catch (...) {
-    return error("threw a C++ exception; an op must return an error instead");
-  }
-#else
-  return Describe(Bind(node), operation);
-#endif
+  return guarded([&] { return Describe(Bind(node), operation); });
 }
 
-/// The package, as the generated tables describe it.
-struct PackageTables {
-  const char* name;
-  List<OpEntry> ops;
-  QnnOpPackage_Info_t info;
-  const char* prelude;  // OpenCL text in front of that of each op
-};
-extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {3, 5, 0}};
+/// The OpenCL text before that of each op.
+extern const char* const preludeText;
 
-/// Fills in the functions of the QNN op package interface.
-void fillInterface(QnnOpPackage_Interface_t& interface);
+/// What `getInfo` returns, with a hash of the kernels' texts.
+QnnOpPackage_Info_t withHash(QnnOpPackage_Info_t package, List<OpEntry> ops);
 
 }  // namespace udo

@@ -1,7 +1,7 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
-// What the C++ side of an op is made of: its tensors, as far as they are known before the GPU has them, and the kernels
-// it asks the backend to run.  The backend compiles and executes them by itself: nothing of this runs per execution.
+// The C++ side of an op: its tensors, as far as they are known before an execution, and the kernels that the backend shall
+// run.  The backend compiles and executes them: nothing of this runs during an execution.
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,7 @@ class Tensor {
   Shape shape() const { return Shape(facts_->raw->v1.dimensions, facts_->raw->v1.rank); }
   std::size_t size() const { return shape().count(); }
 
-  /// How the GPU stores an element.  FLOAT_16 and FLOAT_32 stand for each other: the backend chooses.
+  /// How the GPU stores an element.  The backend chooses between FLOAT_16 and FLOAT_32.
   Qnn_DataType_t type() const { return facts_->stored; }
   bool isFloat() const { return type() == QNN_DATATYPE_FLOAT_32 || type() == QNN_DATATYPE_FLOAT_16; }
   bool isHalf() const { return type() == QNN_DATATYPE_FLOAT_16; }
@@ -102,7 +102,7 @@ class Kernel {
  public:
   /// How many work items there are.
   Kernel& globalSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
-  /// How many of them make a work group; each must divide its global size.  Without it udogen chooses.
+  /// How many of them are in a work group; each must divide its global size.  By default udogen chooses.
   Kernel& localSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
 
   /// An input or a tensor parameter; a null pointer where it was left out.
@@ -115,7 +115,7 @@ class Kernel {
   /// Local memory for each work group, in bytes.
   Kernel& local(std::size_t bytes);
 
-  /// A number: as OpenCL's type of that size; bool is int there, double is float, size_t is uint (it must fit).
+  /// A number, as the OpenCL type of its size; bool becomes int, double float, size_t uint (it must fit).
   template <class T>
   Kernel& value(T number) {
     if constexpr (std::is_enum_v<T>) {
@@ -170,7 +170,7 @@ Kernel& Kernel::number_(T number) {
   }
 }
 
-/// What one node of a graph asks of the GPU.
+/// The kernels and the memory of one node of a graph.
 class Operation {
  public:
   /// The next kernel of the op: the function of this name in the op's .cl file.
@@ -187,9 +187,9 @@ class Operation {
   static constexpr std::size_t mostKernels = 8, mostScratch = 16, mostTensors = 64;
 
  private:
-  friend class Package;
+  friend Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*);
 
-  // With room behind it: releases of the SDK differ in what follows `layout`, and all are content with zeros there.
+  // With zeros after it: releases of the SDK differ in what follows `layout`, and all accept zeros there.
   struct Memory {
     QnnGpu_MemoryObject_t object = {};
     unsigned char more[64] = {};
@@ -214,7 +214,9 @@ class Operation {
   TensorFacts facts_[mostTensors];
 };
 
-/// What an op returns whose kernel is not written yet.
+std::uint64_t hashOf(const std::string& text);
+
+/// The result of an op whose kernel is not written yet.
 Status kernelNotImplemented(const char* op, const char* file);
 
 }  // namespace udo

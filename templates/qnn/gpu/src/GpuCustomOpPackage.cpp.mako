@@ -10,7 +10,7 @@ namespace udo {
 namespace {
 
 // The texts of the .cl files, as make has written them down (obj/kernels).
-const char preludeText[] = {
+const char prelude[] = {
 #include "Prelude.cl.inc"
 };
 % for op in ops:
@@ -76,7 +76,9 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, apiVersion), preludeText};
+const char* const preludeText = prelude;
+
+const PackageTables tables = {${package.literal}, entries, withHash(packageInfo(${package.literal}, opNames, gpuApiVersion), entries)};
 
 // The backend runs the kernels by itself: what can be counted is each node that was made of them.
 Executions executions(${package.literal}, "nodes", counters);

@@ -4,11 +4,7 @@
 #include <cstdint>
 
 #include "Executions.hpp"
-#include "QnnOpPackage.h"
-
-namespace udo {
-void fillInterface(QnnOpPackage_Interface_t& interface);
-}
+#include "PackageTables.hpp"
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t ${package.provider}(
     QnnOpPackage_Interface_t* interface) {

@@ -34,7 +34,9 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, apiVersion), ${sorts_params}};
+const PackageTables tables = {${package.literal}, entries, withoutHash(packageInfo(${package.literal}, opNames, gpuApiVersion))};
+
+const bool sortsParams = ${sorts_params};
 
 // The backend runs the kernels by itself: what can be counted is each node that was made of them.
 Executions executions(${package.literal}, "nodes", counters);

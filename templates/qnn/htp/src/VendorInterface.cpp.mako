@@ -5,8 +5,6 @@
 #include "HTP/core/qhpi.h"
 #include "Validation.hpp"
 
-#include <cstring>
-
 % for function in registrations:
 % if function.c_linkage:
 extern "C" void ${function.name}();
@@ -18,7 +16,6 @@ void ${function.name}();
 namespace udo {
 namespace {
 
-#if !defined(__hexagon__)
 % for op in ops:
 % for table in op.spec_tables:
 % for line in table.lines:
@@ -32,7 +29,6 @@ constexpr OpSpec specs[] = {
     {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
 % endfor
 };
-#endif
 
 const char* opNames[] = {
 % for op in ops:
@@ -58,19 +54,7 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-#if defined(__hexagon__)  // the host has validated the node
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
-#else
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
-  if (config.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  for (const OpSpec& each : specs) {
-    if (config.v1.typeName != nullptr && std::strcmp(each.name, config.v1.typeName) == 0) {
-      return validateConfig(each, config.v1, rulesOfHtp());
-    }
-  }
-  return noSuchOp(packageOfOps, config.v1.typeName);
-}
-#endif
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageOfOps, specs, config); }
 
 }  // namespace
 }  // namespace udo

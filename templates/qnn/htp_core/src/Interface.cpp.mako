@@ -7,6 +7,7 @@
 #include "HTP/core/unique_types.h"
 #include "HtpCoreUtils.hpp"
 #include "QnnSdkBuildId.h"
+#include "Validation.hpp"
 
 DEFINE_UNIQ_TY()
 BEGIN_PKG_OPS_OPTS_LIST()
@@ -98,7 +99,7 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validate(packageFacts(), specs, config); }
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageFacts(), specs, config); }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 //
-// A tensor as libQnnCpu hands it on, and what the CPU alone has: inputs and outputs of unknown number.
+// A tensor as libQnnCpu passes it, and inputs and outputs of unknown number, which only CPU and GPU have.
 #pragma once
 
 #include "BackendUtils.hpp"
@@ -14,7 +14,7 @@ namespace udo {
 
 using RawTensor = QnnCpuOpPackage_Tensor_t;
 
-/// What validation saw of a tensor, and the runtime does not pass when the op is made.
+/// What validation saw of a tensor and the runtime does not pass when the op is made.
 struct TensorFacts {
   bool omitted = false;    // an optional tensor that the client left out
   bool quantized = false;  // fixed point: quantizeParams hold something
@@ -41,7 +41,7 @@ inline Element elementOf(std::uint32_t type) {
   }
 }
 
-/// Its data and its dimensions may be other ones at each execution.
+/// Its data and its dimensions may change with each execution.
 class BackendTensor {
  public:
   BackendTensor() = default;
@@ -64,7 +64,7 @@ class BackendTensor {
   void* address() const { return raw_->data; }
   template <class T>
   T* blockAt(std::size_t) const {
-    static_assert(sizeof(T) == 0, "tensors in blocks are there on HTP alone: put this kernel into kernels/htp");
+    static_assert(sizeof(T) == 0, "only HTP has tensors in blocks: put this kernel into kernels/htp");
     return nullptr;
   }
 

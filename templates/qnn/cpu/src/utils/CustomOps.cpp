@@ -54,18 +54,18 @@ struct CustomInstance : Instance {
 
 Status run(void* userData) {
   auto* self = static_cast<CustomInstance*>(static_cast<Instance*>(userData));
-  const Running running(self->entry->spec.name);
+  const Running running(self->entry->name);
   ++*self->entry->executions;
-  const Status status = glue::guarded([&] { return self->functions->execute(&self->op); });
+  const Status status = guarded([&] { return self->functions->execute(&self->op); });
   if (status != ok) log(QNN_LOG_LEVEL_ERROR, "execute returned %llu", static_cast<unsigned long long>(status));
   return status;
 }
 
 void release(Instance* instance) {
   auto* self = static_cast<CustomInstance*>(instance);
-  const Running running(self->entry->spec.name);
+  const Running running(self->entry->name);
   if (self->functions->free != nullptr) {
-    glue::guarded([&] { return self->functions->free(self->op); });
+    guarded([&] { return self->functions->free(self->op); });
   }
   delete self;
 }
@@ -73,20 +73,20 @@ void release(Instance* instance) {
 Status notRegistered(const char* op) { return error("no source of the package has a REGISTER_OP for it: %s", op); }
 
 Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance) {
-  const Running running(entry.spec.name);
-  const CustomOpRegistration_t* functions = OpRegistrationReceiver::find(entry.spec.name);
-  if (functions == nullptr) return notRegistered(entry.spec.name);
+  const Running running(entry.name);
+  const CustomOpRegistration_t* functions = OpRegistrationReceiver::find(entry.name);
+  if (functions == nullptr) return notRegistered(entry.name);
   std::unique_ptr<CustomInstance> made;
-  const Status status = glue::guarded([&] {
+  const Status status = guarded([&] {
     made = std::make_unique<CustomInstance>(node, std::move(facts));
     return functions->initialize(reinterpret_cast<QnnOpPackage_Node_t>(&made->node), nullptr, &made->op);
   });
   if (status != ok) return error("populateFromNode returned %llu", static_cast<unsigned long long>(status));
   if (functions->finalize != nullptr) {
     // Qualcomm's own support sources never call it, so that kernels run there whose finalize fails.
-    const Status finalized = glue::guarded([&] { return functions->finalize(&made->op); });
+    const Status finalized = guarded([&] { return functions->finalize(&made->op); });
     if (finalized != ok) {
-      log(QNN_LOG_LEVEL_WARN, "finalize of %s returned %llu; it runs all the same", entry.spec.name,
+      log(QNN_LOG_LEVEL_WARN, "finalize of %s returned %llu; it runs all the same", entry.name,
           static_cast<unsigned long long>(finalized));
     }
   }
@@ -106,7 +106,7 @@ Qnn_ErrorHandle_t validate(Qnn_OpConfig_t config) {
   const CustomOpRegistration_t* functions = OpRegistrationReceiver::find(config.v1.typeName);
   if (functions == nullptr || functions->validateOpConfig == nullptr) return ok;  // a kernel in another style
   const Running running(config.v1.typeName);
-  status = glue::guarded([&] { return functions->validateOpConfig(config); });
+  status = guarded([&] { return functions->validateOpConfig(config); });
   if (status != ok) log(QNN_LOG_LEVEL_ERROR, "validateOpConfig returned %llu", static_cast<unsigned long long>(status));
   return status;
 }

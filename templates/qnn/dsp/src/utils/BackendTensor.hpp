@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
-// A tensor as the DSP hands it on, with the range that it has instead of scale and offset.
+// A tensor as the DSP passes it, with a range instead of scale and offset.
 #pragma once
 
 #include "DSP/QnnDspOpPackage.h"
@@ -27,7 +27,7 @@ inline Element elementOf(Udo_DataType_t type) {
   }
 }
 
-/// Ranks below 4 are filled with ones in front.
+/// Ranks below 4 get leading ones.
 class BackendTensor {
  public:
   BackendTensor() = default;
@@ -41,7 +41,7 @@ class BackendTensor {
   std::size_t rank() const { return raw_->tensorRank; }
   Element element() const { return element_; }
 
-  /// The smallest and the largest real number that the 256 stored ones stand for; both 0 where there is no such range.
+  /// The smallest and the largest real number that a stored one represents; both 0 without a range.
   float lowest() const { return isQuantized() ? raw_->quantizeParams.TFParams.minValue : 0.0f; }
   float highest() const { return isQuantized() ? raw_->quantizeParams.TFParams.maxValue : 0.0f; }
 
@@ -52,7 +52,7 @@ class BackendTensor {
 
   const RawTensor* raw() const { return raw_; }
 
-  /// The range has changed: what is known of it is calculated once more.
+  /// Call it after the range has changed.
   void update() const {
     lowest_ = lowest();
     highest_ = highest();
@@ -64,7 +64,7 @@ class BackendTensor {
   void* address() const { return raw_->tensorData; }
   template <class T>
   T* blockAt(std::size_t) const {
-    static_assert(sizeof(T) == 0, "tensors in blocks are there on HTP alone: put this kernel into kernels/htp");
+    static_assert(sizeof(T) == 0, "only HTP has tensors in blocks: put this kernel into kernels/htp");
     return nullptr;
   }
 

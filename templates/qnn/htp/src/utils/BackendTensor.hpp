@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// A tensor as HTP hands it on, with what HTP alone knows of one.
+// A tensor as HTP passes it, with features that only HTP has.
 #pragma once
 
 #include "HTP/core/qhpi.h"
@@ -32,7 +32,7 @@ inline Element elementOf(QHPI_Element_Type type) {
   }
 }
 
-/// Ranks below 4 are filled with ones in front.
+/// Ranks below 4 get leading ones.
 class BackendTensor {
  public:
   BackendTensor() = default;
@@ -45,7 +45,7 @@ class BackendTensor {
     quantization_ = Quantization{params.stepsize, -params.zero_offset};
   }
 
-  /// A default that lives in a table, as HTP would deliver it.
+  /// A default that is a table, as HTP would deliver it.
   BackendTensor(const void* data, const Shape& shape, QHPI_Element_Type type, std::int32_t zeroOffset = 0)
       : data_(const_cast<void*>(data)), shape_(shape), quantization_{1.0f, -zeroOffset}, element_(elementOf(type)) {}
 
@@ -54,14 +54,14 @@ class BackendTensor {
   Element element() const { return element_; }
   Quantization quantization() const { return quantization_; }
 
-  /// True where the tensor lies in TCM.
+  /// True if the tensor is in TCM.
   bool inTcm() const { return tensor_ != nullptr && qhpi_tensor_placement(tensor_) == QHPI_MemLoc_TCM_Only; }
 
-  /// A tensor that is not flat lies in blocks of this shape; the extents are 0 where there are none.
+  /// The shape of the blocks of a tensor that is not flat; the extents are 0 if it has none.
   Shape blockShape() const { return tensor_ != nullptr ? shapeOf(qhpi_tensor_block_shape(tensor_)) : Shape(); }
   std::size_t blockCount() const { return tensor_ != nullptr ? qhpi_tensor_block_table_length(tensor_) : 0; }
 
-  /// The shape with what the layout fills up, and what is filled up in front.
+  /// The shape with the padding of the layout, and the padding at its beginning.
   Shape paddedShape() const { return tensor_ != nullptr ? shapeOf(qhpi_tensor_padded_shape(tensor_)) : shape_; }
   Shape padding() const { return tensor_ != nullptr ? shapeOf(qhpi_tensor_padding(tensor_)) : Shape(); }
 

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// Between QHPI and a kernel: how the arguments of a call are bound.
+// Binds the arguments of a kernel to the tensors that QHPI passes.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace udo {
 
-/// How QHPI delivers a type: signed integers of 8 and 16 bits come as unsigned ones with an offset.
+/// The element type with which QHPI delivers a type: signed integers of 8 and 16 bits become unsigned, with an offset.
 QHPI_Element_Type elementOf(Qnn_DataType_t type);
 
 /// That offset: 0 for all other types.
 std::int32_t zeroOffsetOf(Qnn_DataType_t type);
 
-/// What HTP delivers for an element that a kernel names.
+/// The element type that HTP delivers for an element that a kernel names.
 std::uint32_t qhpiOf(Element element);
 
-/// A shape that lives in a table.
+/// A shape that is a table.
 template <std::size_t N>
 Shape shapeOf(const std::uint32_t (&dims)[N]) {
   return Shape(dims, N);
@@ -36,7 +36,7 @@ class Binding {
   V input(std::size_t index) const {
     return input(index, V());
   }
-  /// An input, or what it is where the node has none.
+  /// An input, or `otherwise` if the node has none.
   template <class V>
   V input(std::size_t index, const V& otherwise) const {
     return hasInput(index) ? V(input_[index]) : otherwise;

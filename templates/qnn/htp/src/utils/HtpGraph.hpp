@@ -1,7 +1,7 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// The graph as rewrites and tiling see it, while it is prepared: nodes (ops and constants) and values (what they put
-// out).  Handles without ownership; they end with the preparation.
+// The graph that rewrites and tiling see while it is prepared: nodes (ops and constants) and values (their outputs).  The
+// handles own nothing, and are valid until the preparation ends.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t whole = QHPI_DO_NOT_TILE;
 
 class Node;
 
-/// What a node puts out: type, quantization and shape are known before there is data.
+/// An output of a node: type, quantization and shape are known before it has data.
 class Value {
  public:
   explicit Value(const QHPI_OpRef& ref) : ref_(ref) {}
@@ -26,7 +26,7 @@ class Value {
   Quantization quantization() const;
   QHPI_OutputDef definition() const { return qhpi_op_output(ref_.op, ref_.output_number); }
 
-  /// The node that puts it out.
+  /// The node whose output it is.
   Node node() const;
 
   /// The part that begins at `start`.
@@ -41,7 +41,7 @@ class Value {
   QHPI_OpRef ref_;
 };
 
-/// What a new node shall put out.
+/// An output of a new node.
 class Definition {
  public:
   Definition(QHPI_Element_Type type, const Shape& shape, const Quantization& quantization = {})
@@ -62,10 +62,10 @@ class Node {
  public:
   explicit Node(const QHPI_Op* op) : op_(op) {}
 
-  /// Its name with its package, `Package::Op`; ops of HTP's own are `<internal>`.
+  /// Its name with its package, `Package::Op`; HTP's own ops are `<internal>`.
   const char* name() const { return qhpi_op_name(op_); }
 
-  /// Its inputs, then its parameters in the order of the config; one that was left out, and has no default, `isAbsent`.
+  /// Its inputs, then its parameters in the order of the config; `isAbsent` for one that was left out and has no default.
   std::uint32_t inputs() const { return countInputs(op_); }
   Value input(std::uint32_t index) const { return Value(qhpi_op_input(op_, index)); }
   std::uint32_t outputs() const { return qhpi_op_num_outputs(op_); }
@@ -76,7 +76,7 @@ class Node {
   bool isAbsent() const { return udo::isAbsent(op_); }
   bool isConstant() const { return qhpi_op_is_constant(op_) != 0; }
 
-  /// The elements of a constant; null where it is none.
+  /// The elements of a constant; null for other nodes.
   template <class T>
   const T* data() const {
     return isConstant() ? static_cast<const T*>(qhpi_op_constant_data(op_)) : nullptr;
@@ -101,7 +101,7 @@ class Node {
   /// A node that ends the preparation of the graph with this message.
   Node refuse(const char* why) const { return Node(qhpi_op_create_error(op_, why)); }
 
-  /// The bytes of TCM that a tile may take; 0 where HTP does not report it.
+  /// The bytes of TCM that a tile may take; 0 if HTP does not report them.
   std::uint32_t tileMemory() const {
     std::int32_t bytes = 0;
     return qhpi_option_int(op_, "tcm_size_for_tiling", &bytes) == QHPI_Success && bytes > 0
@@ -122,11 +122,11 @@ inline Quantization Value::quantization() const {
   return Quantization{params.stepsize, -params.zero_offset};
 }
 
-/// Several values behind each other along an axis.
+/// Several values, concatenated along an axis.
 Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count);
 
-/// The tile of an elementwise op: the same region of every input that has the shape of the output; along axes where an
-/// input has one element it keeps it; what has another shape (a parameter) is taken whole.
+/// The tile of an elementwise op: the same region of every input that has the shape of the output.  Along axes where an
+/// input has one element, that is kept; an input of another shape (a parameter) is passed whole.
 Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent);
 
 }  // namespace udo

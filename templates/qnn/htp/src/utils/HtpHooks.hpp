@@ -1,8 +1,8 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// What a kernel may give HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
-// threads, placement of tensors, costs, rewrites and tiles.  A kernel file that has any of it
-// defines `void hooks(Hooks& op)`; what it does not name is left out of the registration.
+// What a kernel can give HTP besides `execute`: other kernels of the op, the unit that runs them, slices for several
+// threads, placement of tensors, costs, rewrites and tiles.  A kernel's file that has any of these defines
+// `void hooks(Hooks& op)`; the registration contains what it sets.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace udo {
 /// The unit whose thread runs a kernel.
 enum class Unit : unsigned char { main = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
 
-/// How a tensor lies in memory; a kernel gets flat ones where it does not ask for another layout.
+/// The layout of a tensor in memory; a kernel gets flat tensors unless it asks for another layout.
 enum class Layout : std::uint32_t {
-  flat = QHPI_Layout_Any,  // row-major, of 4 or 5 dimensions, as its rank needs
+  flat = QHPI_Layout_Any,  // row-major, with 4 or 5 dimensions, depending on its rank
   nchw = QHPI_Layout_NCHW,
   depth32 = QHPI_Layout_Depth32,
   weights8x4 = QHPI_Layout_Weights8x4,
@@ -54,7 +54,7 @@ class Slice {
     return slices == 0 ? 1 : slices;
   }
 
-  /// The elements `begin` … `end - 1` of `total` that are this slice's; all but the last end at a multiple of `step`.
+  /// The elements `begin` … `end - 1` of `total` that belong to this slice; all but the last end at a multiple of `step`.
   struct Range {
     std::size_t begin;
     std::size_t end;
@@ -66,14 +66,14 @@ class Slice {
     return {begin < total ? begin : total, end < total ? end : total};
   }
 
-  /// The zeroed memory that all slices of one execution share: the size that `sliced(size)` asked for.
+  /// The zeroed memory that all slices of one execution share; its size is the argument of `sliced(size)`.
   void* shared() const { return qhpi_sync_block(handle_); }
 
  private:
   QHPI_RuntimeHandle* handle_;
 };
 
-/// What is known of the inputs before there is data; for costs and conditions.
+/// What is known of the inputs before they have data; for costs and conditions.
 class Inputs {
  public:
   Inputs(std::uint32_t count, const QHPI_Tensor* const* tensors) : count_(count), tensors_(tensors) {}
@@ -119,7 +119,7 @@ struct Requirement {
   Memory memory;
 };
 
-/// A kernel of an op as HTP will know it.
+/// A kernel of an op, as it is registered.
 struct KernelFacts {
   static constexpr std::size_t mostRequirements = 32;
 
@@ -155,7 +155,7 @@ class Kernel {
     return *this;
   }
 
-  /// The first output may lie where the first input lies.
+  /// The first output may use the memory of the first input.
   Kernel inPlace() const {
     facts_.inPlace = true;
     return *this;
@@ -168,7 +168,7 @@ class Kernel {
     return *this;
   }
 
-  /// It needs this tensor in another layout, storage or memory than flat, in one piece, anywhere.
+  /// It needs this tensor in this layout, storage or memory; without it a tensor is flat, in one piece, anywhere.
   template <class Tensor>
   Kernel wants(Tensor tensor, Layout layout, Storage storage = Storage::direct, Memory memory = Memory::any) const {
     Requirement& found = requirement(static_cast<std::uint32_t>(tensor));
@@ -278,7 +278,7 @@ struct Run {
   }
 };
 
-/// The same for a kernel whose `prepare` ran when the graph was loaded.  HTP hands the tensors to that alone, so they
+/// The same for a kernel whose `prepare` ran when the graph was loaded.  HTP passes the tensors to `prepare` only, so they
 /// are kept with what it prepared.
 template <class Op, auto Prepare, auto Execute>
 struct RunPrepared {
@@ -321,7 +321,7 @@ struct RunPrepared {
   }
 };
 
-/// A node that the package itself replaces counts as one of its calls: no kernel of the op will run for it.
+/// A node that the package replaces counts as a call: no kernel of the op will run for it.
 template <class Op, Node (*Rewrite)(const Node&)>
 const QHPI_Op* rewritten(const QHPI_Op* op) {
   const QHPI_Op* const made = Rewrite(Node(op)).handle();
@@ -331,13 +331,13 @@ const QHPI_Op* rewritten(const QHPI_Op* op) {
 
 }  // namespace glue
 
-/// What `hooks` is given: everything that can be set for one op.
+/// The argument of `hooks`: everything that can be set for one op.
 template <class Op>
 class Hooks {
  public:
   explicit Hooks(OpFacts& facts) : facts_(facts) {}
 
-  /// A kernel: `udo::Status f(const Args&)`, or with `const udo::Slice&` behind, which makes it `sliced()`.
+  /// A kernel: `udo::Status f(const Args&)`; a second argument `const udo::Slice&` makes it `sliced()`.
   template <auto Execute>
   Kernel kernel() const {
     KernelFacts& facts = next();
@@ -369,7 +369,7 @@ class Hooks {
     facts_.earlyRewrite = glue::rewritten<Op, Rewrite>;
   }
 
-  /// The same behind tiling, before layouts and memory are chosen.
+  /// The same after tiling, before layouts and memory are chosen.
   template <Node (*Rewrite)(const Node&)>
   void lateRewrite() const {
     facts_.lateRewrite = glue::rewritten<Op, Rewrite>;
@@ -387,7 +387,7 @@ class Hooks {
     facts_.tiledOutput = output;
   }
 
-  /// Mends a tile that HTP proposes, never to less: `udo::Shape legal(const udo::Node& op, const udo::Shape& tile)`.
+  /// Enlarges a tile that HTP proposes: `udo::Shape legal(const udo::Node& op, const udo::Shape& tile)`.
   template <Shape (*Legal)(const Node&, const Shape&)>
   void legalTiles() const {
     facts_.legalTile = [](const QHPI_Op* op, const QHPI_Shape* tile) { return toQhpi(Legal(Node(op), shapeOf(*tile))); };
@@ -407,7 +407,7 @@ class Hooks {
 
 namespace glue {
 
-/// What a kernel's file calls `execute` and `prepare`, as functions of which each has one form.
+/// `execute` and `prepare` of a kernel's file as functions with one form each.
 template <class Op>
 struct Found {
   using Args = typename Op::Args;
@@ -443,7 +443,7 @@ void addExecute(const Hooks<Op>& op) {
 
 }  // namespace glue
 
-/// What a kernel's file defines, for the tables: what its hooks define; where they name no kernel, `execute` is the one.
+/// Fills in what a kernel's file defines: its hooks; if they name no kernel, `execute` is the kernel.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op, const Slice>();

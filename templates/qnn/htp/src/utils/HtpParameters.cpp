@@ -40,7 +40,7 @@ QHPI_Shape fillShape(List<std::uint32_t> dims, std::uint32_t rank) {
   return shape;
 }
 
-/// What takes the place of a parameter that was left out.
+/// The constant that replaces a parameter that was left out.
 const QHPI_Op* createAbsent(const OpSpec& spec, std::size_t param, const QHPI_Op* root) {
   // In kernel records only parameters of rank 5 have another layout.
   bool wide = param < spec.params.count && spec.params.items[param].ranks.count != 0;
@@ -92,10 +92,10 @@ namespace {
 
 // --- the content of a parameter -----------------------------------------------------------------------------------
 
-/// A number that differs for different content.
+/// A hash.
 class Print {
  public:
-  /// Of each element some bits of the last byte may be turned: a signed integer of 8 or 16 bits arrives as an unsigned one.
+  /// Bits of the last byte of each element may be flipped: signed integers of 8 or 16 bits arrive as unsigned ones.
   Print& add(const void* data, std::size_t bytes, unsigned char turned = 0, std::size_t element = 1) {
     const auto* const from = static_cast<const unsigned char*>(data);
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -114,7 +114,7 @@ class Print {
 Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t rank) {
   Print print;
   print.add(element);
-  bool ones = true;  // HTP puts ones in front
+  bool ones = true;  // HTP adds leading ones
   for (std::uint32_t axis = 0; axis < rank; ++axis) {
     ones = ones && dims[axis] == 1;
     if (!ones) print.add(dims[axis]);
@@ -122,7 +122,7 @@ Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t ra
   return print;
 }
 
-/// What is known of a parameter: of a boolean HTP sets one byte of a Float32; a client may omit the data of a tensor.
+/// What is known of a parameter: HTP sets one byte of a Float32 for a boolean; a client may omit the data of a tensor.
 enum class Known : std::uint32_t { all, truth, shape };
 constexpr std::size_t knownKinds = 3;
 
@@ -162,7 +162,7 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
   return {param, Known::all, print.add(data, bytes, zeroOffsetOf(type) != 0 ? 0x80 : 0, size).value()};
 }
 
-/// The same of an input of a node, in each way in which it may be known.
+/// The same for an input of a node, for each kind of knowledge.
 struct Found {
   std::uint64_t prints[knownKinds];
 };
@@ -219,7 +219,7 @@ Places placesOf(const OpSpec& spec, const std::vector<Arrived>& params) {
   return places;
 }
 
-/// Whether a node means the same in both orders.
+/// Whether both orders mean the same for a node.
 bool areAlike(const Places& one, const Places& other, const std::vector<Found>& found) {
   for (std::size_t param = 0; param < one.size(); ++param) {
     if (one[param] == other[param]) continue;
@@ -276,7 +276,7 @@ class Memory {
     return Result::known;
   }
 
-  /// A text that stays.
+  /// A text that is never freed.
   const char* keep(const std::string& text) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return texts_.insert(text).first->c_str();
@@ -289,7 +289,7 @@ class Memory {
   std::set<std::string> texts_;       // of errors: a few for each op
 };
 
-// It outlives whatever a runtime still does while the process ends.
+// Never freed: a runtime may use it while the process ends.
 Memory& memory() {
   static auto* const only = new Memory;
   return *only;
@@ -319,7 +319,7 @@ QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* no
 
 }  // namespace
 
-// HTP itself never calls it; some clients do.  It remembers the order of the parameters.
+// HTP never calls it; some clients do.  It remembers the order of the parameters.
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
   if (!isFor(tables.name, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& node = config.v1;
@@ -353,14 +353,12 @@ bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index)
   return udo::isAbsent(from.op);
 }
 
-/// How many of the values of a node are inputs: as many as have the types of inputs, and leave no parameter over.
+/// How many values of a node are inputs: as many as have the types of inputs, and leave the mandatory parameters.
 std::uint32_t inputsOf(const OpSpec& spec, const QHPI_Op* node) {
   const auto all = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);
-  std::uint32_t least = all;
-  while (least > 0 && !spec.inputs.items[least - 1].mandatory && !spec.inputs.items[least - 1].repeated) --least;
-  std::uint32_t fewest = static_cast<std::uint32_t>(spec.params.count);
-  while (fewest > 0 && !spec.params.items[fewest - 1].mandatory) --fewest;
+  const auto least = static_cast<std::uint32_t>(fewestOf(spec.inputs));
+  const auto fewest = static_cast<std::uint32_t>(fewestOf(spec.params));
   for (std::uint32_t inputs = all; inputs > least; --inputs) {
     bool fits = count >= inputs + fewest;
     for (std::uint32_t i = least; fits && i < inputs; ++i) fits = isOfInput(spec.inputs.items[i], node, i);

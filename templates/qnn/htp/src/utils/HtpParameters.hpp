@@ -1,9 +1,9 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// Parameters by their names.  A kernel of HTP gets them without names, as further inputs, in the order in which the
-// client gave them; the names are known only when the client validates the node.  So validation remembers the order in
-// which the parameters of a node arrived, with their values, and an early rewrite finds the nodes of a graph by the
-// values and puts their parameters in the order of the config.
+// Finds parameters by their names.  A kernel of HTP gets them without names, as further inputs, in the order in which the
+// client gave them; the names are known only when the client validates the node.  So validation remembers the order and
+// the values of a node's parameters, and an early rewrite finds the nodes of a graph by these values and puts their
+// parameters in the order of the config.
 #pragma once
 
 #include "HtpBackendUtils.hpp"
@@ -30,23 +30,22 @@ struct OpEntry {
   void (*describe)(OpFacts& facts);
 };
 
-/// The ops of the package: set once, found by their names (Package::Op); null where it has no such op.
+/// The ops of the package: set once, found by their names (Package::Op); null if it has no such op.
 void setOps(List<OpEntry> ops);
 const OpEntry* findOp(const char* qualifiedName);
 
 /// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 
-/// A client registers the package: what this thread validated for an earlier one, and used, gives way to what comes.
+/// A client registers the package: nodes that this thread validated and used before come second from now on.
 void beginSession();
 
 /// Whether a node may have fewer inputs than the config: the last ones are optional.
 inline bool canEnd(const OpSpec& spec) {
-  return spec.inputs.count != 0 && !spec.inputs.items[spec.inputs.count - 1].mandatory &&
-         !spec.inputs.items[spec.inputs.count - 1].repeated;
+  return fewestOf(spec.inputs) < spec.inputs.count;
 }
 
-/// The node with all inputs of the config, what it lacks at the end marked as absent: itself, or another one.
+/// The node with all inputs of the config; those that it lacks at the end are marked as absent.  Itself, or another one.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
 
 /// The node with its parameters in the order of the config: itself, or another one; or an error, with the reason.

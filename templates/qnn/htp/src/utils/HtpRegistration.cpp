@@ -9,13 +9,13 @@
 namespace udo {
 namespace {
 
-/// Zeroed memory that lives as long as the library: HTP keeps pointers to all of it.  From `operator new`, which the
-/// libraries of the DSP are known to have.
+/// Zeroed memory that is never freed: HTP keeps pointers to it.  It is from `operator new`, which the libraries of the DSP
+/// have.
 template <class T>
 T* forever(std::size_t count) {
   const std::size_t bytes = (count == 0 ? 1 : count) * sizeof(T);
-  void* const room = ::operator new(bytes);
-  return room == nullptr ? nullptr : static_cast<T*>(std::memset(room, 0, bytes));
+  void* const memory = ::operator new(bytes);
+  return memory == nullptr ? nullptr : static_cast<T*>(std::memset(memory, 0, bytes));
 }
 
 bool allows(List<std::uint32_t> ranks, bool five) {
@@ -40,7 +40,7 @@ struct Elements {
 /// libQnnHtp tries all records of an op: more of them take minutes and gigabytes.
 constexpr std::uint32_t mostRecords = 8192;
 
-/// In the place of an element type: the input is left out.
+/// Instead of an element type: the input is left out.
 constexpr std::uint32_t leftOut = 0xffff;
 
 Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
@@ -73,7 +73,7 @@ class Records {
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// All of them; null where there is no memory, or the hooks of the op contradict each other.
+  /// All of them; null if memory is lacking, or the hooks of the op contradict each other.
   QHPI_Kernel_v1* make(std::uint32_t& count) {
     if (choices_ == nullptr || same_ == nullptr || at_ == nullptr || !sound()) return nullptr;
     for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
@@ -145,10 +145,9 @@ class Records {
       if (same_[i] != i) choices_[i].count = 1;
       if (isOptional(i) && choices_[i].count < Elements::most) choices_[i].items[choices_[i].count++] = leftOut;
     }
-    std::size_t fewest = spec_.params.count;
-    while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
+    const std::size_t fewest = fewestOf(spec_.params);
     for (bool more = true; more && count_ <= mostRecords;) {
-      // One more: it marks the parameters as ordered.
+      // One more, which marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
       for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
         if (four || !five) add(false, params);
@@ -205,7 +204,7 @@ class Records {
     for (std::size_t i = 0; i < params; ++i) {
       const List<std::uint32_t> ranks = i < spec_.params.count ? spec_.params.items[i].ranks : List<std::uint32_t>();
       in[inputs + i] = flat(QHPI_Any_Element_Type, ranks, false);
-      // In TCM constants arrive only when the graph is executed.
+      // Constants in TCM arrive when the graph is executed.
       if (facts.prepare != nullptr) in[inputs + i].mem_placement = QHPI_MemLoc_DDR_Only;
     }
     for (std::size_t i = 0; i < spec_.outputs.count; ++i) out[i] = signature(inputs + i, five);
@@ -228,7 +227,7 @@ class Records {
   }
 
   QHPI_Tensor_Signature_v1 flat(std::uint32_t element, List<std::uint32_t> ranks, bool five) const {
-    // Where the rank of a tensor leaves no choice, its layout does not follow the others.
+    // If the rank of a tensor leaves no choice, its layout does not follow the others.
     const bool wide = five ? allows(ranks, true) : !allows(ranks, false);
     return {element, static_cast<std::uint32_t>(wide ? QHPI_Layout_Flat5 : QHPI_Layout_Flat4), QHPI_Storage_Direct,
             QHPI_MemLoc_DDR_OR_TCM};
@@ -283,7 +282,7 @@ class Records {
 const OpEntry* firstOp = nullptr;
 const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
 
-/// The op's own rewrite is called when the parameters are in order: HTP calls this again for a node that it returns.
+/// The op's own rewrite is called when the parameters are ordered: HTP calls this again for a node that it returns.
 const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const OpEntry* const entry = findOp(qhpi_op_name(op));
   if (entry == nullptr) return op;
@@ -297,7 +296,7 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
 
 QHPI_StatusCode registerOps() {
   const List<OpEntry> ops = tables.ops;
-  // Made once, for a runtime keeps what it is given, and registered each time: a backend forgets its ops at its end.
+  // Made once, as a runtime keeps the pointers, and registered each time, as a backend forgets its ops when it ends.
   static QHPI_OpInfo_v1* again = nullptr;
   if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, tables.name);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
@@ -321,7 +320,7 @@ QHPI_StatusCode registerOps() {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  // How ops are cut into tiles it does not forget: libQnnHtp 2.47 crashes where it gets that twice.
+  // It does not forget how ops are cut into tiles: libQnnHtp 2.47 crashes if it gets that twice.
   again = forever<QHPI_OpInfo_v1>(ops.count);
   if (again == nullptr) return QHPI_ErrorFatal;
   for (std::size_t i = 0; i < ops.count; ++i) {

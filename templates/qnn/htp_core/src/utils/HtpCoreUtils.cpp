@@ -1,24 +1,13 @@
 // Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 #include "HtpCoreUtils.hpp"
 
-#include <cstdarg>
-#include <cstdio>
-
-#if !defined(__hexagon__)
-#include <string>
-
-#include "Validation.hpp"
-#endif
-
 namespace udo {
 
 GraphStatus fail(const char* format, ...) {
-  char text[768];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  errorList(format, list);
   va_end(list);
-  error("%s", text);
   return GraphStatus::ErrorFatal;
 }
 
@@ -104,21 +93,6 @@ Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data,
   tensor.clientBuf.data = const_cast<void*>(data);
   tensor.clientBuf.dataSize = static_cast<std::uint32_t>(bytes);
   return param;
-}
-
-Qnn_ErrorHandle_t validate([[maybe_unused]] const QnnOpPackage_Info_t& package, [[maybe_unused]] List<OpSpec> ops,
-                           [[maybe_unused]] const Qnn_OpConfig_t& config) {
-#if defined(__hexagon__)  // graphs are prepared on the host
-  return QNN_SUCCESS;
-#else
-  if (!isFor(package.packageName, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  for (const OpSpec& op : ops) {
-    if (config.v1.typeName != nullptr && std::strcmp(op.name, config.v1.typeName) == 0) {
-      return validateConfig(op, config.v1, rulesOfHtp());
-    }
-  }
-  return noSuchOp(package, config.v1.typeName);
-#endif
 }
 
 }  // namespace udo

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 //
-// The headers of the SDK that an op needs, and what lies between a kernel and the tensors that HTP calls it with.
+// The headers of the SDK that an op needs, and functions for kernels and their tensors.
 #pragma once
 
 #include "HTP/core/constraints.h"
@@ -25,10 +25,10 @@
 
 namespace udo {
 
-/// Writes an error to the QNN log, behind the name of the op that runs; a kernel returns what it returns.
+/// Writes an error to the QNN log, after the name of the op that runs, and returns the status for the kernel to return.
 __attribute__((format(printf, 1, 2))) GraphStatus fail(const char* format, ...);
 
-/// What a kernel returns that is not written yet.
+/// The result of a kernel that is not written yet.
 GraphStatus notWritten(const char* op, const char* file);
 
 /// Whether two tensors have the same dimensions.
@@ -41,7 +41,7 @@ bool sameShape(const A& a, const B& b) {
   return true;
 }
 
-/// Scale and offset of a tensor: real = scale * (stored + offset); 1 and 0 where it is not quantized.
+/// Scale and offset of a tensor: real = scale * (stored + offset); 1 and 0 if it is not quantized.
 template <class T>
 Quantization quantization(const T& tensor) {
   const auto interface = tensor.get_dtype_intfc();
@@ -135,7 +135,7 @@ class Given {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<T>(AnyInput(tensors_[index]).real(0));
     } else {
-      // libQnnHtp 2.48 brings a BOOL_8 as a float of which it sets the first byte alone; the others are random.
+      // libQnnHtp 2.48 passes a BOOL_8 as a float and sets only its first byte; the others are random.
       const void* data = tensors_[index]->raw_data_const();
       if constexpr (sizeof(T) == 1) return static_cast<T>(read<std::uint8_t>(data));
       if constexpr (sizeof(T) == 2) return static_cast<T>(read<std::uint16_t>(data));
@@ -161,7 +161,7 @@ class Given {
   const Tensor* const* tensors_;
 };
 
-/// Whether the config allows the type of a tensor; a kernel for tensors of any type is called with all there are.
+/// Whether the config allows the type of a tensor; a kernel for tensors of any type is called with all types.
 bool isOneOf(const Tensor& tensor, const char* name, std::initializer_list<DType> types);
 
 template <class T>
@@ -170,7 +170,7 @@ bool accepts(const T& tensor, const char* name, std::initializer_list<DType> typ
   return true;
 }
 
-/// The default of a parameter, as HTP takes it.
+/// The default of a parameter in the form of the QNN API.
 Qnn_Param_t scalarParam(const char* name, Qnn_DataType_t type, double value);
 Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data, std::size_t bytes,
                         const std::uint32_t* dims, std::size_t rank);
@@ -179,8 +179,5 @@ template <class T, std::size_t Size, std::size_t Rank>
 Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const T (&data)[Size], const std::uint32_t (&dims)[Rank]) {
   return tensorParam(name, type, data, sizeof data, dims, Rank);
 }
-
-/// Whether a client may make this node.
-Qnn_ErrorHandle_t validate(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config);
 
 }  // namespace udo

@@ -2,13 +2,11 @@
 #include "BackendUtils.hpp"
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 
-// The DSP itself, and not Linux on the same instructions: the C library is another one, without `stderr` or
-// `timespec_get`.  Qualcomm's libraries there write their messages with HAP_debug; its level 3 is an error.
+// The DSP itself, not Linux on a Hexagon processor: its C library has no `stderr` and no `timespec_get`.  Qualcomm's
+// libraries there write their messages with HAP_debug; its level 3 is an error.
 #if defined(__hexagon__) && !defined(__linux__)
 #define UDO_DSP 1
 extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
@@ -23,13 +21,13 @@ std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
 std::atomic<bool> showsErrors{false};
 
 #ifdef UDO_DSP
-// Qualcomm's own libraries for HTP have no thread-local variables, so this library shall not be the first.  Ids are small numbers.
+// Qualcomm's own libraries for HTP have no thread-local variables, so this one has none either.  Ids are small numbers.
 const char*& runningOp() {
   static const char* ops[256] = {};
   return ops[static_cast<unsigned>(qurt_thread_get_id()) % 256];
 }
 
-std::uint64_t now() { return 0; }  // no clock is known to every version
+std::uint64_t now() { return 0; }  // no clock exists in every version
 
 void print(const char* format, std::va_list list) {
   char text[768];
@@ -88,11 +86,16 @@ void log(QnnLog_Level_t level, const char* format, ...) {
 }
 
 Status error(const char* format, ...) {
-  char text[768];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  const Status status = errorList(format, list);
   va_end(list);
+  return status;
+}
+
+Status errorList(const char* format, std::va_list list) {
+  char text[768];
+  std::vsnprintf(text, sizeof text, format, list);
   const char* const op = runningOp();
   const char* const before = op == nullptr ? "" : "op ";
   const char* const after = op == nullptr ? "" : ": ";

@@ -1,33 +1,36 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// What an op looks like, as data: the generated tables are of these types, and validation reads them.
+// The description of an op as data: the types of the generated tables, which validation reads.
 #pragma once
 
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "QnnLog.h"
 #include "QnnOpPackage.h"
 
 namespace udo {
 
-/// What a function of a kernel returns: `ok`, or what `error(…)` gives back.
+/// What a function of a kernel returns: `ok`, or the result of `error(…)`.
 using Status = Qnn_ErrorHandle_t;
 inline constexpr Status ok = QNN_SUCCESS;
 
-/// Writes one line to the QNN log (to stderr where the client has no log).
+/// Writes one line to the QNN log, or to stderr if the client has no log.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 void log(QnnLog_Level_t level, const char* format, ...);
 
-/// Writes an error to the QNN log, behind the name of the op that runs, and returns the status to hand on.
+/// Writes an error to the QNN log, after the name of the op that runs, and returns the status for the caller.
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 Status error(const char* format, ...);
+Status errorList(const char* format, std::va_list list);
 
-/// Writes errors to stderr too: not every client shows its log (ONNX Runtime shows nothing of libQnnHtp's).
+/// Writes errors to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
 void showErrors();
 
 // Functions of the QNN op package interface that every backend shares: the log of the client.
@@ -53,10 +56,24 @@ class Running {
   const char* outer_;
 };
 
-/// What a kernel returns that is not written yet.
+/// Calls a function of a kernel; an exception becomes an error, for nothing may be thrown into the runtime.
+template <class Step>
+Status guarded(const Step& step) {
+#if defined(__cpp_exceptions)
+  try {
+    return step();
+  } catch (...) {
+    return error("threw a C++ exception; a kernel must return an error instead");
+  }
+#else
+  return step();
+#endif
+}
+
+/// The result of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
-/// A list that lives in a table.
+/// A list that is a table.
 template <class T>
 struct List {
   const T* items = nullptr;
@@ -75,16 +92,16 @@ constexpr QnnOpPackage_Info_t packageInfo(const char* package, const char* (&ops
   return {package, ops, nullptr, N, nullptr, 0, nullptr, &version, nullptr, nullptr, {0}};
 }
 
-/// The default of a tensor or a parameter, where a backend supports no other value; all lists are of one length, and
-/// empty ones stand for no value at all.
+/// The default of a tensor or a parameter, if a backend supports no other value.  All lists have the same length; an
+/// empty list has no value of that kind.
 struct OnlyValue {
-  List<std::int64_t> whole;   // where all numbers are whole
+  List<std::int64_t> whole;    // if all numbers are whole
   List<double> reals;
   List<std::uint16_t> halves;  // the same as bits of FLOAT_16
   const char* text;
 };
 
-/// True where `count` elements of a type are the default; one number covers any count.
+/// True if `count` elements of a type are the default; one number covers any count.
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 
 /// One input or output of an op, as its config describes it.
@@ -108,6 +125,9 @@ struct ParamSpec {
   const OnlyValue* only = nullptr;
 };
 
+/// The data type of a text; older headers of the SDK lack its name.
+inline constexpr auto textType = static_cast<Qnn_DataType_t>(0x0608);
+
 /// One op.
 struct OpSpec {
   const char* name;
@@ -115,5 +135,33 @@ struct OpSpec {
   List<TensorSpec> outputs;
   List<ParamSpec> params;
 };
+
+/// The row of a table that has this name; null if there is none.
+template <class Row>
+const Row* find(List<Row> rows, const char* name) {
+  for (const Row& each : rows) {
+    if (name != nullptr && std::strcmp(each.name, name) == 0) return &each;
+  }
+  return nullptr;
+}
+
+inline bool isNeeded(const TensorSpec& spec) { return spec.mandatory || spec.repeated; }
+inline bool isNeeded(const ParamSpec& spec) { return spec.mandatory; }
+
+/// How many tensors or parameters a node must have: all up to the last one that it needs.
+template <class Spec>
+std::size_t fewestOf(List<Spec> specs) {
+  std::size_t count = specs.count;
+  while (count > 0 && !isNeeded(specs.items[count - 1])) --count;
+  return count;
+}
+
+/// Where a node that has `count` tensors has the one at `index` of the specs: a repeated one before it shifts it.
+inline std::size_t positionOf(List<TensorSpec> specs, std::size_t count, std::size_t index) {
+  for (std::size_t i = 0; i < index; ++i) {
+    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
+  }
+  return index;
+}
 
 }  // namespace udo

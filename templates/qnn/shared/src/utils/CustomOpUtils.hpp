@@ -1,15 +1,15 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// What a kernel sees, the same on CPU, HTP and DSP: its tensors, typed, named, without a copy and without the heap.
+// The tensors of a kernel, the same on CPU, HTP and DSP: typed and named, without copies and without the heap.
 //
 // A kernel is `udo::Status execute(const Args& args)`.  Its file may add
 //
 //   struct State { … };                                          what is prepared once
 //   udo::Status prepare(const Args& args, State& state);         fills it, before the first execution
-//   udo::Status execute(const Args& args, const State& state);   is given it
+//   udo::Status execute(const Args& args, const State& state);   gets it
 //
-// Shapes, quantization and parameters are known to `prepare`; data of inputs does not exist yet.  `execute` may have one
-// more argument for what a single backend has: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
+// `prepare` can read shapes, quantization and parameters; data of inputs does not exist yet.  `execute` may have one more
+// argument for features of one backend: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
 #pragma once
 
 #include <type_traits>
@@ -21,13 +21,13 @@
 
 namespace udo {
 
-/// What every view can do, whatever its element type.  BackendTensor has what a single backend adds.
+/// What all views have in common.  BackendTensor has the features of one backend.
 class View : public BackendTensor {
  public:
   using BackendTensor::BackendTensor;
 
   // From BackendTensor: `explicit operator bool`, false for an optional tensor that the client left out; `rank()`;
-  // `quantization()`, scale 1 and offset 0 where the tensor is not quantized; `element()`.
+  // `quantization()`, scale 1 and offset 0 if the tensor is not quantized; `element()`.
   Shape shape() const { return Shape(dims(), rank()); }
   std::size_t size() const {
     std::size_t product = 1;
@@ -38,10 +38,10 @@ class View : public BackendTensor {
   bool isFloat() const { return element() == Element::float32; }
   bool isHalf() const { return element() == Element::half; }
   bool isInt8() const { return element() == Element::int8; }
-  bool isUint8() const { return element() == Element::uint8; }  // on CPU and DSP fixed point too, on HTP all of 8 bits
+  bool isUint8() const { return element() == Element::uint8; }  // on CPU and DSP also fixed point, on HTP all types of 8 bits
   bool isBool() const { return element() == Element::boolean; }
   bool isInt16() const { return element() == Element::int16; }
-  bool isUint16() const { return element() == Element::uint16; }  // on HTP all of 16 bits but floats
+  bool isUint16() const { return element() == Element::uint16; }  // on HTP all types of 16 bits except floats
   bool isInt32() const { return element() == Element::int32 || element() == Element::fixed32; }
   bool isUint32() const { return element() == Element::uint32; }
 
@@ -82,7 +82,7 @@ class Input : public View {
   using View::View;
   const T* data() const { return as<const T>(); }
   template <class U>
-  const U* data() const {  // as of AnyInput, for a source that serves configs of one type and of several
+  const U* data() const {  // like AnyInput, for kernels of configs with one type or several
     return as<const U>();
   }
   const T* begin() const { return data(); }
@@ -110,19 +110,19 @@ class Output : public View {
   T* end() const { return data() + size(); }
   T& operator[](std::size_t index) const { return data()[index]; }
 
-  /// Writes one element from a real number; rounds and saturates where T is no float.
+  /// Writes one element from a real number; rounds and saturates unless T is a float.
   void setReal(std::size_t index, float real) const { data()[index] = toStored<T>(real); }
 
   /// The elements of one block of a tensor in blocks (HTP).
   T* block(std::size_t index) const { return blockAt<T>(index); }
 };
 
-/// An input that may be of several types: which one is known only when the op runs.
+/// An input of several possible types; the actual one is known when the op runs.
 class AnyInput : public View {
  public:
   using View::View;
 
-  /// The elements, where they are of type T; ask `isFloat()` and its like first.
+  /// The elements, which must be of type T: call `isFloat()` and the like first.
   template <class T>
   const T* data() const {
     return as<const T>();
@@ -137,7 +137,7 @@ class AnyInput : public View {
   }
 
  private:
-  // Apart, so that the function above is small enough to become part of a kernel's loop.
+  // A function of its own, so that the one above is small enough to be inlined into a kernel's loop.
   float rare(std::size_t index) const {
     if (isHalf()) return toReal(data<Half>()[index]);
     switch (element()) {
@@ -153,12 +153,12 @@ class AnyInput : public View {
   }
 };
 
-/// An output that may be of several types.
+/// An output of several possible types.
 class AnyOutput : public View {
  public:
   using View::View;
 
-  /// The elements, where they are of type T; ask `isFloat()` and its like first.
+  /// The elements, which must be of type T: call `isFloat()` and the like first.
   template <class T>
   T* data() const {
     return as<T>();
@@ -246,7 +246,7 @@ struct Nothing {};
 template <class Op>
 using StateOf = std::conditional_t<Defined<typename Op::State>::value, typename Op::State, Nothing>;
 
-/// Holds what a kernel's file defines against the contract; `Last` is what this backend may give `execute` besides.
+/// Checks what a kernel's file defines; `Last` is the additional argument of `execute` that this backend has.
 template <class Op, class... Last>
 void checkKernel() {
   using Args = const typename Op::Args&;
@@ -270,7 +270,7 @@ void checkKernel() {
                 "prepare() and execute() take a State: define `struct State` in the namespace of Args");
 }
 
-/// `execute` with all that it takes.
+/// Calls `execute` with the arguments that it takes.
 template <class Args, class State, class... Last>
 Status callExecute(const Args& args, State& state, Last&... last) {
   if constexpr (executes<const Args&, State&, Last&...>) {
@@ -284,7 +284,7 @@ Status callExecute(const Args& args, State& state, Last&... last) {
   }
 }
 
-/// `prepare`, where there is one.
+/// Calls `prepare`, if the kernel has one.
 template <class Args, class State, class... Last>
 Status callPrepare(const Args& args, State& state, Last&... last) {
   if constexpr (std::is_same_v<State, Nothing>) {

@@ -27,7 +27,7 @@ namespace {
 
 #if defined(UDO_DSP) || defined(UDO_WRITES_FILE)
 
-/// A line of text, without what the C library of the DSP does in other ways than that of a PC.
+/// A line of text, made without functions that differ in the C library of the DSP.
 class Line {
  public:
   static constexpr std::size_t most = 512;
@@ -53,7 +53,7 @@ class Line {
 #endif
 #if defined(UDO_WRITES_FILE)
 
-/// Where counts are written; empty: nowhere.
+/// The file for counts; empty: none.
 struct Place {
   std::string file;
   int process = 0;
@@ -74,7 +74,7 @@ void append(const Place& place, const std::string& lines) {
 
 int opened(const char* name) { return open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
 
-/// A file that cannot be written is an error now, not when it is too late; and the process may change its folder later.
+/// Report a file that cannot be written now, and make its path absolute: the process may change its folder later.
 Place named(const char* name) {
 #if defined(__linux__)
   if (getauxval(AT_SECURE) != 0) return {};
@@ -91,7 +91,7 @@ Place named(const char* name) {
   return place;
 }
 
-/// In one write, so that the lines of several processes stay whole; a fork writes nothing of what its parent did.
+/// In one write, which keeps the lines of several processes whole; a fork does not write the counts of its parent.
 void append(const Place& place, const std::string& lines) {
   if (getpid() != place.process) return;
   const int file = opened(place.file.c_str());
@@ -102,11 +102,11 @@ void append(const Place& place, const std::string& lines) {
 
 #endif
 
-/// The environment is read once; never destroyed, for what is executed while the process ends counts too.
+/// The environment is read once.  The result is never destroyed: executions while the process ends count, too.
 const Place& place() {
-  alignas(Place) static unsigned char room[sizeof(Place)];
+  alignas(Place) static unsigned char memory[sizeof(Place)];
   static const char* const name = std::getenv("UDOGEN_PROVE");
-  static const Place& found = *new (room) Place(name != nullptr && *name != '\0' ? named(name) : Place{});
+  static const Place& found = *new (memory) Place(name != nullptr && *name != '\0' ? named(name) : Place{});
   return found;
 }
 
@@ -142,7 +142,7 @@ std::uint64_t Executions::of(const char* op) const {
 
 #if defined(UDO_WRITES_FILE)
 
-// Not every client terminates what it has initialized: then zeros are written here too.
+// Not every client terminates what it has initialized: then zeros are written here.
 Executions::~Executions() { report(isUsed()); }
 
 void Executions::report(bool all) {

@@ -1,18 +1,18 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// Proof that a kernel ran: how often, op by op.  An execution that returns no error proves nothing, for a runtime may
-// have taken another op of the same name.  The library exports, with its own name in front so that several packages can
-// be in one process:
+// Counts how often the kernel of each op ran.  An execution without an error does not prove that it did: a runtime may
+// have used another op of the same name.  The library exports these functions, which begin with its name so that one
+// process can load several packages:
 //
 //   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an op that it does not have; NULL: all ops
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
 //
-// A package that is built with UDO_PROVE (`udogen build --prove`, `make UDO_PROVE=1`) writes its counts to a file, too:
-// where the environment variable UDOGEN_PROVE names one when the package is registered, it appends a line
-// `<Package> <op> <count> <what is counted>` for each op when it is terminated, and when the process ends for what came
-// since: the sum of the lines of an op is its count.  A process that crashes writes nothing, and one that runs with the
-// rights of another user (AT_SECURE) does not read the variable.  On Hexagon there is no environment: there each package
-// writes the line to the log of the DSP (HAP_debug, level 2) when it is terminated.
+// A package that is built with UDO_PROVE (`udogen build --prove`, `make UDO_PROVE=1`) also writes its counts to a file, if
+// the environment variable UDOGEN_PROVE names one when the package is registered.  It appends a line
+// `<Package> <op> <count> <what is counted>` for each op when it is terminated, and again when the process ends, with the
+// count since then: the sum of an op's lines is its count.  A process that crashes writes nothing; one that runs with the
+// rights of another user (AT_SECURE) does not read the variable.  Hexagon has no environment: there each package writes
+// the lines to the log of the DSP (HAP_debug, level 2) when it is terminated.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@
 
 namespace udo {
 
-/// How often one op was executed.  On a line of the cache of its own: ops of several graphs count at once.
+/// How often one op was executed.  It has its own cache line, as ops of several graphs count at the same time.
 class alignas(64) Counter {
  public:
   constexpr Counter(const char* op) : op_(op) {}
@@ -44,7 +44,7 @@ class alignas(64) Counter {
   const char* op() const { return op_; }
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
-  /// What came since this was asked last.
+  /// The count since the last call.
   std::uint64_t news() {
     const std::uint64_t now = count();
     return now - reported_.exchange(now);
@@ -69,7 +69,7 @@ class Executions {
   /// One more runtime has initialized the package.
   void begin();
 
-  /// One of them has terminated it; false where none had initialized it.
+  /// One of them has terminated it; false if none had initialized it.
   bool end();
   bool isUsed() const { return users_.load() != 0; }
 

@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
 //
-// What functions call that Halide has compiled: where one finds its tensors unfit it says so and returns.
+// What functions compiled by Halide call: if one cannot use its tensors, it reports that here and returns.
 #include "Halide.hpp"
 
 #include <cstdarg>
@@ -15,7 +15,7 @@ namespace halide {
 
 #if defined(__x86_64__)
 namespace {
-// AVX2, and an operating system that keeps its registers.
+// AVX2, and an operating system that saves its registers.
 bool findVectors() {
   unsigned int a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0 || (c & bit_FMA) == 0) return false;
@@ -61,8 +61,8 @@ int halide_error_access_out_of_bounds(void* call, const char* name, int, int fir
   static_cast<Call*>(call)->fail("%s is accessed at %d to %d, and has %d to %d", name, first, last, low, high);
   return -1;
 }
-int halide_error_constraint_violated(void* call, const char* name, int value, const char*, int wanted) {
-  static_cast<Call*>(call)->fail("%s is %d, and the kernel is for %d", name, value, wanted);
+int halide_error_constraint_violated(void* call, const char* name, int value, const char*, int expected) {
+  static_cast<Call*>(call)->fail("%s is %d, and the kernel is for %d", name, value, expected);
   return -1;
 }
 int halide_error_requirement_failed(void* call, const char*, const char* message) {
@@ -88,7 +88,7 @@ int halide_error_constraints_make_required_region_smaller(void* call, const char
   return failed(call, name, "is smaller than the kernel reads or writes");
 }
 int halide_error_storage_bound_too_small(void* call, const char* name) {
-  return failed(call, name, "needs more room than its bound");
+  return failed(call, name, "needs more memory than its bound");
 }
 int halide_error_explicit_bounds_too_small(void* call, const char* name) {
   return failed(call, name, "is smaller than its bounds");
@@ -100,7 +100,7 @@ int halide_error_specialize_fail(void* call, const char* message) { return faile
 int halide_error_out_of_memory(void* call) { return failed(call, "the kernel", "has no memory"); }
 
 #if defined(__hexagon__)
-// The vector unit and the memory of a kernel are given by the runtime, before the kernel is called.
+// The runtime gives a kernel its vector unit and its memory before it calls it.
 int halide_qurt_hvx_lock(void*) { return 0; }
 int halide_qurt_hvx_unlock(void*) { return 0; }
 void halide_qurt_hvx_unlock_as_destructor(void*, void*) {}

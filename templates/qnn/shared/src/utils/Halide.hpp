@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
 //
-// Tensors as functions take them that Halide has compiled, and what those functions call.
+// Tensors in the form of functions that Halide has compiled, and what those functions call.
 #pragma once
 
 #if __has_include("GpuCustomOpPackage.hpp")
@@ -94,7 +94,7 @@ bool isStoredAs(const Tensor& tensor, Type type) {
   return same(typeOf(tensor), type);
 }
 
-/// One call of a function: what its views found, and what went wrong in it.
+/// One call of a function, with its errors.
 class Call {
  public:
   explicit Call(bool canRun = hasVectors) {
@@ -105,12 +105,12 @@ class Call {
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
 
-  /// Whether rows lie along the last axis, or any axis behind theirs has one element.
+  /// Whether rows are along the last axis, or all axes after theirs have one element.
   bool last() const { return last_; }
-  /// Whether every tensor begins where a vector of HVX may.
+  /// Whether all tensors are aligned for vectors of HVX.
   bool aligned() const { return aligned_; }
 
-  /// Fixed point of Hexagon adds the offset in one bit more than numbers are stored in.
+  /// Fixed point on Hexagon adds the offset in one bit more than numbers have.
   void quantized(Type type, std::int32_t offset) {
 #if defined(__hexagon__)
     const std::int32_t range = 1 << type.bits;
@@ -129,7 +129,7 @@ class Call {
 #endif
   void fail(const char* format, ...);
 
-  /// The status of an execution, of what the function returned.
+  /// The status of an execution, from the result of the function.
   Status run(int returned) const {
     if (returned == 0) return udo::ok;
     return error("%s", ok() ? "the kernel failed" : message_);
@@ -140,12 +140,12 @@ class Call {
   char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
 };
 
-/// What one of several threads calculates of an execution.
+/// The part of an execution that one of several threads calculates.
 struct Part {
   std::uint32_t number, count;
 
   bool isFirst() const { return number == 0; }
-  /// Where the part of a thread begins in so many elements, at a multiple of `step`.
+  /// Where the part of a thread begins among `total` elements, at a multiple of `step`.
   std::size_t begin(std::size_t total, std::size_t step) const { return at(total, step, number); }
   std::size_t end(std::size_t total, std::size_t step) const { return at(total, step, number + 1); }
 
@@ -161,12 +161,12 @@ struct Rows {
   int axis;
 };
 
-/// All axes, filled with ones in front.
+/// All axes, after leading ones.
 struct Whole {
   int rank;
 };
 
-/// A tensor as a function takes it.
+/// A tensor in the form that a function takes.
 class View {
  public:
   template <class Tensor>
@@ -224,7 +224,7 @@ class View {
 
   bool is(Type type) const { return same(type_, type); }
 
-  /// Of rows: without the axes behind theirs, which have one element.
+  /// Of rows: remove the axes after theirs, which have one element.
   void dropInner() {
     if (raw.dimensions != 3 || inner_ != 1) return;
     dims_[0] = dims_[1];
@@ -242,7 +242,7 @@ class View {
     dims_[0].extent = static_cast<std::int32_t>(part.end(size, 128) - begin);
   }
 
-  /// Of an output: only one part of its outermost axis that has parts, or nothing; true where there is work to do.
+  /// Of an output: only one part of its outermost axis with several elements; false if this part has none.
   bool cut(const Part& part) {
     std::int32_t axis = raw.dimensions - 1;
     while (axis > 0 && dims_[axis].extent <= 1) --axis;
@@ -269,7 +269,7 @@ class View {
   View(Call& call, const Tensor& tensor) {
     if (!tensor) return;  // an optional one that the client left out
     type_ = typeOf(tensor);
-    raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
+    raw.type = same(type_, f16) ? u16 : type_;  // halves are passed as their bits
     raw.dim = dims_;
 #if defined(UDO_GPU)
     raw.device = reinterpret_cast<std::uintptr_t>(tensor.facts());  // for Launches: the GPU has the data
@@ -293,7 +293,7 @@ class View {
   Dimension dims_[8];  // as many as `raw` says
 };
 
-// Machines whose vectors must begin at multiples of their size have a second function, for tensors that do.
+// Machines with aligned vectors have a second function, for tensors that are aligned.
 #if defined(__hexagon__)
 #define UDO_HALIDE(function, ...) \
   (call.aligned() ? function##_aligned(&call, __VA_ARGS__) : function(&call, __VA_ARGS__))

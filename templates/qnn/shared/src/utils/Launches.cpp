@@ -79,7 +79,7 @@ void Launches::add(Kernel& kernel, char kind, const void* argument) {
 }
 
 int Launches::allocate(Buffer& buffer) {
-  if (buffer.device != 0) return 0;  // a tensor, or memory that is there already
+  if (buffer.device != 0) return 0;  // a tensor, or memory that was allocated before
   std::size_t count = 1;
   for (std::int32_t axis = 0; axis < buffer.dimensions; ++axis) {
     count *= static_cast<std::size_t>(buffer.dim[axis].extent > 0 ? buffer.dim[axis].extent : 1);
@@ -117,7 +117,7 @@ int halide_device_malloc(void* call, Buffer* buffer, const void*) { return launc
 int halide_device_free(void*, Buffer*) { return 0; }
 void halide_device_free_as_destructor(void*, void*) {}
 int halide_copy_to_device(void* call, Buffer* buffer, const void*) { return launchesOf(call).allocate(*buffer); }
-// Memory between kernels is the GPU's alone.
+// Memory between kernels belongs to the GPU.
 void* halide_malloc(void*, std::size_t) { return nullptr; }
 void halide_free(void*, void*) {}
 // NOLINTEND

@@ -1,13 +1,13 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// A package as the generated tables describe it, and the QNN op package interface on top of them.
+// A package as the generated tables describe it, and its QNN op package interface.
 #pragma once
 
 #include "BackendUtils.hpp"
 
 namespace udo {
 
-/// What the tables of a backend have for an op.
+/// An op in the tables of a backend.
 struct OpEntry;
 
 /// The package, as the generated tables describe it.
@@ -17,8 +17,9 @@ struct PackageTables {
   QnnOpPackage_Info_t info;
 };
 extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
+inline constexpr Qnn_Version_t coreVersion = {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH};
+inline constexpr Qnn_ApiVersion_t apiVersion = {coreVersion, {1, 1, 0}};
+inline constexpr Qnn_ApiVersion_t gpuApiVersion = {coreVersion, {3, 5, 0}};
 
 // Functions of the QNN op package interface, which each backend defines.
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure);

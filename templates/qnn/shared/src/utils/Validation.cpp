@@ -3,9 +3,6 @@
 
 // Graphs are prepared on the host; the DSP only executes them.
 #if !defined(__hexagon__)
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
 namespace udo {
@@ -77,19 +74,14 @@ bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t type, const Qnn_Param_t&
 
 thread_local Refusal last;
 
-// v1 and v2 of a tensor agree in everything up to the client's buffer.
-const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
-
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 Status invalid(const char* format, ...) {
-  char text[512];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  errorList(format, list);
   va_end(list);
-  error("%s", text);
   return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
 }
 
@@ -107,7 +99,7 @@ std::size_t countOf(const Qnn_TensorV1_t& tensor) {
   return count;
 }
 
-/// What the client gave with the graph; null where the data comes with an execution.
+/// The data that the client gave with the graph; null if it comes with an execution.
 const void* dataOf(const Qnn_TensorV1_t& tensor) {
   const bool raw = tensor.type == QNN_TENSOR_TYPE_STATIC && tensor.memType == QNN_TENSORMEMTYPE_RAW;
   return raw ? tensor.clientBuf.data : nullptr;
@@ -120,8 +112,8 @@ bool isDefault(const OnlyValue& only, const Qnn_TensorV1_t& tensor) {
 bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
   if (param.paramType != QNN_PARAMTYPE_SCALAR) return isDefault(only, common(param.tensorParam));
   const Qnn_Scalar_t& scalar = param.scalarParam;
-  if (static_cast<std::uint32_t>(scalar.dataType) != 0x0608) {
-    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members lie in one place
+  if (scalar.dataType != textType) {
+    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members share one address
   }
   return only.text != nullptr && scalar.stringValue != nullptr && std::strcmp(only.text, scalar.stringValue) == 0;
 }
@@ -153,12 +145,9 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
 
 Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::size_t count,
                        const ValidationRules& rules) {
-  std::size_t mandatory = 0;
+  const std::size_t mandatory = fewestOf(specs);
   bool repeats = false;
-  for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
-    repeats = repeats || specs.items[i].repeated;
-  }
+  for (const TensorSpec& each : specs) repeats = repeats || each.repeated;
   if (count < mandatory || (count > specs.count && !repeats)) {
     const bool fixed = mandatory == specs.count && !repeats;
     const bool lacks = count < mandatory;
@@ -200,7 +189,7 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
-  if (static_cast<std::uint32_t>(type) == 0x0608) return ok;  // a text is passed as a scalar whatever its rank
+  if (type == textType) return ok;  // a text is always passed as a scalar
   if (scalar != spec.scalar) {
     refuseOp();
     return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
@@ -227,10 +216,7 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
     for (std::size_t k = 0; k < i; ++k) {
       if (std::strcmp(params[k].name, params[i].name) == 0) return invalid("parameter `%s` is given twice", params[i].name);
     }
-    const ParamSpec* spec = nullptr;
-    for (const ParamSpec& each : specs) {
-      if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
-    }
+    const ParamSpec* const spec = find(specs, params[i].name);
     if (spec == nullptr) {
       refuseOp();
       return invalid("has no parameter `%s`", params[i].name);
@@ -256,7 +242,7 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
 
 enum class Width { w8, w16, w32, other };
 
-/// Types of one width arrive alike: signed ones of 8 and 16 bits as unsigned ones with an offset.
+/// Types of one width arrive in the same form: signed ones of 8 and 16 bits as unsigned ones with an offset.
 Width widthOf(Qnn_DataType_t type) {
   switch (static_cast<std::uint32_t>(type)) {
     case QNN_DATATYPE_INT_8:
@@ -278,7 +264,7 @@ bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
   return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
 }
 
-/// A scalar brings its own type along: ONNX Runtime gives every integer as an INT_32.
+/// A scalar has a type of its own: ONNX Runtime passes every integer as an INT_32.
 bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
   if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
   if (widthOf(given.scalarParam.dataType) == Width::other) return false;
@@ -305,7 +291,11 @@ ValidationRules rulesOfHtp() {
   return rules;
 }
 
-bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
+ValidationRules rulesOfGpu() {
+  ValidationRules rules;
+  rules.alike = [](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); };
+  return rules;
+}
 
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
@@ -314,6 +304,12 @@ Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const 
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
   if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
   return status;
+}
+
+Status validateNode(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config) {
+  if (!isFor(package.packageName, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  const OpSpec* const op = find(ops, config.v1.typeName);
+  return op != nullptr ? validateConfig(*op, config.v1, rulesOfHtp()) : noSuchOp(package, config.v1.typeName);
 }
 
 bool isFor(const char* package, const Qnn_OpConfig_t& config) {

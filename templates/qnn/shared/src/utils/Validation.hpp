@@ -1,28 +1,38 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// Compares the config of a node with what its op looks like.
+// Compares the config of a node with the description of its op.
 #pragma once
 
 #include "BackendUtils.hpp"
 
 namespace udo {
 
-/// In what the backends differ.
+/// How the backends differ.
 struct ValidationRules {
-  // Whether a tensor of one type may be given where another is named; null: only what is named.
+  // Whether a tensor may have one type if the config names another; null: only the named ones.
   bool (*alike)(Qnn_DataType_t given, Qnn_DataType_t named) = nullptr;
   // The same for a parameter.
   bool (*fits)(const Qnn_Param_t& given, Qnn_DataType_t named) = nullptr;
   bool everyInput = false;  // optional inputs cannot be left out
 };
 
-/// Those of HTP: it delivers types of one width alike, and knows parameters by their place behind the inputs.
+/// HTP delivers types of one width alike, and knows parameters by their position after the inputs.
 ValidationRules rulesOfHtp();
+
+/// On the GPU the backend chooses between floats of 16 and of 32 bits.
+ValidationRules rulesOfGpu();
 
 /// `ok`, or the error of validation; the log has the reason.
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
 
-/// The error where a package has no op of this name.
+/// The same for a node of any op of an HTP package; on the DSP the host has validated it already.
+#if defined(__hexagon__)
+inline Status validateNode(const QnnOpPackage_Info_t&, List<OpSpec>, const Qnn_OpConfig_t&) { return ok; }
+#else
+Status validateNode(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config);
+#endif
+
+/// The error if a package has no op of this name.
 Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op);
 
 /// Why this thread's last config was refused, as data; the log has the sentence.
@@ -40,10 +50,15 @@ struct Refusal {
 };
 const Refusal& refusal();
 
-/// Whether a node is for this package; the log has the reason where it is not.
+/// Whether a node is for this package; the log has the reason if it is not.
 bool isFor(const char* package, const Qnn_OpConfig_t& config);
 
+inline bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
+
+/// v1 and v2 of a tensor have the same members up to the client's buffer.
+inline const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
+
 /// True for a NULL tensor.
-bool isLeftOut(const Qnn_Tensor_t& tensor);
+inline bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
 
 }  // namespace udo

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
-// What tensors are made of, the same on every backend: elements, dimensions, quantization.
+// Elements, dimensions and quantization of tensors, the same on every backend.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ struct Half {
     std::memcpy(&f, &value, sizeof f);
     const std::uint32_t sign = (f >> 16) & 0x8000u;
     f &= 0x7fffffffu;
-    if (f >= 0x47800000u) {  // too large, infinite, or no number
+    if (f >= 0x47800000u) {  // too large, infinite, or NaN
       bits = static_cast<std::uint16_t>(sign | (f > 0x7f800000u ? 0x7e00u : 0x7c00u));
     } else if (f < 0x38800000u) {  // subnormal
       float magnitude;
@@ -110,13 +110,13 @@ struct Quantization {
   /// The nearest stored value between `low` and `high`.
   std::int32_t toStored(float real, std::int32_t low, std::int32_t high) const {
     const float stored = std::nearbyint(real / scale) - static_cast<float>(offset);
-    if (!(stored > static_cast<float>(low))) return low;  // also where it is no number
+    if (!(stored > static_cast<float>(low))) return low;  // also for NaN
     if (stored >= static_cast<float>(high)) return high;
     return static_cast<std::int32_t>(stored);
   }
 };
 
-/// A number as a T: whole numbers saturate and are cut, and no number is zero.
+/// A number as a T; for integers it is truncated and saturates, and NaN becomes zero.
 template <class T>
 T fromDouble(double value) {
   if constexpr (std::is_enum_v<T>) {

@@ -16,9 +16,6 @@
 namespace udo {
 namespace {
 
-// v1 and v2 of a tensor agree in everything up to the client's buffer.
-const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
-
 bool isFixedPoint(Qnn_DataType_t type) { return (type & 0xff00) == 0x0300 || (type & 0xff00) == 0x0400; }
 
 // The runtime delivers fixed point of 8 bits as UINT_8.
@@ -51,8 +48,8 @@ NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
   return facts;
 }
 
-// Validation of a node comes right before its making, also where a context binary is restored; what it saw waits
-// here under the names of op and node.
+// A node is validated right before it is made, also when a context binary is restored.  What validation saw is kept
+// here by the names of op and node.
 std::mutex waitingMutex;
 
 std::map<std::string, std::vector<NodeFacts>>& waiting() {
@@ -60,7 +57,7 @@ std::map<std::string, std::vector<NodeFacts>>& waiting() {
   return facts;
 }
 
-// Validations that no node follows are the client's own, to ask: of so many the older half is forgotten.
+// A client may validate nodes that it never makes: of so many the older half is forgotten.
 constexpr std::size_t mostWaiting = 1 << 16;
 std::size_t countWaiting = 0;
 std::uint64_t validations = 0;
@@ -96,7 +93,7 @@ bool isOmitted(const NodeFacts& facts, std::size_t i) {
   return i < facts.inputs.size() ? facts.inputs[i].omitted : facts.outputs[i - facts.inputs.size()].omitted;
 }
 
-/// True where counts, shapes and types are those that validation saw.
+/// True if counts, shapes and types are those that validation saw.
 bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
   if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
@@ -114,8 +111,8 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// True where also the shapes stand at the same places in memory: then it is the very node that validation saw, not
-/// one of the same name in another graph.
+/// True if the shapes are also at the same addresses: then it is the node that validation saw, and not one of the same
+/// name in another graph.
 bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!matches(facts, node)) return false;
   for (std::size_t i = 0; i < facts.places.size(); ++i) {
@@ -125,7 +122,7 @@ bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// Takes out the newest that fits.
+/// Removes the newest that fits, and returns whether there was one.
 bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
           bool (*fits)(const NodeFacts&, const QnnCpuOpPackage_Node_t&), NodeFacts& facts) {
   for (std::size_t i = seen.size(); i-- > 0;) {
@@ -138,7 +135,7 @@ bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
   return false;
 }
 
-/// What validation saw of this node; false where it never saw it.
+/// What validation saw of this node; false if it never saw it.
 bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   const auto found = waiting().find(nameOf(node.typeName, node.name));
@@ -152,14 +149,13 @@ bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The config of a node that validation never saw, for not every client validates: what the node has, and what only the
-/// op's spec has.
+/// The config of a node that was not validated, as not every client does: made of the node, and of the op's spec.
 class Inferred {
  public:
   Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
       : inputs_(tensors(spec.inputs, node.inputs, node.numOfInputs)),
         outputs_(tensors(spec.outputs, node.outputs, node.numOfOutputs)) {
-    // Counts that are zero may be unset, and the arrays too.
+    // Counts that are zero may be uninitialised, and the arrays too.
     const std::uint32_t count = node.numOfParams <= spec.params.count && node.params != nullptr ? node.numOfParams : 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       params_.push_back(param(spec, node.params[i]));
@@ -224,19 +220,18 @@ class Inferred {
   static Qnn_Param_t param(const OpSpec& spec, const QnnCpuOpPackage_Param_t* raw) {
     Qnn_Param_t made = {};
     made.name = raw == nullptr || raw->name == nullptr ? "" : raw->name;
-    const auto of = std::find_if(spec.params.begin(), spec.params.end(),
-                                 [&](const ParamSpec& each) { return std::strcmp(each.name, made.name) == 0; });
-    if (raw == nullptr || of == spec.params.end()) return made;  // validation refuses it
+    const ParamSpec* const of = find(spec.params, made.name);
+    if (raw == nullptr || of == nullptr) return made;  // validation refuses it
     if (raw->type == QNN_CPU_PARAMTYPE_TENSOR) {
       made.paramType = QNN_PARAMTYPE_TENSOR;
       made.tensorParam = tensor(of->types, true, raw->tensorParam);
       return made;
     }
-    // A number comes as a double, of whichever type it was: of the first that the spec has.
-    const auto text = static_cast<Qnn_DataType_t>(0x0608);
+    // Numbers of all types arrive as doubles; the type is the first of the spec.
     const bool number = raw->type == QNN_CPU_PARAMTYPE_SCALAR;
     made.paramType = QNN_PARAMTYPE_SCALAR;
-    made.scalarParam.dataType = number == (of->types.items[0] != text) ? of->types.items[0] : number ? QNN_DATATYPE_FLOAT_32 : text;
+    const Qnn_DataType_t first = of->types.items[0];
+    made.scalarParam.dataType = number == (first != textType) ? first : number ? QNN_DATATYPE_FLOAT_32 : textType;
     if (number) made.scalarParam.int64Value = fromDouble<std::int64_t>(raw->scalarParam);
     return made;
   }
@@ -247,7 +242,7 @@ class Inferred {
   Qnn_OpConfigV1_t config_ = {};
 };
 
-/// The encoding of one channel of a tensor of fixed point; of the whole tensor where it has only one.
+/// The encoding of each channel of a fixed-point tensor; of the whole tensor if it has only one.
 class Channels {
  public:
   explicit Channels(const RawTensor& tensor) {
@@ -276,16 +271,7 @@ class Channels {
   std::size_t stride_ = 1;
 };
 
-Status unknownEncoding() { return error("a tensor is quantized in a way that cannot be made floats"); }
-
-const OpEntry* find(List<OpEntry> ops, const char* name) {
-  for (const OpEntry& each : ops) {
-    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
-
-/// Frees what validation saw of nodes that were never made; for the last terminate.
+/// Frees what validation saw of nodes that were never made; called by the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   waiting().clear();
@@ -312,7 +298,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
-  const Status status = validateConfig(entry->spec, config);
+  const Status status = validateConfig(*entry, config);
   if (status == ok) remember(config);
   return status;
 }
@@ -325,8 +311,8 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   if (entry == nullptr) return error("package %s has no op `%s`", tables.name, cpuNode.typeName);
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
-    const Inferred inferred(entry->spec, cpuNode);
-    const Status status = validateConfig(entry->spec, inferred.config());
+    const Inferred inferred(*entry, cpuNode);
+    const Status status = validateConfig(*entry, inferred.config());
     if (status != ok) return status;
     facts = factsOf(inferred.config());
   }
@@ -346,7 +332,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
 }
 
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
-  // The runtime passes a copy of what createOpImpl gave it: only userData is the instance.
+  // The runtime passes a copy of what createOpImpl returned: only userData leads to the instance.
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);
@@ -378,40 +364,24 @@ void FloatCopies::check(const char* name, const RawTensor* tensor, bool quantize
   if (!encodingOf(tensor->quantizeParams, found.scale, found.offset)) perChannel_ = name;
 }
 
-Status FloatCopies::dequantize() {
+Status FloatCopies::convert(bool outputs) {
   if (perChannel_ != nullptr) return notWhole(perChannel_);
   for (const auto& copy : copies_) {
-    const auto* stored = static_cast<const std::uint8_t*>(copy->stored->data);
-    if (copy->isOutput || stored == nullptr) continue;
+    auto* const stored = static_cast<std::uint8_t*>(copy->stored->data);
+    if (copy->isOutput != outputs || stored == nullptr) continue;
     const Channels channels(*copy->stored);
-    if (!channels) return unknownEncoding();
-    const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
-    if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
-    for (std::size_t i = 0; i < count; ++i) copy->values[i] = channels.of(i).toReal(stored[i]);
-  }
-  return ok;
-}
-
-Status FloatCopies::quantize() {
-  for (const auto& copy : copies_) {
-    auto* stored = static_cast<std::uint8_t*>(copy->stored->data);
-    if (!copy->isOutput || stored == nullptr) continue;
-    const Channels channels(*copy->stored);
-    if (!channels) return unknownEncoding();
+    if (!channels) return error("a tensor is quantized in a way that cannot be made floats");
     const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
     if (count > copy->values.size()) return error("a tensor has become larger than its largest dimensions");
     for (std::size_t i = 0; i < count; ++i) {
-      stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
+      if (outputs) {
+        stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
+      } else {
+        copy->values[i] = channels.of(i).toReal(stored[i]);
+      }
     }
   }
   return ok;
-}
-
-std::size_t Binding::position(List<TensorSpec> specs, std::size_t count, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i) {
-    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
-  }
-  return index;
 }
 
 const QnnCpuOpPackage_Param_t* Binding::find(const char* param, std::size_t* at) const {

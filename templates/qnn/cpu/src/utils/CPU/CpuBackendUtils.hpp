@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 //
-// Between the runtime's node and a kernel: binding, validation, and one instance per node of a graph.
+// Binds the arguments of a kernel to a node of the runtime; one instance for each node of a graph.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 
 namespace udo {
 
-/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and says
-/// neither which tensors were left out nor which are quantized.
+/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
+/// report which tensors were left out or are quantized.
 struct NodeFacts {
   std::vector<TensorFacts> inputs;
   std::vector<TensorFacts> outputs;
   std::vector<TensorFacts> params;
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to distinguish nodes of one name
   std::vector<std::uint32_t> dims;  // of each its rank, then so many
-  std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
-  std::uint64_t number = 0;                  // in the order of validations
+  std::vector<const std::uint32_t*> places;  // the addresses at which the runtime keeps the dims of each tensor
+  std::uint64_t number = 0;                  // of the validation
 };
 
 /// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
@@ -43,10 +43,12 @@ class FloatCopies {
   /// Checks a tensor whose stored numbers the kernel sees.
   void check(const char* name, const RawTensor* tensor, bool quantized);
 
-  Status dequantize();
-  Status quantize();
+  Status dequantize() { return convert(false); }
+  Status quantize() { return convert(true); }
 
  private:
+  Status convert(bool outputs);
+
   const char* perChannel_ = nullptr;  // the tensor that is not quantized as a whole
   struct Copy {
     const RawTensor* stored;
@@ -122,7 +124,7 @@ class Binding {
   template <class V>
   V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, List<TensorSpec> specs,
          std::size_t index) const {
-    const std::size_t at = position(specs, facts.size(), index);
+    const std::size_t at = positionOf(specs, facts.size(), index);
     if (at >= facts.size() || facts[at].omitted) return V();
     return view<V>(specs.items[index].name, tensors[at], facts[at].quantized);
   }
@@ -144,9 +146,6 @@ class Binding {
     return Repeated<V>(first, facts.data() + index, count);
   }
 
-  /// The position in the node of the tensor at `index` of the specs: after a repeated one it is shifted.
-  static std::size_t position(List<TensorSpec> specs, std::size_t count, std::size_t index);
-
   const QnnCpuOpPackage_Param_t* find(const char* param, std::size_t* at = nullptr) const;
 
   const OpSpec& spec_;
@@ -155,36 +154,35 @@ class Binding {
   FloatCopies& copies_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter or of an input.
+/// A tensor made of tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
-/// What the tables know of a kernel: how an instance of its op is made.
+/// How an instance of an op is made.
 struct OpFacts {
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };
 
-/// One op of the package: what it looks like, and its kernel.
-struct OpEntry {
-  OpSpec spec;
+/// One op of the package: its description, and its kernel.
+struct OpEntry : OpSpec {
   Counter* executions;
   void (*describe)(OpFacts& facts);
 };
 
-/// One node of a graph; what `userData` of its op points to.
+/// One node of a graph; `userData` of its op points to it.
 struct Instance {
   QnnCpuOpPackage_OpImpl_t impl = {nullptr, nullptr};
   const OpEntry* entry = nullptr;
   void (*release)(Instance* self) = nullptr;
 };
 
-// --- the glue around a kernel, made where the kernel is; nothing is thrown into the runtime --------------------------
+// --- the code around a kernel, compiled with its file ---------------------------------------------------------------
 
 namespace glue {
 
 template <class Op>
 struct Bound : Instance {
-  NodeFacts facts;  // before args, whose views point into it and into the copies
+  NodeFacts facts;  // declared before args, whose views point to it and to the copies
   FloatCopies copies;
   typename Op::Args args;
   StateOf<Op> state{};
@@ -192,30 +190,17 @@ struct Bound : Instance {
       : facts(std::move(seen)), args(Op::bind(Binding(spec, node, facts, copies))) {}
 };
 
-template <class Step>
-Status guarded(const Step& step) {
-#if defined(__cpp_exceptions)
-  try {
-    return step();
-  } catch (...) {
-    return error("threw a C++ exception; a kernel must return an error instead");
-  }
-#else
-  return step();
-#endif
-}
-
 template <class Op>
 void release(Instance* self) {
   auto* bound = static_cast<Bound<Op>*>(self);
-  const Running running(bound->entry->spec.name);
+  const Running running(bound->entry->name);
   delete bound;
 }
 
 template <class Op>
 Status run(void* userData) {
   auto* bound = static_cast<Bound<Op>*>(static_cast<Instance*>(userData));
-  const Running running(bound->entry->spec.name);
+  const Running running(bound->entry->name);
   ++*bound->entry->executions;
   Status status = bound->copies.dequantize();
   if (status == ok) status = guarded([&] { return callExecute(bound->args, bound->state); });
@@ -224,16 +209,16 @@ Status run(void* userData) {
 
 template <class Op>
 Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance) {
-  const Running running(entry.spec.name);
+  const Running running(entry.name);
   Bound<Op>* bound = nullptr;
   Status status = guarded([&] {
-    bound = new Bound<Op>(entry.spec, node, std::move(facts));
+    bound = new Bound<Op>(entry, node, std::move(facts));
     return ok;
   });
   if (status != ok) return status;
   bound->entry = &entry;
   bound->release = release<Op>;
-  status = bound->copies.dequantize();  // parameters are there already
+  status = bound->copies.dequantize();  // parameters have their data already
   if (status == ok) status = guarded([&] { return callPrepare(bound->args, bound->state); });
   if (status != ok) {
     release<Op>(bound);
@@ -246,7 +231,7 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
 
 }  // namespace glue
 
-/// What a kernel's file defines, for the tables.
+/// Fills in what a kernel's file defines.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op>();

@@ -27,7 +27,7 @@ class Dsp {
       : functions_(functions), op_(op), operation_(operation), outputs_(outputs), count_(count) {}
 
   /// Runs `work(thread, threads)` on that many worker threads and waits for all of them; returns the first error.
-  /// HVX belongs in here: the vector unit is the worker threads'.
+  /// Use HVX only in here: the vector unit belongs to the worker threads.
   template <class Work>
   Status run(std::uint32_t threads, const Work& work) const {
     Job<Work> job({op_, threads == 0 ? 1 : threads, 0, ok}, work);
@@ -52,16 +52,16 @@ class Dsp {
             functions_.udoVtcmIsReal(operation_) != 0};
   }
 
-  /// Gives an output other dimensions, of the same rank and not larger than there is room for.
+  /// Gives an output other dimensions, of the same rank; none may exceed its maximum.
   Status resize(const View& output, std::initializer_list<std::uint32_t> dims) const {
     return resize(output, dims.begin(), dims.size());
   }
   Status resize(const View& output, const std::uint32_t* dims, std::size_t rank) const;
 
-  /// Says which real numbers the stored ones of an output stand for.
+  /// Sets the real numbers that the smallest and the largest stored number of an output represent.
   Status setRange(const View& output, float lowest, float highest) const;
 
-  /// Memory of the DSP's heap, aligned for vectors, given back with the object: for `prepare`, not for `execute`.
+  /// Memory of the DSP's heap, aligned for vectors and freed with the object: for `prepare`, not for `execute`.
   class Memory {
    public:
     Memory() = default;
@@ -78,7 +78,7 @@ class Dsp {
       if (data_ != nullptr) release_(data_);
     }
 
-    void* data() const { return data_; }  // nullptr where there was none left
+    void* data() const { return data_; }  // nullptr if there was not enough
 
    private:
     void* data_ = nullptr;
@@ -96,7 +96,7 @@ class Dsp {
     Status first;
   };
 
-  // Every worker is handed the same pointer: they count themselves.
+  // Every worker gets the same pointer, and takes the next number.
   template <class Work>
   struct Job : Shared {
     const Work& work;
@@ -106,7 +106,10 @@ class Dsp {
       auto& job = *static_cast<Job*>(given);
       const Running running(job.op);
       const Status status = job.work(__atomic_fetch_add(&job.started, 1u, __ATOMIC_RELAXED), job.threads);
-      if (status != ok) job.first = status;
+      Status none = ok;
+      if (status != ok) {
+        __atomic_compare_exchange_n(&job.first, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+      }
     }
   };
 

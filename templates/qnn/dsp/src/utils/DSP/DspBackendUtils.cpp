@@ -22,17 +22,17 @@ Udo_ErrorType_t notInitialized() {
   return refuse(UDO_UNSUPPORTED_FEATURE, "package %s is not initialized", packageName);
 }
 
-/// NO_ERROR where this is the op of the library.
+/// NO_ERROR if this is the op of the library.
 Udo_ErrorType_t checkName(const char* type) {
   if (type == nullptr) return refuse(UDO_INVALID_ARGUMENT, "package %s was asked for an op without a name", packageName);
-  if (std::strcmp(type, theOp->spec.name) == 0) return UDO_NO_ERROR;
+  if (std::strcmp(type, theOp->name) == 0) return UDO_NO_ERROR;
   return refuse(UDO_WRONG_OPERATION, "package %s has no op `%s` in this library, which is %s's", packageName, type,
-                theOp->spec.name);
+                theOp->name);
 }
 
 // --- tensors ---------------------------------------------------------------------------------------------------------
 
-/// The DSP may have filled ranks below 4 with ones in front.
+/// The DSP may have added leading ones to ranks below 4.
 bool isRank(const Udo_TensorParam_t& tensor, List<std::uint32_t> ranks) {
   if (ranks.count == 0) return true;
   std::uint32_t ones = 0;
@@ -61,7 +61,7 @@ Udo_ErrorType_t checkTensor(const char* role, const TensorSpec& spec, const Udo_
 
 Udo_ErrorType_t checkInputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.inputCount; ++i) {
-    const TensorSpec& spec = theOp->spec.inputs.items[i];
+    const TensorSpec& spec = theOp->inputs.items[i];
     const Udo_TensorParam_t& tensor = operation.inputs[i];
     const Udo_ErrorType_t fault = checkTensor("input", spec, tensor);
     if (fault != UDO_NO_ERROR) return fault;
@@ -79,7 +79,7 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
 /// The DSP asks for the size and the type of each output.
 Udo_ErrorType_t openOutputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.outputCount; ++i) {
-    const TensorSpec& spec = theOp->spec.outputs.items[i];
+    const TensorSpec& spec = theOp->outputs.items[i];
     Udo_TensorParam_t& tensor = operation.outputs[i];
     if (tensor.layout != UDO_LAYOUT_NULL && tensor.maxDimensions != nullptr && tensor.currDimensions != nullptr) {
       for (std::uint32_t axis = 0; axis < tensor.tensorRank; ++axis) {
@@ -89,30 +89,22 @@ Udo_ErrorType_t openOutputs(const Operation& operation) {
     const Udo_ErrorType_t fault = checkTensor("output", spec, tensor);
     if (fault != UDO_NO_ERROR) return fault;
     if (tensor.layout == UDO_LAYOUT_NULL) continue;
-    tensor.dataType = theOp->outputs[i] == UDO_QUANTIZATION_TF ? UDO_DATATYPE_FIXED_8 : UDO_DATATYPE_FLOAT_32;
+    tensor.dataType = theOp->outputKinds[i] == UDO_QUANTIZATION_TF ? UDO_DATATYPE_FIXED_8 : UDO_DATATYPE_FLOAT_32;
     const std::uint32_t bytes = bytesOf(tensor, tensor.currDimensions);
     if (dspFunctions->udoSetOutputTensorSize(operation.infrastructure, i, bytes) != 0) {
-      return refuse(UDO_UNSUPPORTED_FEATURE, "the DSP has no room for %u bytes of output `%s`",
+      return refuse(UDO_UNSUPPORTED_FEATURE, "the DSP has no memory for %u bytes of output `%s`",
                     static_cast<unsigned>(bytes), spec.name);
     }
   }
   return UDO_NO_ERROR;
 }
 
-std::size_t mandatoryOf(List<TensorSpec> specs) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory) count = i + 1;
-  }
-  return count;
-}
-
 bool isNumber(std::uint32_t count, List<TensorSpec> specs) {
-  return count >= mandatoryOf(specs) && count <= specs.count;
+  return count >= fewestOf(specs) && count <= specs.count;
 }
 
 Dsp dspOf(const Operation& operation) {
-  return Dsp(*dspFunctions, theOp->spec.name, operation.infrastructure, operation.outputs, operation.outputCount);
+  return Dsp(*dspFunctions, theOp->name, operation.infrastructure, operation.outputs, operation.outputCount);
 }
 
 // --- what the DSP calls ----------------------------------------------------------------------------------------------
@@ -120,16 +112,16 @@ Dsp dspOf(const Operation& operation) {
 Udo_ErrorType_t createOpFactory(Udo_CoreType_t core, void*, Udo_String_t type, std::uint32_t count, Udo_Param_t* params,
                                 Udo_OpFactory_t* factory) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
-  if (factory == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no place for its factory");
+  const Running running(theOp->name);
+  if (factory == nullptr) return refuse(UDO_INVALID_ARGUMENT, "the pointer for its factory is NULL");
   if (core == UDO_CORETYPE_CPU || core == UDO_CORETYPE_GPU) {
     return refuse(UDO_WRONG_CORE, "is for the DSP (asked for core type %u)", static_cast<unsigned>(core));
   }
   Udo_ErrorType_t fault = checkName(type);
-  if (fault == UDO_NO_ERROR) fault = checkParams(theOp->spec.params, count, params);
+  if (fault == UDO_NO_ERROR) fault = checkParams(theOp->params, count, params);
   if (fault != UDO_NO_ERROR) return fault;
   Factory* const made = copyParams(*dspFunctions, count, params);
-  if (made == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for its parameters");
+  if (made == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "out of memory for its parameters");
   *factory = reinterpret_cast<Udo_OpFactory_t>(made);
   return UDO_NO_ERROR;
 }
@@ -138,21 +130,21 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
                                 Udo_TensorParam_t* inputs, std::uint32_t outputCount, Udo_TensorParam_t* outputs,
                                 Udo_Operation_t* made) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
-  if (factory == nullptr || made == nullptr) return refuse(UDO_INVALID_ARGUMENT, "has no factory, or no place for it");
-  if (!isNumber(inputCount, theOp->spec.inputs)) {
+  const Running running(theOp->name);
+  if (factory == nullptr || made == nullptr) return refuse(UDO_INVALID_ARGUMENT, "its factory, or the pointer for the operation, is NULL");
+  if (!isNumber(inputCount, theOp->inputs)) {
     return refuse(UDO_WRONG_NUM_OF_INPUTS, "has %u inputs; it must have %u", static_cast<unsigned>(inputCount),
-                  static_cast<unsigned>(theOp->spec.inputs.count));
+                  static_cast<unsigned>(theOp->inputs.count));
   }
-  if (!isNumber(outputCount, theOp->spec.outputs)) {
+  if (!isNumber(outputCount, theOp->outputs)) {
     return refuse(UDO_WRONG_NUM_OF_OUTPUTS, "has %u outputs; it must have %u", static_cast<unsigned>(outputCount),
-                  static_cast<unsigned>(theOp->spec.outputs.count));
+                  static_cast<unsigned>(theOp->outputs.count));
   }
   if ((inputs == nullptr && inputCount != 0) || (outputs == nullptr && outputCount != 0)) {
-    return refuse(UDO_INVALID_ARGUMENT, "has tensors that are nowhere");
+    return refuse(UDO_INVALID_ARGUMENT, "the array of its tensors is NULL");
   }
   auto* const operation = static_cast<Operation*>(dspFunctions->udoMalloc(sizeof(Operation)));
-  if (operation == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for it");
+  if (operation == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "out of memory");
   *operation = {reinterpret_cast<const Factory*>(factory), infrastructure, inputCount, inputs, outputCount, outputs,
                 nullptr, 0};
   const Status status = kernel.create(*operation, *dspFunctions);
@@ -166,8 +158,8 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
 
 Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint32_t id, Udo_ExternalNotify_t notify) {
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
-  if (given == nullptr) return refuse(UDO_INVALID_ARGUMENT, "there is no operation to execute");
+  const Running running(theOp->name);
+  if (given == nullptr) return refuse(UDO_INVALID_ARGUMENT, "the operation to execute is NULL");
   Operation& operation = *reinterpret_cast<Operation*>(given);
   Udo_ErrorType_t fault = checkInputs(operation);
   if (fault == UDO_NO_ERROR) fault = openOutputs(operation);
@@ -175,7 +167,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   Dsp dsp = dspOf(operation);
   ++*theOp->executions;
   const Status status = kernel.execute(operation, dsp);
-  // The DSP does not execute in the background either; a client that asks for a notification gets one.
+  // The DSP does not execute in the background; a client that asks for a notification gets one.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
   return codeOf(status);
 }
@@ -183,7 +175,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
 Udo_ErrorType_t releaseOp(Udo_Operation_t given) {
   if (given == nullptr) return UDO_NO_ERROR;
   if (dspFunctions == nullptr) return notInitialized();
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   auto* const operation = reinterpret_cast<Operation*>(given);
   kernel.release(*operation, *dspFunctions);
   dspFunctions->udoFree(operation);
@@ -199,9 +191,9 @@ Udo_ErrorType_t releaseOpFactory(Udo_OpFactory_t factory) {
 
 Udo_ErrorType_t validateOp(Udo_String_t type, std::uint32_t count, const Udo_Param_t* params) {
   if (theOp == nullptr) return UDO_UNSUPPORTED_FEATURE;
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   const Udo_ErrorType_t fault = checkName(type);
-  return fault == UDO_NO_ERROR ? checkParams(theOp->spec.params, count, params) : fault;
+  return fault == UDO_NO_ERROR ? checkParams(theOp->params, count, params) : fault;
 }
 
 Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, std::uint32_t* inputs,
@@ -209,18 +201,18 @@ Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, st
                         std::uint32_t* outputs, Udo_QuantizationType_t** outputTypes,
                         Udo_HexNNTensorLayout_t** outputLayouts) {
   if (theOp == nullptr) return UDO_UNSUPPORTED_FEATURE;
-  const Running running(theOp->spec.name);
+  const Running running(theOp->name);
   if (inputs == nullptr || inputTypes == nullptr || inputLayouts == nullptr || outputs == nullptr ||
       outputTypes == nullptr || outputLayouts == nullptr) {
-    return refuse(UDO_INVALID_ARGUMENT, "there is no memory for its result");
+    return refuse(UDO_INVALID_ARGUMENT, "a pointer for its result is NULL");
   }
   const Udo_ErrorType_t fault = checkName(type);
   if (fault != UDO_NO_ERROR) return fault;
-  *inputs = static_cast<std::uint32_t>(theOp->spec.inputs.count);
-  *inputTypes = theOp->inputs;
+  *inputs = static_cast<std::uint32_t>(theOp->inputs.count);
+  *inputTypes = theOp->inputKinds;
   *inputLayouts = nullptr;  // plain, all of them
-  *outputs = static_cast<std::uint32_t>(theOp->spec.outputs.count);
-  *outputTypes = theOp->outputs;
+  *outputs = static_cast<std::uint32_t>(theOp->outputs.count);
+  *outputTypes = theOp->outputKinds;
   *outputLayouts = nullptr;
   return UDO_NO_ERROR;
 }
@@ -236,7 +228,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
     return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   }
   if (infrastructure->dspGlobalInfra->infraType != UDO_INFRA_HEXNN_V2) return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
-  const OpSpec& spec = theOp->spec;
+  const OpSpec& spec = *theOp;
   operationInfo = {const_cast<char*>(spec.name),
                    static_cast<std::uint32_t>(spec.params.count),
                    static_cast<std::uint32_t>(spec.inputs.count),
@@ -249,7 +241,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    validateOp,
                    queryOp};
   operationNames[0] = spec.name;
-  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last one: all are the DSP's
+  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last call: all clients pass those of the DSP
   executions.begin();
   return QNN_SUCCESS;
 }
@@ -279,8 +271,8 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
       std::strcmp(config.v1.packageName, packageName) != 0 || checkName(config.v1.typeName) != UDO_NO_ERROR) {
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
-  const Running running(theOp->spec.name);
-  const OpSpec& spec = theOp->spec;
+  const Running running(theOp->name);
+  const OpSpec& spec = *theOp;
   if (!isNumber(config.v1.numOfInputs, spec.inputs) || !isNumber(config.v1.numOfOutputs, spec.outputs) ||
       config.v1.numOfParams > spec.params.count) {
     error("has %u inputs, %u outputs and %u parameters; it must have %u, %u and %u",
@@ -354,7 +346,7 @@ Status Dsp::resize(const View& output, const std::uint32_t* dims, std::size_t ra
   for (std::size_t axis = 0; axis < rank; ++axis) tensor.currDimensions[axis] = dims[axis];
   const std::uint32_t bytes = bytesOf(tensor, dims);
   if (functions_.udoSetOutputTensorSize(operation_, index, bytes) != 0) {
-    return error("the DSP has no room for %u bytes of output %u", static_cast<unsigned>(bytes),
+    return error("the DSP has no memory for %u bytes of output %u", static_cast<unsigned>(bytes),
                  static_cast<unsigned>(index));
   }
   return ok;

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
-// Between the DSP's functions and a kernel: factories that keep parameters, operations, and how arguments are bound.
+// Connects the DSP with a kernel: factories that keep parameters, operations, and the binding of arguments.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace udo {
 
 struct OpEntry;
 
-/// What createOpFactory makes: the parameters of some operations, copied.
+/// The result of createOpFactory: a copy of the parameters of some operations.
 struct Factory {
   std::uint32_t count;
   Udo_Param_t* params;
 };
 
-/// What createOperation makes.  The DSP fills in its tensors before each execution.
+/// The result of createOperation.  The DSP fills in its tensors before each execution.
 struct Operation {
   const Factory* factory;
   void* infrastructure;
@@ -30,11 +30,11 @@ struct Operation {
   Udo_TensorParam_t* inputs;
   std::uint32_t outputCount;
   Udo_TensorParam_t* outputs;
-  void* state;             // of the kernel; null where it has none
-  std::uint64_t prepared;  // what its tensors were like then; 0: it was never prepared
+  void* state;             // of the kernel; null if it has none
+  std::uint64_t prepared;  // the fingerprint of its tensors at that time; 0: it was never prepared
 };
 
-/// The tensors of an operation by their place, its parameters by name.
+/// The tensors of an operation by position, its parameters by name.
 class Binding {
  public:
   explicit Binding(const Operation& operation) : operation_(operation) {}
@@ -76,7 +76,7 @@ class Binding {
   const Operation& operation_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter or of an input.
+/// A tensor made of tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 /// What the tables know of a kernel.
@@ -87,11 +87,10 @@ struct OpFacts {
 };
 
 /// The op of a library.
-struct OpEntry {
-  OpSpec spec;
+struct OpEntry : OpSpec {
   Counter* executions;
-  Udo_QuantizationType_t* inputs;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
-  Udo_QuantizationType_t* outputs;
+  Udo_QuantizationType_t* inputKinds;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
+  Udo_QuantizationType_t* outputKinds;
   void (*describe)(OpFacts& facts);
 };
 
@@ -99,7 +98,7 @@ struct OpEntry {
 
 namespace glue {
 
-/// Stands for shapes and ranges of all tensors; never 0.
+/// A hash of the shapes and ranges of all tensors; never 0.
 std::uint64_t fingerprint(const Operation& operation);
 
 template <class Op>
@@ -110,13 +109,13 @@ Status create(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
   if constexpr (hasState<Op>) {
     static_assert(alignof(StateOf<Op>) <= 128, "a State begins at a multiple of 128 bytes");
     operation.state = functions.udoMemalign(128, sizeof(StateOf<Op>));
-    if (operation.state == nullptr) return error("there is no memory for what it prepares");
+    if (operation.state == nullptr) return error("out of memory for its State");
     new (operation.state) StateOf<Op>{};
   }
   return ok;
 }
 
-/// Tensors are there from the first execution on only, and may be others later: then the state is prepared once more.
+/// Tensors are known from the first execution on, and may change later: then the state is prepared again.
 template <class Op>
 Status run(Operation& operation, Dsp& dsp) {
   const typename Op::Args args = Op::bind(Binding(operation));
@@ -147,7 +146,7 @@ void release(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
 
 }  // namespace glue
 
-/// What a kernel's file defines, for the tables.
+/// Fills in what a kernel's file defines.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op, Dsp>();

@@ -1,8 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 #include "DSP/DspParams.hpp"
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include "DSP/DspBackendUtils.hpp"
@@ -50,17 +48,10 @@ Udo_DataType_t udoTypeOf(Qnn_DataType_t type) {
   }
 }
 
-// True where a kernel reads the right bytes: signed or not, fixed point or not, the DSP's names for that differ.
+// True if a kernel reads the right bytes: the DSP has other names for signed types and fixed point.
 bool isStoredAlike(Udo_DataType_t a, Udo_DataType_t b) { return sizeOf(a) == sizeOf(b) && isFloat(a) == isFloat(b); }
 
 // --- parameters ------------------------------------------------------------------------------------------------------
-
-const ParamSpec* find(List<ParamSpec> specs, const char* name) {
-  for (const ParamSpec& each : specs) {
-    if (name != nullptr && std::strcmp(each.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
 
 /// The type of a spec in which a tensor is stored.
 Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
@@ -73,7 +64,7 @@ Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
   return types.items[0];
 }
 
-bool isText(const ParamSpec& spec) { return static_cast<std::uint32_t>(spec.types.items[0]) == 0x0608; }
+bool isText(const ParamSpec& spec) { return spec.types.items[0] == textType; }
 
 /// As Binding::number reads a scalar.
 Qnn_DataType_t scalarTypeOf(Udo_DataType_t type) {
@@ -103,17 +94,17 @@ Udo_ErrorType_t checkParam(List<ParamSpec> specs, const Udo_Param_t& param) {
   if (spec == nullptr) {
     return refuse(UDO_INVALID_ARGUMENT, "has no parameter `%s`", param.paramName == nullptr ? "" : param.paramName);
   }
-  const Udo_ParamType_t wanted =
+  const Udo_ParamType_t expected =
       isText(*spec) ? UDO_PARAMTYPE_STRING : (spec->scalar ? UDO_PARAMTYPE_SCALAR : UDO_PARAMTYPE_TENSOR);
-  if (param.paramType != wanted) {
+  if (param.paramType != expected) {
     return refuse(UDO_INVALID_ARGUMENT, "parameter `%s` must be a %s", spec->name,
                   isText(*spec) ? "text" : (spec->scalar ? "scalar" : "tensor"));
   }
-  if (wanted == UDO_PARAMTYPE_TENSOR && !isOneOf(param.tensorParam.dataType, spec->types)) {
+  if (expected == UDO_PARAMTYPE_TENSOR && !isOneOf(param.tensorParam.dataType, spec->types)) {
     return refuse(UDO_INVALID_ARGUMENT, "parameter `%s` is of another data type (0x%x)", spec->name,
                   static_cast<unsigned>(param.tensorParam.dataType));
   }
-  if (wanted == UDO_PARAMTYPE_SCALAR && spec->enumerators != 0) {
+  if (expected == UDO_PARAMTYPE_SCALAR && spec->enumerators != 0) {
     const std::uint32_t mask = sizeOf(param.scalarParam.dataType) == 1 ? 0xffu : 0xffffffffu;
     const std::uint32_t value = param.scalarParam.dataValue.uint32Value & mask;
     if (value >= spec->enumerators) {
@@ -128,10 +119,10 @@ Udo_ErrorType_t checkParam(List<ParamSpec> specs, const Udo_Param_t& param) {
   return UDO_NO_ERROR;
 }
 
-/// Parts of one block of memory, one after the other; without a block it only counts.
-class Room {
+/// Copies objects into one block of memory, one after the other; without a block it only counts bytes.
+class Copier {
  public:
-  explicit Room(unsigned char* block) : block_(block) {}
+  explicit Copier(unsigned char* block) : block_(block) {}
 
   template <class T>
   T* copy(const T* from, std::size_t count, std::size_t alignment = alignof(T)) {
@@ -149,11 +140,11 @@ class Room {
   std::size_t used_ = 0;
 };
 
-char* copyText(Room& room, const char* text) { return room.copy(text, std::strlen(text) + 1); }
+char* copyText(Copier& copier, const char* text) { return copier.copy(text, std::strlen(text) + 1); }
 
-void copyTensor(Room& room, const Udo_TensorParam_t& from, Udo_TensorParam_t* to) {
-  std::uint32_t* const dims = room.copy(from.currDimensions, from.tensorRank);
-  auto* const data = room.copy(static_cast<const unsigned char*>(from.tensorData), bytesOf(from, from.currDimensions),
+void copyTensor(Copier& copier, const Udo_TensorParam_t& from, Udo_TensorParam_t* to) {
+  std::uint32_t* const dims = copier.copy(from.currDimensions, from.tensorRank);
+  auto* const data = copier.copy(static_cast<const unsigned char*>(from.tensorData), bytesOf(from, from.currDimensions),
                                128);  // a vector
   if (to == nullptr) return;
   to->maxDimensions = dims;
@@ -164,12 +155,10 @@ void copyTensor(Room& room, const Udo_TensorParam_t& from, Udo_TensorParam_t* to
 }  // namespace
 
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...) {
-  char text[512];
   std::va_list list;
   va_start(list, format);
-  std::vsnprintf(text, sizeof text, format, list);
+  errorList(format, list);
   va_end(list);
-  error("%s", text);
   return code;
 }
 
@@ -197,7 +186,7 @@ Udo_ErrorType_t checkParams(List<ParamSpec> specs, std::uint32_t count, const Ud
     return refuse(UDO_WRONG_NUM_OF_PARAMS, "has %u parameters; it can have %u", static_cast<unsigned>(count),
                   static_cast<unsigned>(specs.count));
   }
-  if (count != 0 && params == nullptr) return refuse(UDO_INVALID_ARGUMENT, "has parameters that are nowhere");
+  if (count != 0 && params == nullptr) return refuse(UDO_INVALID_ARGUMENT, "the array of its parameters is NULL");
   for (std::uint32_t i = 0; i < count; ++i) {
     const Udo_ErrorType_t fault = checkParam(specs, params[i]);
     if (fault != UDO_NO_ERROR) return fault;
@@ -212,20 +201,20 @@ Udo_ErrorType_t checkParams(List<ParamSpec> specs, std::uint32_t count, const Ud
 
 namespace {
 
-Factory* copyInto(Room& room, std::uint32_t count, const Udo_Param_t* params) {
+Factory* copyInto(Copier& copier, std::uint32_t count, const Udo_Param_t* params) {
   Factory made = {count, nullptr};
-  auto* const factory = room.copy(&made, 1, 128);
-  Udo_Param_t* const copies = room.copy(params, count);
+  auto* const factory = copier.copy(&made, 1, 128);
+  Udo_Param_t* const copies = copier.copy(params, count);
   if (factory != nullptr) factory->params = copies;
   for (std::uint32_t i = 0; i < count; ++i) {
     Udo_Param_t* const to = factory == nullptr ? nullptr : &copies[i];
-    char* const name = copyText(room, params[i].paramName);
+    char* const name = copyText(copier, params[i].paramName);
     if (to != nullptr) to->paramName = name;
     if (params[i].paramType == UDO_PARAMTYPE_STRING) {
-      char* const text = copyText(room, params[i].stringParam == nullptr ? "" : params[i].stringParam);
+      char* const text = copyText(copier, params[i].stringParam == nullptr ? "" : params[i].stringParam);
       if (to != nullptr) to->stringParam = text;
     } else if (params[i].paramType == UDO_PARAMTYPE_TENSOR) {
-      copyTensor(room, params[i].tensorParam, to == nullptr ? nullptr : &to->tensorParam);
+      copyTensor(copier, params[i].tensorParam, to == nullptr ? nullptr : &to->tensorParam);
     }
   }
   return factory;
@@ -234,11 +223,11 @@ Factory* copyInto(Room& room, std::uint32_t count, const Udo_Param_t* params) {
 }  // namespace
 
 Factory* copyParams(const Udo_HexNNv2GlobalInfra_t& dsp, std::uint32_t count, const Udo_Param_t* params) {
-  Room counted(nullptr);
+  Copier counted(nullptr);
   copyInto(counted, count, params);
   auto* const block = static_cast<unsigned char*>(dsp.udoMemalign(128, counted.used()));
-  Room room(block);
-  return block == nullptr ? nullptr : copyInto(room, count, params);
+  Copier copier(block);
+  return block == nullptr ? nullptr : copyInto(copier, count, params);
 }
 
 const Udo_Param_t* Binding::find(const char* param) const {

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
-// Tensors and parameters of the DSP compared with the config, and parameters kept.
+// Compares tensors and parameters of the DSP with the config, and copies parameters.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@ namespace udo {
 
 struct Factory;
 
-/// Says in the log what is wrong, and hands the DSP its code.
+/// Logs what is wrong, and returns the code for the DSP.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
 
-/// True where a kernel reads the right bytes of what the DSP reports as this type.
+/// True if a kernel reads the right bytes of a tensor that the DSP reports as this type.
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
 
-/// True where a tensor is the only value that is supported.
+/// True if a tensor has the only value that is supported.
 bool isDefault(const OnlyValue& only, const Udo_TensorParam_t& tensor, List<Qnn_DataType_t> types);
 
 std::uint32_t bytesOf(const Udo_TensorParam_t& tensor, const std::uint32_t* dims);
 
-/// Holds the parameters that a client gives against the config.
+/// Compares the parameters of a client with the config.
 Udo_ErrorType_t checkParams(List<ParamSpec> specs, std::uint32_t count, const Udo_Param_t* params);
 
-/// The parameters, copied into one block of the DSP's memory; nullptr where there is none left.
+/// The parameters, copied into one block of the DSP's memory; nullptr if it has none left.
 Factory* copyParams(const Udo_HexNNv2GlobalInfra_t& dsp, std::uint32_t count, const Udo_Param_t* params);
 
 }  // namespace udo

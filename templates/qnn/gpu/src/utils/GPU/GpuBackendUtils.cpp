@@ -10,16 +10,6 @@
 namespace udo {
 namespace {
 
-// v1 and v2 of a tensor agree in everything up to the client's buffer.
-const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
-
-const OpEntry* find(List<OpEntry> ops, const char* name) {
-  for (const OpEntry& each : ops) {
-    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
-
 // --- what is known of a tensor ------------------------------------------------------------------------------------
 
 const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::uint32_t id) {
@@ -29,8 +19,6 @@ const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::
   }
   return nullptr;
 }
-
-bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
 
 /// As the backend stores what connects two ops.
 Qnn_DataType_t chosen(Qnn_DataType_t type, QnnGpu_Precision_t precision) {
@@ -195,8 +183,8 @@ class Facts {
     const auto named = [](TensorFacts* tensor, const char* name, std::size_t, const TensorSpec&) {
       if (tensor != nullptr) tensor->name = name;
     };
-    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, named);
-    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
+    walk(entry_.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, named);
+    walk(entry_.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
   }
 
   /// Refuses a tensor with more than one scale, and an input that comes as an image whose pixels are not the tensor's
@@ -229,10 +217,10 @@ class Facts {
     const auto add = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
       all += described(tensor, name, number, spec.repeated);
     };
-    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, add);
-    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, add);
-    for (std::size_t i = 0; i < entry_.spec.params.count; ++i) {
-      const ParamSpec& spec = entry_.spec.params.items[i];
+    walk(entry_.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, add);
+    walk(entry_.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, add);
+    for (std::size_t i = 0; i < entry_.params.count; ++i) {
+      const ParamSpec& spec = entry_.params.items[i];
       const TensorFacts* found = nullptr;
       for (std::uint32_t k = 0; k < config_.numOfParams; ++k) {
         if (std::strcmp(config_.params[k].name, spec.name) == 0) found = &params_[k];
@@ -281,55 +269,30 @@ Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uin
 
 // --- the op package interface ----------------------------------------------------------------------------------------
 
-class Package {
- public:
-  static Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-    executions.begin();
-    return QNN_SUCCESS;
-  }
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  executions.begin();
+  return QNN_SUCCESS;
+}
 
-  static Qnn_ErrorHandle_t terminate() {
-    return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  }
+Qnn_ErrorHandle_t terminate() {
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+}
 
-  static Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
-    if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-    static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {hash()};
-    static const QnnOpPackage_Info_t packageInfo = [] {
-      QnnOpPackage_Info_t made = tables.info;
-      made.packageInfo = &gpuInfo;
-      return made;
-    }();
-    *info = &packageInfo;
-    return QNN_SUCCESS;
-  }
-
-  static Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config);
-  static Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t node,
-                                        QnnOpPackage_OpImpl_t* impl);
-  static Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl);
-
- private:
-  static const char* hash();
-};
-
-Qnn_ErrorHandle_t Package::validateOpConfig(Qnn_OpConfig_t given) {
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* const entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
   if (config.numOfInputs + config.numOfOutputs + config.numOfParams > Operation::mostTensors) {
-    const Running running(entry->spec.name);
+    const Running running(entry->name);
     error("has more than %zu tensors and parameters", Operation::mostTensors);
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
-  ValidationRules rules;
-  rules.alike = [](Qnn_DataType_t a, Qnn_DataType_t b) { return isFloat(a) && isFloat(b); };
-  return validateConfig(entry->spec, config, rules);
+  return validateConfig(*entry, config, rulesOfGpu());
 }
 
-Qnn_ErrorHandle_t Package::createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t given,
-                                        QnnOpPackage_OpImpl_t* impl) {
+Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t given,
+                               QnnOpPackage_OpImpl_t* impl) {
   if (given == nullptr || impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   const auto* const infrastructure = reinterpret_cast<const QnnGpuOpPackage_GraphInfrastructure_t*>(graph);
   const QnnGpu_Precision_t precision =
@@ -342,16 +305,16 @@ Qnn_ErrorHandle_t Package::createOpImpl(QnnOpPackage_GraphInfrastructure_t graph
   const Status valid = validateOpConfig(*node.configs[0]);
   if (valid != ok) return valid;
   const OpEntry& entry = *find(tables.ops, config.typeName);
-  const Running running(entry.spec.name);
+  const Running running(entry.name);
   auto* const operation = new (std::nothrow) Operation;
   if (operation == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
   Facts facts(entry, config, operation->facts_);
   facts.gather(node, precision);
   operation->claimBuffers(operation->facts_ + config.numOfInputs, config.numOfOutputs);
   Status status = facts.check();
-  if (status == ok) status = entry.describe(Binding(entry.spec, config, operation->facts_), *operation);
+  if (status == ok) status = entry.describe(Binding(entry, config, operation->facts_), *operation);
   // Only now: the op may have made images of its outputs.
-  if (status == ok) status = operation->finish(tables.prelude, entry.text, entry.file, facts.text());
+  if (status == ok) status = operation->finish(preludeText, entry.text, entry.file, facts.text());
   if (status != ok) {
     delete operation;
     return status;
@@ -361,29 +324,21 @@ Qnn_ErrorHandle_t Package::createOpImpl(QnnOpPackage_GraphInfrastructure_t graph
   return ok;
 }
 
-Qnn_ErrorHandle_t Package::freeOpImpl(QnnOpPackage_OpImpl_t impl) {
+Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
   static_assert(std::is_standard_layout_v<QnnGpu_Operation_t>);
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   delete reinterpret_cast<Operation*>(impl);  // createOpImpl gave its first member
   return ok;
 }
 
-const char* Package::hash() {
+QnnOpPackage_Info_t withHash(QnnOpPackage_Info_t package, List<OpEntry> ops) {
   static char text[24];
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  const auto add = [&hash](const char* from) {
-    for (; *from != '\0'; ++from) hash = (hash ^ static_cast<unsigned char>(*from)) * 0x100000001b3u;
-  };
-  add(tables.prelude);
-  for (const OpEntry& each : tables.ops) add(each.text);
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
-}
-
-void fillInterface(QnnOpPackage_Interface_t& interface) {
-  interface.interfaceVersion = {1, 4, 0};
-  interface.v1_4 = {Package::initialize, Package::terminate, Package::getInfo, Package::validateOpConfig,
-                    Package::createOpImpl, Package::freeOpImpl, logInitialize, logSetLevel, logTerminate};
+  static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {text};
+  std::string all = preludeText;
+  for (const OpEntry& each : ops) all += each.text;
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hashOf(all)));
+  package.packageInfo = &gpuInfo;
+  return package;
 }
 
 Status kernelNotImplemented(const char* op, const char* file) {
@@ -392,13 +347,6 @@ Status kernelNotImplemented(const char* op, const char* file) {
 }
 
 // --- parameters -----------------------------------------------------------------------------------------------------
-
-std::size_t Binding::position(List<TensorSpec> specs, std::size_t count, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i) {
-    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
-  }
-  return index;
-}
 
 std::size_t Binding::find(const char* param) const {
   std::size_t at = 0;
@@ -410,7 +358,7 @@ const char* Binding::string(const char* param, const char* otherwise) const {
   const std::size_t found = find(param);
   if (found == config_.numOfParams || config_.params[found].paramType != QNN_PARAMTYPE_SCALAR) return otherwise;
   const Qnn_Scalar_t& scalar = config_.params[found].scalarParam;
-  return static_cast<std::uint32_t>(scalar.dataType) == 0x0608 ? scalar.stringValue : otherwise;
+  return scalar.dataType == textType ? scalar.stringValue : otherwise;
 }
 
 std::int64_t Binding::signedOf(const Qnn_Scalar_t& number) {

@@ -11,17 +11,17 @@ namespace {
 // Every compiler of OpenCL takes a group of one; of more, each device has its own best.  64 is a wave of Adreno.
 constexpr std::size_t usualGroup = 64;
 
-std::uint64_t hashOf(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
-  return hash;
-}
-
 std::uint32_t fitting(std::size_t number) {
   return number > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(number);
 }
 
 }  // namespace
+
+std::uint64_t hashOf(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
+  return hash;
+}
 
 Quantization Tensor::quantization() const {
   const Qnn_QuantizeParams_t& params = facts_->raw->v1.quantizeParams;
@@ -201,7 +201,7 @@ Status Operation::finish(const char* prelude, const char* text, const char* file
     }
     const bool own = made.text_ != nullptr;
     if (!own && *text == '\0') {
-      return error("kernel %s: there is no %s, and no text was given with source()", made.entry_, file);
+      return error("kernel %s: %s does not exist, and source() gave no text", made.entry_, file);
     }
     // The backend knows programs by the kernel's name alone: another text must have another name.
     const std::string body = types + prelude + (own ? "#line 1\n" : "#line 1 \"" + std::string(file) + "\"\n") +

@@ -11,56 +11,13 @@
 #include "Validation.hpp"
 
 namespace udo {
-
-void fillInterface(QnnOpPackage_Interface_t& table);
-
 namespace {
 
-// Who has made what the backend holds.
+// The operations that the backend holds, with their owners.
 std::mutex madeMutex;
 std::map<const QnnGpu_Operation_t*, std::shared_ptr<::Operation>>& made() {
   static std::map<const QnnGpu_Operation_t*, std::shared_ptr<::Operation>> all;
   return all;
-}
-
-const OpEntry* find(const char* name) {
-  for (const OpEntry& each : tables.ops) {
-    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
-  }
-  return nullptr;
-}
-
-bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
-
-Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  executions.begin();
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t terminate() {
-  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-}
-
-Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
-  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  // Texts of kernels may depend on the node: the backend shall keep none.
-  static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {""};
-  static const QnnOpPackage_Info_t packageInfo = [] {
-    QnnOpPackage_Info_t all = tables.info;
-    all.packageInfo = &gpuInfo;
-    return all;
-  }();
-  *info = &packageInfo;
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
-  if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  const OpEntry* entry = find(given.v1.typeName);
-  if (entry == nullptr) return noSuchOp(tables.info, given.v1.typeName);
-  ValidationRules rules;
-  rules.alike = [](Qnn_DataType_t a, Qnn_DataType_t b) { return isFloat(a) && isFloat(b); };
-  return validateConfig(entry->spec, given.v1, rules);
 }
 
 /// A node whose parameters are in the order of their names.
@@ -82,19 +39,28 @@ class SortedNode {
   const Qnn_OpConfig_t* configs_[2] = {&config_, nullptr};
 };
 
-std::shared_ptr<::Operation> create(const OpEntry& entry, const QnnGpuOpPackage_Node_t& node, Status& status) {
-#if defined(__cpp_exceptions)
-  try {
-    if (tables.sortsParams) return entry.create(&SortedNode(node).node(), &status);
-    return entry.create(&node, &status);
-  } catch (...) {
-    status = error("threw a C++ exception; an op must return an error instead");
-    return nullptr;
-  }
-#else
-  if (tables.sortsParams) return entry.create(&SortedNode(node).node(), &status);
-  return entry.create(&node, &status);
-#endif
+}  // namespace
+
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  executions.begin();
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t terminate() {
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+}
+
+QnnOpPackage_Info_t withoutHash(QnnOpPackage_Info_t package) {
+  static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {""};
+  package.packageInfo = &gpuInfo;
+  return package;
+}
+
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
+  if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  const OpEntry* const entry = find(tables.ops, given.v1.typeName);
+  if (entry == nullptr) return noSuchOp(tables.info, given.v1.typeName);
+  return validateConfig(*entry, given.v1, rulesOfGpu());
 }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t given, QnnOpPackage_OpImpl_t* impl) {
@@ -103,11 +69,16 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   if (node.configs == nullptr || node.configs[0] == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   Status status = validateOpConfig(*node.configs[0]);
   if (status != ok) return status;
-  const OpEntry& entry = *find(node.configs[0]->v1.typeName);
-  const Running running(entry.spec.name);
-  std::shared_ptr<::Operation> operation = create(entry, node, status);
+  const OpEntry& entry = *find(tables.ops, node.configs[0]->v1.typeName);
+  const Running running(entry.name);
+  std::shared_ptr<::Operation> operation;
+  const Status thrown = guarded([&] {
+    operation = entry.create(sortsParams ? &SortedNode(node).node() : &node, &status);
+    return ok;
+  });
+  if (thrown != ok) status = thrown;
   if (status != ok) return error("its constructor returned %llu", static_cast<unsigned long long>(status));
-  if (operation == nullptr) return error("there is no memory for it");
+  if (operation == nullptr) return error("out of memory");
   QnnGpu_Operation_t* info = operation->getOperationInfo();
   if (info->kernels == nullptr) return error("its constructor added no kernel (ADD_KERNEL)");
   const std::lock_guard<std::mutex> lock(madeMutex);
@@ -121,14 +92,6 @@ Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
   const std::lock_guard<std::mutex> lock(madeMutex);
   const bool known = made().erase(reinterpret_cast<const QnnGpu_Operation_t*>(impl)) != 0;
   return known ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
-}
-
-}  // namespace
-
-void fillInterface(QnnOpPackage_Interface_t& table) {
-  table.interfaceVersion = {1, 4, 0};
-  table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
-                freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 
 }  // namespace udo

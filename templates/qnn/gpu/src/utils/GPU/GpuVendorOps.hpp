@@ -7,27 +7,23 @@
 
 #include "Executions.hpp"
 #include "GPU/QnnGpuOpPackage.h"
+#include "PackageTables.hpp"
 
 class Operation;
 
 namespace udo {
 
-/// One op of the package: what it looks like, and what makes its kernels.
-struct OpEntry {
-  OpSpec spec;
+/// One op of the package: its description, and the function that makes its kernels.
+struct OpEntry : OpSpec {
   Counter* nodes;
   std::shared_ptr<::Operation> (*create)(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status);
 };
 
-struct PackageTables {
-  const char* name;
-  List<OpEntry> ops;
-  QnnOpPackage_Info_t info;
-  // SNPE hands parameters on in the order of their names, and kernels of UDO packages read them by their place.
-  bool sortsParams;
-};
-extern const PackageTables tables;
-inline constexpr Qnn_ApiVersion_t apiVersion = {
-    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {3, 5, 0}};
+/// Whether a node's parameters are put in the order of their names, as SNPE does: kernels of UDO packages read them by
+/// position.
+extern const bool sortsParams;
+
+/// What `getInfo` returns: texts of kernels may depend on the node, so the backend must not keep any.
+QnnOpPackage_Info_t withoutHash(QnnOpPackage_Info_t package);
 
 }  // namespace udo

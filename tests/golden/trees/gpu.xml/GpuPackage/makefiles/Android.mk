@@ -3,12 +3,12 @@ LOCAL_PATH := $(call my-dir)/..
 include $(CLEAR_VARS)
 LOCAL_MODULE := GpuPackage
 LOCAL_SRC_FILES := $(SOURCES)
-LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(LOCAL_PATH)/src/utils $(LOCAL_PATH)/$(KERNEL_TEXTS)
-LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
+LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(LOCAL_PATH)/src/utils $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/$(KERNEL_TEXTS)
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(SOURCES)))
 ifneq ($(CL_LIBRARY_PATH),)
-# Linked only where a source of yours calls it.
+# Linked only if a source of yours calls it.
 LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
 endif
 include $(BUILD_SHARED_LIBRARY)

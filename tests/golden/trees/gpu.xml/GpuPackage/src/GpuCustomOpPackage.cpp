@@ -12,7 +12,7 @@ namespace udo {
 namespace {
 
 // The texts of the .cl files, as make has written them down (obj/kernels).
-const char preludeText[] = {
+const char prelude[] = {
 #include "Prelude.cl.inc"
 };
 const char Combine_text[] = {
@@ -221,7 +221,9 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {"GpuPackage", entries, packageInfo("GpuPackage", opNames, apiVersion), preludeText};
+const char* const preludeText = prelude;
+
+const PackageTables tables = {"GpuPackage", entries, withHash(packageInfo("GpuPackage", opNames, gpuApiVersion), entries)};
 
 // The backend runs the kernels by itself: what can be counted is each node that was made of them.
 Executions executions("GpuPackage", "nodes", counters);

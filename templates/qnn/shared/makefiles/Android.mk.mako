@@ -4,6 +4,15 @@ include $(CLEAR_VARS)
 LOCAL_MODULE := ${package.name}
 LOCAL_SRC_FILES := $(SOURCES)
 LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(LOCAL_PATH)/src/utils $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
+% if kernel_texts:
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/$(KERNEL_TEXTS)
+% endif
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(SOURCES)))
+% if kernel_texts:
+ifneq ($(CL_LIBRARY_PATH),)
+# Linked only if a source of yours calls it.
+LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
+endif
+% endif
 include $(BUILD_SHARED_LIBRARY)
