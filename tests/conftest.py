@@ -23,6 +23,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from tests import worker_forks
 from udogen import resources
 
 HERE = Path(__file__).parent
@@ -136,6 +137,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     gc.collect()
     gc.freeze()
+    worker_forks.install()
     if any("emulator" in item.path.parts for item in session.items):
         from udogen.qnn.interface import Interface
         from udogen.runtime import find_runtime
