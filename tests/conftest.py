@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -200,9 +201,11 @@ class _Summary:
         self.cpu_times = cpu_times
         self.by_test: Counter[str] = Counter()
         self.figures: dict[str, str] = {}
+        self.ended: dict[str, float] = {}  # by worker, the time of its last test
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.by_test[report.nodeid] += getattr(report, "cpu_seconds", 0)
+        self.ended[getattr(report, "worker_id", "this process")] = time.monotonic()
         for name, text in report.user_properties:
             if name == "figures":
                 self.figures[report.nodeid] = str(text)
@@ -219,5 +222,8 @@ class _Summary:
             for folder, seconds in by_folder.most_common():
                 terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
             terminalreporter.write_line(f"{sum(by_folder.values()):8.1f}  in all")
+            last = max(self.ended.values(), default=0.0)
+            for worker, when in self.ended.items():
+                terminalreporter.write_line(f"{last - when:8.1f}  seconds before the end {worker} had no more tests")
             took = {test: round(seconds, 3) for test, seconds in self.by_test.most_common()}
             Path(self.cpu_times).write_text(json.dumps(took, indent=0))
