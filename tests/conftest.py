@@ -37,8 +37,9 @@ SLOWEST = (
     "docs/test_documents.py",
     "emulator/test_threads_sanitized.py",
     "hostile/test_programs.py",
-    "verify/test_safety.py",
     "scripts/test_device_places.py",
+    "scripts/test_python_kernels_on_aarch64.py",
+    "verify/test_safety.py",
     "generate/test_golden_trees.py",
     "kernels/test_python_kernels.py",
     "generate/test_releases.py",
@@ -66,6 +67,16 @@ SLOWEST = (
     "scripts/test_scripts_here.py",
     "clients/test_ort_contexts.py",
     "build/test_launchers.py",
+    "cli/test_command_line.py",
+    "verify/test_network.py",
+    "fuse/test_onnx_ops.py",
+    "hexagon/test_hexagon_tensors.py",
+    "build/test_dsp.py",
+    "contexts/test_sharded_llm.py",
+    "generate/test_htp.py",
+    "emulator/test_gpu_misuse.py",
+    "models/test_bisect.py",
+    "dsp/test_dsp_runs.py",
 )
 
 # Some images set it against litter; then each of some thousand children would compile all that it imports.
