@@ -99,12 +99,14 @@ record   = $(inputs) $(PARTS) > $(OBJ)/inputs; \
            mv $(OBJ)/made.new $(OBJ)/made && find $(OBJ) -name '*.done' -exec rm {} + ; \
            rm -f $(OBJ)/inputs $(OBJ)/names $(OBJ)/sums $(OBJ)/changed
 
-# Quotes do not count: they are where somebody thought of blanks.
+# Each call lists the objects once, for the length of a call is limited.  Quotes do not count: they are where somebody thought
+# of blanks.
+STALE    := $(if $(wildcard $(PARTS:%=%.done)),$(shell $(record)))
 STALE    := $(shell mkdir -p $(sort $(OBJ) $(dir $(PARTS))) && \
-              { $(if $(wildcard $(PARTS:%=%.done)),$(record);) : > $(OBJ)/begun; $(make_called) \
+              { : > $(OBJ)/begun; : >> $(OBJ)/made; : >> $(OBJ)/library.made; $(make_called) \
                 $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
-                $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); \
-                : >> $(OBJ)/made; : >> $(OBJ)/library.made; $(untrue); })
+                $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
+STALE    := $(shell $(untrue))
 
 $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	@echo "LINK $@"; mkdir -p $(@D); $(record)
