@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from tests import worker_forks
 from udogen import resources
 
 HERE = Path(__file__).parent
@@ -35,8 +37,9 @@ SLOWEST = (
     "docs/test_documents.py",
     "emulator/test_threads_sanitized.py",
     "hostile/test_programs.py",
-    "verify/test_safety.py",
     "scripts/test_device_places.py",
+    "scripts/test_python_kernels_on_aarch64.py",
+    "verify/test_safety.py",
     "generate/test_golden_trees.py",
     "kernels/test_python_kernels.py",
     "generate/test_releases.py",
@@ -64,6 +67,16 @@ SLOWEST = (
     "scripts/test_scripts_here.py",
     "clients/test_ort_contexts.py",
     "build/test_launchers.py",
+    "cli/test_command_line.py",
+    "verify/test_network.py",
+    "fuse/test_onnx_ops.py",
+    "hexagon/test_hexagon_tensors.py",
+    "build/test_dsp.py",
+    "contexts/test_sharded_llm.py",
+    "generate/test_htp.py",
+    "emulator/test_gpu_misuse.py",
+    "models/test_bisect.py",
+    "dsp/test_dsp_runs.py",
 )
 
 # Some images set it against litter; then each of some thousand children would compile all that it imports.
@@ -136,6 +149,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     gc.collect()
     gc.freeze()
+    worker_forks.install()
     if any("emulator" in item.path.parts for item in session.items):
         from udogen.qnn.interface import Interface
         from udogen.runtime import find_runtime
@@ -198,9 +212,11 @@ class _Summary:
         self.cpu_times = cpu_times
         self.by_test: Counter[str] = Counter()
         self.figures: dict[str, str] = {}
+        self.ended: dict[str, float] = {}  # by worker, the time of its last test
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.by_test[report.nodeid] += getattr(report, "cpu_seconds", 0)
+        self.ended[getattr(report, "worker_id", "this process")] = time.monotonic()
         for name, text in report.user_properties:
             if name == "figures":
                 self.figures[report.nodeid] = str(text)
@@ -217,5 +233,8 @@ class _Summary:
             for folder, seconds in by_folder.most_common():
                 terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
             terminalreporter.write_line(f"{sum(by_folder.values()):8.1f}  in all")
+            last = max(self.ended.values(), default=0.0)
+            for worker, when in self.ended.items():
+                terminalreporter.write_line(f"{last - when:8.1f}  seconds before the end {worker} had no more tests")
             took = {test: round(seconds, 3) for test, seconds in self.by_test.most_common()}
             Path(self.cpu_times).write_text(json.dumps(took, indent=0))

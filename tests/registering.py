@@ -47,12 +47,18 @@ def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
 
 
 def build(folder: Path, made: Path, *flags: str, compiler: Sequence[str] = ("g++",)) -> Path:
-    """The library, by one call of a compiler."""
+    """The library; the compiler is called as ccache takes it: in the folder, for one file at a time."""
     if not shutil.which(compiler[0]):
         pytest.skip(f"{compiler[0]} is not installed")
-    sources = sorted(str(path) for path in folder.glob("jni/src/*/*.cpp"))
-    argv = [*compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
-    argv += [f"-I{folder}/include", f"-I{folder}/.sdk/include", *sources, "-o", str(made), *flags]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, f"{shlex.join(argv)}\n{done.stderr}"
+
+    def run(*argv: str) -> None:
+        done = subprocess.run([*compiler, *argv], cwd=folder, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, f"{shlex.join(argv)}\n{done.stderr}"
+
+    objects = []
+    for source in sorted(folder.glob("jni/src/*/*.cpp")):
+        objects.append(str(made.with_name(f"{made.stem}.{source.parent.name}.{source.stem}.o")))
+        how = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-Iinclude")
+        run(*how, "-I.sdk/include", *flags, "-c", str(source.relative_to(folder)), "-o", objects[-1])
+    run("-shared", *flags, *objects, "-o", str(made))
     return made

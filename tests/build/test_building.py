@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.build.devices import CACHED
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
@@ -279,7 +280,7 @@ def test_aarch64_linux_by_zig(folder: Path) -> None:
     from elftools.elf.elffile import ELFFile
 
     compiler("zig")
-    done = build(folder, "cpu_aarch64")
+    done = build(folder, "cpu_aarch64", **CACHED)
     assert done.returncode == 0, done.stderr
     assert "cpu_aarch64: open toolchain: zig c++ -target aarch64-linux-gnu" in done.stderr
     with (folder / "libs/aarch64-linux-gnu/libLeakyReluPackage.so").open("rb") as stream:

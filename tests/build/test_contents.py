@@ -69,20 +69,23 @@ def test_a_clock_that_was_wrong(folder: Path) -> None:
     assert b"mark_of_the_change" in (folder / LIBRARY).read_bytes() or (folder / LIBRARY).stat().st_mtime < later
 
 
-@pytest.mark.parametrize("what", ["library", "object", "record", "empty record"])
+@pytest.mark.parametrize("what", ["library", "object", "no record", "half a record", "empty record"])
 def test_what_was_made_is_not_what_was_made(folder: Path, what: str) -> None:
     whole = (folder / LIBRARY).read_bytes()
-    made = folder / "obj/x86_64-linux-clang/src/ops/LeakyRelu.o"
+    made, record = (folder / "obj/x86_64-linux-clang" / name for name in ("src/ops/LeakyRelu.o", "made"))
+    lines = record.read_text().splitlines(keepends=True)
     if what == "library":
         (folder / LIBRARY).write_bytes(whole[:1000])
     elif what == "object":
         made.write_bytes(made.read_bytes()[:500])
-    else:
-        record = made.with_name(made.name + ".made")
-        assert KERNEL in record.read_text()
-        record.write_text("" if what == "empty record" else record.read_text()[:700])
+    else:  # that of the kernel is the last
+        kept = [line for line in lines if not line.endswith("LeakyRelu.o\n")]
+        assert len(lines) - len(kept) > 5
+        record.write_text("".join({"no record": kept, "half a record": lines[:-1], "empty record": []}[what]))
     done = build(folder)
-    assert compiled(done) == ([] if what == "library" else [KERNEL]) and "LINK" in done.stderr
+    recompiled = {"library": [], "empty record": sorted(OURS)}.get(what, [KERNEL])
+    assert compiled(done) == recompiled and "LINK" in done.stderr
+    assert record.read_text() == "".join(lines)
     assert (folder / LIBRARY).read_bytes() == whole
 
 
@@ -96,6 +99,17 @@ def test_a_file_that_changes_while_it_is_compiled(folder: Path, tmp_path: Path) 
     assert KERNEL in compiled(build(folder, X86_CXX=shlex.quote(str(late))))
     assert compiled(build(folder, X86_CXX=shlex.quote(str(late)))) == [KERNEL]
     assert compiled(build(folder, X86_CXX=shlex.quote(str(late)))) == []
+
+
+def test_a_failed_build_keeps_what_it_compiled(folder: Path) -> None:
+    kernel = (folder / KERNEL).read_text()
+    shutil.rmtree(folder / "obj")
+    change(folder / KERNEL, "an error\n")
+    assert make(folder, "cpu_x86").returncode != 0, "-k: all others are compiled"
+    (folder / KERNEL).write_text(kernel)
+    change(folder / "src/utils/Validation.cpp")
+    again = [line for line in make(folder, "cpu_x86").stdout.splitlines() if line.startswith("CXX ")]
+    assert sorted(again) == [f"CXX {KERNEL}", "CXX src/utils/Validation.cpp"]
 
 
 def test_plain_make_and_udogen_build_take_turns(folder: Path) -> None:

@@ -28,7 +28,7 @@ def alive(pid: int) -> bool:
     """Whether a process still runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or after
         return False
 
 

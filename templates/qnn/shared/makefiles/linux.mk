@@ -58,45 +58,67 @@ unexport CCACHE_PREFIX
 endif
 endif
 
-# Content decides what is old; times of files do not count.  What is made leaves a record behind: the checksums of all that
-# it was made of (the command too, which is a file here) and its own.  STALE is what has no record, or one that is not true.
-written  = printf '%s\n' '$(subst ','\'',$(2))' > $(1).new; if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
-# The names of files in a record, or in the lists of headers that compilers write, where a blank and the like have a backslash.
-recorded = cut -c67- $(1) | LC_ALL=C sort -u | tr '\n' '\0' | xargs -0 -r sha256sum 2>/dev/null
-listed   = sed -e '1s/^.*\.o: *//' -e 's/ *\\$$//' -e 's/[$$][$$]/$$/g' -e "s/[\"']/\\\\&/g" $(1) 2>/dev/null
-untrue   = awk 'now { is[$$0]; next } { has[FILENAME] } !($$0 in is) { old[FILENAME] } \
-           END { for (i = 4; i < ARGC; i++) if (ARGV[i] in old || !(ARGV[i] in has)) print ARGV[i] }' now=1 - now= $(1)
-
+# Content decides what is old; times of files do not count.  Two records have the checksums of what was made, and of all that
+# it was made of (the command too, which is a file here): $(OBJ)/library.made, as sha256sum writes it, and $(OBJ)/made for the
+# objects, where a tab and the object's name end each line, and the object itself is the last of its lines.
+# STALE is what has no record, or one that is not true.
 PARTS    := $(OBJECTS) $(RUNTIME)
-RECORDS  := $(PARTS:%=%.made) $(OBJ)/library.made
-HAVE     := $(wildcard $(RECORDS))
-# Quotes do not count: they are where somebody thought of blanks.
-STALE    := $(shell mkdir -p $(OBJ) && \
-              { $(make_called) \
+written  = printf '%s\n' '$(subst ','\'',$(2))' > $(1).new; if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
+listed   = LC_ALL=C sort -u | tr '\n' '\0'
+untrue   = cut -f1 $(OBJ)/made $(OBJ)/library.made | cut -c67- | $(listed) | xargs -0 -r sha256sum 2>/dev/null | \
+           awk -F'\t' 'BEGIN { for (i = 6; i < ARGC; i++) all[ARGV[i]]; ARGC = 6 } \
+             now { is[$$0]; next } \
+             { what = NF > 1 ? $$2 : "$(LIBRARY)"; if (substr($$1, 67) == what) has[what]; if (!($$1 in is)) old[what] } \
+             END { for (what in all) if (what in old || !(what in has)) print what }' \
+             now=1 - now= $(OBJ)/made $(OBJ)/library.made $(PARTS) $(LIBRARY)
+
+# Records what was compiled since, which $@.done marks, except where a source was changed after this make (or the failed one
+# before it) had begun.  Compilers list headers as make reads them, where a blank and the like have a backslash.
+inputs   = awk 'BEGIN { for (i = 1; i < ARGC; i++) { \
+               object = list = ARGV[i]; source = substr(object, length("$(OBJ)/") + 1); \
+               if ((getline line < (object ".done")) < 0) { print "\t" object; continue } \
+               print "$(OBJ)/command\t" object; \
+               if (sub(/\.o$$/, ".cpp", source) && sub(/\.o$$/, ".d", list)) { \
+                 print source "\t" object; \
+                 while ((getline line < list) > 0) { \
+                   sub(/^.*\.o: */, "", line); sub(/ *\\$$/, "", line); gsub(/\\ /, "\001", line); gsub(/\\\#/, "\#", line); \
+                   gsub(/[$$][$$]/, "$$", line); words = split(line, word, " "); \
+                   for (j = 1; j <= words; j++) { gsub("\001", " ", word[j]); if (word[j] != source) print word[j] "\t" object } } } \
+               close(list); close(object ".done"); \
+               print object "\t" object } }'
+record   = $(inputs) $(PARTS) > $(OBJ)/inputs; \
+           cut -f1 $(OBJ)/inputs | $(listed) > $(OBJ)/names; \
+           xargs -0 sha256sum < $(OBJ)/names > $(OBJ)/sums 2>/dev/null; \
+           xargs -0 sh -c 'find -L "$$@" -cnewer $(OBJ)/begun' - < $(OBJ)/names > $(OBJ)/changed 2>/dev/null; \
+           awk -F'\t' 'part == 1 { sum[substr($$0, 67)] = $$0; next } \
+             part == 2 { if (index($$0, "$(OBJ)/") != 1) changed[$$0]; next } \
+             part == 3 { if ($$1 == "") kept[$$2]; else { if (!($$1 in sum) || $$1 in changed) bad[$$2]; line[++lines] = $$0 }; next } \
+             $$2 in kept { print } \
+             END { for (i = 1; i <= lines; i++) { split(line[i], word, "\t"); if (!(word[2] in bad)) print sum[word[1]] "\t" word[2] } }' \
+             part=1 $(OBJ)/sums part=2 $(OBJ)/changed part=3 $(OBJ)/inputs part=4 $(OBJ)/made > $(OBJ)/made.new && \
+           mv $(OBJ)/made.new $(OBJ)/made && find $(OBJ) -name '*.done' -exec rm {} + ; \
+           rm -f $(OBJ)/inputs $(OBJ)/names $(OBJ)/sums $(OBJ)/changed
+
+# Each call lists the objects once, for the length of a call is limited.  Quotes do not count: they are where somebody thought
+# of blanks.
+STALE    := $(if $(wildcard $(PARTS:%=%.done)),$(shell $(record)))
+STALE    := $(shell mkdir -p $(sort $(OBJ) $(dir $(PARTS))) && \
+              { : > $(OBJ)/begun; : >> $(OBJ)/made; : >> $(OBJ)/library.made; $(make_called) \
                 $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
                 $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
-STALE    := $(filter-out $(HAVE),$(RECORDS)) $(if $(HAVE),$(shell $(call recorded,$(HAVE)) | $(call untrue,$(HAVE))))
-STALE    := $(strip $(patsubst %.made,%,$(STALE)))
-
-# Put behind what makes $@ of the files that $(1) prints: the record, unless one of them was changed since $@.begun.
-record   = $(1) | xargs sha256sum > $@.sums && sha256sum $@ >> $@.sums && \
-           if [ -z "$$(cut -c67- $@.sums | grep -vxF $@ | tr '\n' '\0' | xargs -0 sh -c 'find -L "$$@" -cnewer $@.begun' - 2>/dev/null)" ]; \
-           then mv $@.sums $@.made; else rm $@.sums; fi; rm -f $@.begun
+STALE    := $(shell $(untrue))
 
 $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
-	@echo "LINK $@"
-	@mkdir -p $(@D) && rm -f $(OBJ)/library.made
+	@echo "LINK $@"; mkdir -p $(@D); $(record)
 	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) && mv -f $(OBJ)/library.new $@
-	@if cat $(PARTS:%=%.made) > $(OBJ)/library.sums 2>/dev/null; then \
+	@cut -f1 $(OBJ)/made > $(OBJ)/library.sums && \
 	 sha256sum $(OBJ)/link $(TARGET_LAYOUT) $(wildcard $(KERNELS)) $(PYTHON_KERNELS) $(PYTHON_OBJECTS) $@ >> $(OBJ)/library.sums && \
-	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made; fi
+	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made
 
 ifneq ($(RUNTIME),)
 # An empty library with the runtime's name: the package's library asks the loader for the real one.
 $(RUNTIME):
-	@rm -f $@.made; : > $@.begun
-	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@
-	@$(call record,echo $(OBJ)/command)
+	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@ && : > $@.done
 endif
 
 # After a failure: is this a kernel for support files of Qualcomm's generators, in a package that has none of ours for it?
@@ -106,13 +128,10 @@ check_style = $(if $(filter $(VENDOR_SUPPORT),$(SOURCES)),,if grep -qE '$(VENDOR
               is in the style of Qualcomm's generators, the package is not: generate it again, which recognizes the style"; fi;)
 
 $(OBJ)/%.o: | %.cpp
-	@mkdir -p $(@D) && rm -f $@.made $(@:.o=.d) && : > $@.begun
-	@echo "CXX $*.cpp"
-	@$(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp || { $(call check_style,$*.cpp) false; }
-	@$(call record,{ echo $*.cpp $(OBJ)/command; $(call listed,$(@:.o=.d)); })
+	@echo "CXX $*.cpp"; $(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp && : > $@.done || { $(call check_style,$*.cpp) false; }
 
 ifneq ($(STALE),)
-$(filter-out $(OBJ)/library,$(STALE)) $(LIBRARY): FORCE
+$(sort $(STALE) $(LIBRARY)): FORCE
 endif
 .PHONY: FORCE
 FORCE:
