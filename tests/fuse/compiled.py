@@ -16,7 +16,7 @@ from udogen.build import elf
 from udogen.fuse.subgraph import SourceModel
 from udogen.fuse.write import FusedOp, fused_op, kernel_text, reference_model
 from udogen.kernels import worker
-from udogen.kernels.request import MACHINES, Request, TensorPort
+from udogen.kernels.request import MACHINES, KernelVariant, Request, TensorPort
 
 MACHINE = MACHINES["x86_64-linux-clang"]
 _STORED = {"float32": "f32", "int32": "i32", "uint8": "u8"}
@@ -80,8 +80,8 @@ def compile_node(node: Node, name: str, folder: Path) -> Compiled:
     ]
     request = Request(str(file), name, name, tuple(ports), {}, MACHINE)
     worker._run(request, folder)
-    types = "_".join(dict.fromkeys(port.types[0] for port in ports))
-    return Compiled(op, reference_model(op, source), f"{name}_{types}")
+    variant = KernelVariant(tuple(port.types[0] for port in ports))
+    return Compiled(op, reference_model(op, source), variant.name(name))
 
 
 def link(folder: Path) -> ctypes.CDLL:

@@ -158,6 +158,8 @@ TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
 _NUMBERS = ("min", "max", "axis", "value", "depth", "k")  # settings that are one number
 # Nodes of these depend on shapes and constants alone: they are calculated before, whatever they are.
 OF_SHAPES = ("Shape", "Size")
+# Types that numbers are cast to; floats are calculated in 32 bits whatever the type.
+_CAST = frozenset("FLOAT FLOAT16 DOUBLE BFLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64".split())
 _OLD_ROWS = 13  # before this opset Softmax and its kin flattened the axes from theirs on
 
 
@@ -244,10 +246,17 @@ def _adapt(node: Any, opset: int, values: Mapping[str, Array], tensors: list[str
         keywords |= {"axis": keywords.get("axis", 1), "flat": True}
     elif kind == "GroupNormalization" and opset < 21:
         keywords["by_group"] = True
-    elif kind == "Cast":
-        keywords["to"] = _type_name(flags["to"])
-    elif kind == "CastLike":
-        keywords["to"] = _onnx_type(values[tensors.pop()])
+    elif kind in ("Cast", "CastLike"):
+        keywords["to"] = _type_name(flags["to"]) if kind == "Cast" else _onnx_type(values[tensors.pop()])
+        if keywords["to"] not in _CAST:
+            raise UsageError(
+                f"{title(node)}: kernels do not round numbers to {keywords['to']}", hint="choose nodes without it"
+            )
+    elif kind == "BitwiseNot" and values[tensors[0]].dtype.name in ("uint16", "uint32", "uint64"):
+        raise UsageError(
+            f"{title(node)}: kernels have {values[tensors[0]].dtype.name} as int32, of which it is another number",
+            hint="choose nodes without it",
+        )
     elif kind == "QuantizeLinear":
         keywords["to"] = _onnx_type(values[names[0]])
 

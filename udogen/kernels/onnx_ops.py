@@ -1045,8 +1045,8 @@ def GatherND(x: Number, indices: Number, *, batch_dims: int = 0) -> Value:
     return Value((*chosen.shape[:-1], *value.shape[batch_dims + count :]), get)
 
 
-def OneHot(indices: Number, values: Number, *, depth: int, axis: int = -1) -> Value:
-    chosen, pair = _value(indices), _value(values)
+def OneHot(indices: Number, values: Number, *, depth: float, axis: int = -1) -> Value:
+    chosen, pair, depth = _value(indices), _value(values), int(depth)
     axis %= chosen.rank + 1
 
     def get(index: Index) -> Any:

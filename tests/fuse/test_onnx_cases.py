@@ -1,0 +1,72 @@
+"""Cases that ONNX has for its own ops: kernels of single nodes return the numbers that come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+
+from onnx import helper
+from onnx.backend.test.case.node import collect_testcases
+
+from tests.fuse.compiled import Compiled, Node, call, compile_node, link
+from udogen.errors import UdogenError
+from udogen.fuse.ops import TABLE
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's and Halide's, of the numbers in the cases
+_EACH = 7  # of about 900 cases; a prime, so that each op has some
+_NEWEST = 23  # the newest opset that ONNX Runtime 1.23 to 1.27 knows
+
+
+def node_of(case: Any) -> Node | None:
+    """The node of a case of one node with arrays, of an op that the table has; its settings are constants."""
+    [node, *others] = case.model.graph.node
+    if others or node.op_type not in TABLE or node.domain or not all(node.output):
+        return None
+    arrays = dict(zip((each.name for each in case.model.graph.input), case.data_sets[0][0], strict=True))
+    if not all(isinstance(each, np.ndarray | np.generic) for each in arrays.values()):
+        return None
+    settings = TABLE[node.op_type].settings
+    constants = [at for at, name in enumerate(node.input) if name and at < len(settings) and settings[at]]
+    inputs = [np.asarray(arrays[name]) if name else None for name in node.input]
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    opset = min(_NEWEST, *(each.version for each in case.model.opset_import if not each.domain), _NEWEST)
+    return Node(node.op_type, inputs, attributes, constants, opset, len(node.output))
+
+
+def compiled(folder: Path) -> Iterator[tuple[str, Compiled, list[Any]]]:
+    """Every seventh case: its name, its kernel, and what it returns; without those that are refused."""
+    for number, case in enumerate(collect_testcases(None)[::_EACH]):
+        node = node_of(case)
+        try:
+            if node is not None:
+                yield case.name, compile_node(node, f"op{number}", folder), list(case.data_sets[0][1])
+        except UdogenError as refused:
+            assert refused.message and refused.hint, case.name
+
+
+def test_kernels_return_what_comes_with_the_cases(tmp_path: Path) -> None:
+    made = list(compiled(tmp_path))
+    assert len(made) > 60
+    library, wrong = link(tmp_path), []
+    for name, kernel, expected in made:
+        for found, array in zip(call(library, kernel).values(), expected, strict=True):
+            if not np.allclose(found.astype(np.float64), array.astype(np.float64), 1e-3, 1e-5, equal_nan=True):
+                wrong.append(name)
+    assert not wrong
+
+
+def test_what_would_be_another_number_is_refused(tmp_path: Path) -> None:
+    row = np.array([1, 2, 300], np.uint16)
+    with pytest.raises(UdogenError, match="uint16 as int32"):
+        compile_node(Node("BitwiseNot", [row], opset=18), "op", tmp_path)
+    with pytest.raises(UdogenError, match="do not round numbers to FLOAT8E4M3FN"):
+        compile_node(
+            Node("Cast", [row.astype(np.float32)], {"to": onnx.TensorProto.FLOAT8E4M3FN}, opset=19), "op", tmp_path
+        )
