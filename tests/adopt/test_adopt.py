@@ -83,7 +83,7 @@ def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
     assert (out / "ScaleClamp.xml").read_bytes() == (EXAMPLE / "ScaleClamp.xml").read_bytes()
     assert (out / "op_tests.toml").is_file()
     assert "--kernels kernels --backend cpu -o ." in (out / "Makefile").read_text()
-    assert "| `kernels/cpu/ScaleClamp.cpp` | a kernel |" in (out / "README.md").read_text()
+    assert "| `kernels/cpu/ScaleClamp.cpp` | the kernel for CPU |" in (out / "README.md").read_text()
     assert "CustomOp kernels for CPU: ScaleClamp (src/ops/ScaleClamp.cpp)" in done.stdout
     assert "2 support files" in done.stdout
     flags = (out / "ScaleClampPackage" / "user.mk").read_text()

@@ -86,7 +86,7 @@ def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: di
     """ONNX Runtime itself would lose the whole provider, and run everything on its CPU."""
     fault = replies["not registered"]
     assert fault["type"] in ("NotPlaced", "SessionFailed")
-    assert "ONNX Runtime could not register an op package; the whole provider is lost" in " ".join(
+    assert "ONNX Runtime could not register an op package; the provider is disabled" in " ".join(
         [fault["message"], *fault["details"]]
     )
 
@@ -186,7 +186,7 @@ def test_the_count_shows_that_qnn_took_its_own_op(
     assert done.returncode == 6, done.stderr
     assert "\nLeakyRelu: no kernel call in LeakyReluPackage\n" in done.stdout
     assert done.stderr.partition("error: ")[2] == (
-        "nothing of package LeakyReluPackage was executed, although the graphs ran\n"
+        "no op of package LeakyReluPackage was executed, although the graphs ran\n"
         "  = the graphs have no node of it, or the runtime took another op of that name, such as its own, or a rewrite "
         "of the package replaced it: look at the nodes' package in the graph\n"
     )

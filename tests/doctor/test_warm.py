@@ -47,13 +47,21 @@ def test_libraries_are_warm_as_long_as_all_of_them_are_in_zigs_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(zig_libraries, "compile_or_fail", lambda *_: None)
     header = b"\x7fELF\2\1" + bytes(12) + (183).to_bytes(2, "little") + bytes(32)
     archives = [tmp_path / "zig" / "o" / name / name for name in sorted(zig_libraries.AARCH64.archives)]
     for archive in archives:
+        zig_libraries.AARCH64.make()
         assert not zig_libraries.AARCH64.is_warm
         archive.parent.mkdir(parents=True)
         archive.write_bytes(b"!<arch>\n" + header)
-    assert zig_libraries.AARCH64.is_warm and zig_libraries.AARCH64.is_warm
+    assert not zig_libraries.AARCH64.is_warm, "another zig made them"
+    zig_libraries.AARCH64.make()
+    assert zig_libraries.AARCH64.is_warm
     assert not zig_libraries.HEXAGON.is_warm
+    with monkeypatch.context() as other:
+        (tmp_path / "std.zig").touch()
+        other.setattr(zig_libraries.tools, "zig_file", lambda: tmp_path / "std.zig")
+        assert not zig_libraries.AARCH64.is_warm, "zig's cache does not know this zig"
     archives[0].unlink()
     assert not zig_libraries.AARCH64.is_warm

@@ -188,7 +188,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library, "--json")
     reported = json.loads(done.stdout)
     assert (done.returncode, reported["ok"], reported["error"]["kind"]) == (6, False, "not-executed")
-    assert reported["error"]["message"] == "nothing of package OtherPackage was executed, although the graphs ran"
+    assert reported["error"]["message"] == "no op of package OtherPackage was executed, although the graphs ran"
     assert [row["ok"] for row in reported["contexts"]] == [True, True]
     assert reported["contexts"][1]["graphs"][0]["proof"] == [
         {"package": "LeakyReluPackage", "op": "LeakyRelu", "counted": "executions", "count": 2},
@@ -197,7 +197,7 @@ def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
     done = udogen(*run, "--op-package", other.library)
     assert done.returncode == 6
     assert "\nLeakyRelu: no execution in OtherPackage\n" in done.stdout
-    assert "error: nothing of package OtherPackage was executed, although the graphs ran\n" in done.stderr
+    assert "error: no op of package OtherPackage was executed, although the graphs ran\n" in done.stderr
 
 
 def test_contexts_with_a_package_that_does_not_count(cpu: Built, probe: Path, x: str, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_counts_of_several_runs() -> None:
     assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
     fault = unproved(sums)
     assert fault is not None
-    assert fault.message == "nothing of package Q was executed, although the graphs ran"
+    assert fault.message == "no op of package Q was executed, although the graphs ran"
     assert unproved({("P", "A", "executions"): 1, ("P", "C", "executions"): 0}) is None
 
 

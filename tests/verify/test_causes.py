@@ -373,7 +373,7 @@ def test_an_output_that_is_not_written_at_all() -> None:
     case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
     findings = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
     assert [(each.cause, each.sentence) for each in findings] == [
-        ("uninitialised", "nothing of the output `y` is written")
+        ("uninitialised", "no element of the output `y` is written")
     ]
 
 

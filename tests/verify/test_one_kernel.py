@@ -24,7 +24,7 @@ MISTAKES = [
     (
         "cpu",
         PLAIN + "const void* look(const Args& a) { return a.bias.block(0); }",
-        "tensors in blocks are there on HTP alone",
+        "only HTP has tensors in blocks",
     ),
     ("dsp", STATE + WITH_STATE, "`struct State` needs"),
     ("cpu", "udo::Status prepare(const Args&, State&) { return udo::ok; }\n" + WITH_STATE, "define `struct State`"),

@@ -101,7 +101,7 @@ operations = "many"
 def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> None:
     text = '[[op]]\nname = "Scale"\nbackends = [["cpu"]]\nbuiltin = { op = "Relu", params = 3 }\n'
     found = problems_of(tmp_path, text)
-    assert found[0].startswith("3: `backends`: `['cpu']` is no backend") and found[1].startswith(
+    assert found[0].startswith("3: `backends`: `['cpu']` is not a backend") and found[1].startswith(
         "4: `builtin`: `params` must be a table"
     )
 

@@ -112,9 +112,9 @@ def _build_all(
     several = len(steps) > 1
     commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
     if any("-target aarch64" in each for each in commands):
-        zig_libraries.AARCH64.announce()
+        zig_libraries.AARCH64.prepare()
     if any("ziglang c++" in each and "-target" not in each for each in commands):
-        zig_libraries.X86_64.announce()
+        zig_libraries.X86_64.prepare()
 
     def build_step(step: Step) -> Artifact:
         label = f"{step.target.id}: " if several else ""

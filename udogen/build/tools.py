@@ -131,6 +131,12 @@ def zig() -> tuple[str, ...]:
     return (sys.executable, "-m", "ziglang")
 
 
+def zig_file() -> Path:
+    """A file of zig's own library, as it was installed from PyPI; one that does not exist if it was not."""
+    found = importlib.util.find_spec("ziglang")
+    return Path(found.origin if found and found.origin else "/nonexistent").parent / "lib" / "std" / "std.zig"
+
+
 def host_compiler(language: str, purpose: str) -> tuple[str, ...]:
     """A compiler for this machine, of `c++` or `cc`; raises with the purpose if there is none."""
     names = ("clang++", "g++") if language == "c++" else ("cc", "gcc", "clang")

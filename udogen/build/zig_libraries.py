@@ -29,25 +29,18 @@ class ZigLibraries:
 
     @property
     def is_warm(self) -> bool:
-        """They are in zig's cache: those that were found last time, or others, after a search of all of it."""
-        cache = tools.zig_cache()
-        found_before = resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(bytes(cache))}"
+        """They are in zig's cache, compiled by this zig: a copy of its files compiles them again."""
         try:
-            known = found_before.read_text("utf-8").splitlines()
+            known = self._record().read_text("utf-8").splitlines()
         except (OSError, ValueError):
             known = []
-        if {Path(each).name for each in known} == self.archives and all(map(os.path.isfile, known)):
-            return True
-        found: dict[str, str] = {}
-        for path in cache.glob("o/*/lib*.a"):
-            if path.name in self.archives and path.name not in found and self._are_in(path):
-                found[path.name] = str(path)
-                if len(found) == len(self.archives):
-                    with contextlib.suppress(OSError):  # if it cannot be written, each call searches
-                        found_before.parent.mkdir(exist_ok=True)
-                        found_before.write_text("\n".join(found.values()), "utf-8")
-                    return True
-        return False
+        return {Path(each).name for each in known} == self.archives and all(map(os.path.isfile, known))
+
+    def _record(self) -> Path:
+        """The file with the paths of the archives; zig's cache recognizes its sources by their inodes."""
+        found = tools.zig_file().stat()
+        key = f"{tools.zig_cache()} {found.st_dev} {found.st_ino}"
+        return resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(key.encode())}"
 
     def _are_in(self, archive: Path) -> bool:
         try:
@@ -62,10 +55,11 @@ class ZigLibraries:
             int.from_bytes(header[at : at + size], "little") for at, size in ((18, 2), (flags, 4))
         )
 
-    def announce(self) -> None:
-        """Print a line if they are about to be compiled."""
+    def prepare(self) -> None:
+        """Compile them if they are cold, and announce it."""
         if not self.is_warm:
             announce(self.title, self.seconds)
+            self.make()
 
     def make(self) -> None:
         """Compile them."""
@@ -78,6 +72,13 @@ class ZigLibraries:
                 "#include <string>\nstd::string text;\nint main() { return 0; }\n", "utf-8"
             )
             compile_or_fail([*zig, "c++", *self.flags, "probe.cpp", "-o", "probe"], folder, self.title)
+        newest: dict[str, Path] = {}
+        for path in sorted(tools.zig_cache().glob("o/*/lib*.a"), key=lambda each: each.stat().st_mtime):
+            if path.name in self.archives and self._are_in(path):
+                newest[path.name] = path
+        with contextlib.suppress(OSError):  # if it cannot be written, each call compiles a probe
+            self._record().parent.mkdir(exist_ok=True)
+            self._record().write_text("\n".join(map(str, newest.values())), "utf-8")
 
 
 def hexagon_flags(arch: str) -> tuple[str, ...]:

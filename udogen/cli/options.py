@@ -60,7 +60,7 @@ def shape_of(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
     except ValueError:
         found = (0,)
     if any(extent < 1 for extent in found):
-        raise UsageError(f"{option} {name}={text}: this is no shape", hint=f"as in {option} {name}=1x2x3")
+        raise UsageError(f"{option} {name}={text}: this is not a shape", hint=f"as in {option} {name}=1x2x3")
     return found
 
 

@@ -352,6 +352,6 @@ def _builtin_param(name: str, value: object) -> ParamArg:
     numbers = np.asarray(value)
     kinds = {"b": "BOOL_8", "f": "FLOAT_32", "i": "INT_32" if (numbers < 0).any() else "UINT_32"}
     if numbers.dtype.kind not in kinds:
-        raise UsageError(f"the parameter `{name}` of the built-in op is no number", hint="leave it out")
+        raise UsageError(f"the parameter `{name}` of the built-in op is not a number", hint="leave it out")
     dtype = kinds[numbers.dtype.kind]
     return ParamArg(name, numbers.astype(datatypes.BY_NAME[dtype].numpy) if numbers.ndim else numbers.item(), dtype)

@@ -420,7 +420,7 @@ CASE: Mapping[str, Key] = {
     "quant": Key(_quants, "quantization of fixed-point tensors; default: what covers the numbers"),
     "count": Key(_counts, "the number of each repeated input"),
     "tolerance": Key(_tolerance, "how far a number may be off"),
-    "backends": Key(_some_of([*PLACES], "`{}` is no backend"), "where it runs"),
+    "backends": Key(_some_of([*PLACES], "`{}` is not a backend"), "where it runs"),
     "expect": Key(_name_of(["numbers", "refusal"], "`{}` cannot be expected"), "refusal: the op must refuse this"),
 }  # fmt: skip
 _PLURALS = {  # fields of a `CaseGroup` with another name than their key
@@ -437,7 +437,7 @@ SUBJECT: Mapping[str, Key] = {
     "config": Key(_path, "the XML OpDef or JSON UDO config"),
     "kernels": Key(_path, "the folder with finished kernels"),
     "htp_api": Key(
-        _name_of(["qhpi", "core"], "`{}` is no interface of HTP"), "which interface of HTP the kernels are for"
+        _name_of(["qhpi", "core"], "`{}` is not an interface of HTP"), "which interface of HTP the kernels are for"
     ),
     "rules": Key(_path, "shape rules in Python, compared with the references"),
     "converter": Key(_path, "the converter op package (folder or library) that is compared with the rules"),
@@ -445,7 +445,7 @@ SUBJECT: Mapping[str, Key] = {
 _OF_OP: Mapping[str, Key] = {
     "reference": Key(_text, "what the op is compared with: FILE.py:FUNCTION, onnx:OP, torch:FUNCTION"),
     "loops": Key(
-        _number(int, 1, 1_000_000, "this must be a whole number of executions", "as in loops = 100"),
+        _number(int, 1, 1_000_000, "this must be a number of executions", "as in loops = 100"),
         "executions that are timed",
     ),
     "operations": Key(
