@@ -12,6 +12,7 @@ import pytest
 
 from tests import vendor_generators
 from tests.command_line import udogen
+from tests.making import CORPUS
 from tests.opdef.texts import collection
 from udogen.configs import json_write, vendor, xml_write
 from udogen.configs.load import load
@@ -67,9 +68,10 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def configs() -> list[Path]:
-    """Every config of the repository, and of the copy, that udogen accepts."""
-    found = [each for name in ("tests", "examples") for each in (ROOT / name).rglob("*.[xj][ms][lo]*")]
-    found += (vendor_generators.sdk() / "examples").rglob("*.[xj][ms][lo]*")
+    """Every config of the repository, of the copy, and of the folders in UDOGEN_VENDOR_CONFIGS, that udogen accepts."""
+    others = [Path(each) for each in os.environ.get("UDOGEN_VENDOR_CONFIGS", "").split(":") if each]
+    folders = [ROOT / "tests", ROOT / "examples", CORPUS, vendor_generators.sdk() / "examples", *others]
+    found = [each for folder in folders for each in folder.rglob("*.[xj][ms][lo]*")]
     texts = {each.read_bytes(): each for each in found if each.is_file() and each.suffix in (".xml", ".json")}
     marks = (b"OpDefCollection", b"UDO_PACKAGE_NAME")
     return [each for text, each in texts.items() if any(mark in text for mark in marks) and _is_accepted(each)]
