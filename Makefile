@@ -18,7 +18,7 @@ demo:  ## custom ops, from their configs to checked numbers on the real QNN CPU 
 test: lint warm  ## ruff, mypy, and the tests that are not slow: 5 minutes on two cores
 	$(pytest) -m "not slow"
 
-test-all: lint warm  ## ruff, mypy, all tests: 34 minutes on two cores
+test-all: lint warm  ## ruff, mypy, all tests: 30 minutes on two cores
 	$(pytest) --hypothesis-profile all
 
 golden:  ## write the trees under tests/golden anew; look at the difference before you commit it

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.making import need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn import system
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, LogHandle, ProfileHandle
@@ -183,3 +186,21 @@ def test_quantization_encodings() -> None:
         1,
     )
     assert axis.struct.v1.quantizeParams.quantizationEncoding == 1
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_onnx_runtime_may_be_imported_after_a_runtime_is_open(backend: str) -> None:
+    """Its exceptions end the process if it finds functions of Qualcomm's C++ library."""
+    need_runtime(backend)
+    pytest.importorskip("onnxruntime")
+    program = f"""
+from udogen.runtime import Runtime
+with Runtime({backend!r}, kind="real"):
+    import onnxruntime
+    try:
+        onnxruntime.InferenceSession(b"no model")
+    except Exception as refused:
+        print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "refused\n", (done.returncode, done.stderr)

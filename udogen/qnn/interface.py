@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import fcntl
+import importlib.util
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -215,10 +219,24 @@ def providers_of(path: Path, interface: str) -> list[Any]:
 opened: list[Path] = []  # loaded libraries, in the loader's search order
 
 
+def _load_onnxruntime() -> None:
+    """Load ONNX Runtime's own library, if it is installed; importing it later finds it loaded.
+
+    Loaded after Qualcomm's libraries it would find `__gxx_personality_v0` in their libc++abi, beside libstdc++'s
+    `__cxa_throw`, and end the process with its first exception.
+    """
+    found = None if "onnxruntime" in sys.modules else importlib.util.find_spec("onnxruntime")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        for library in Path(folder).glob("capi/onnxruntime_pybind11_state*.so"):
+            with contextlib.suppress(OSError):
+                ctypes.PyDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+
+
 @cache  # cffi closes a library, and its functions, with the last reference
 def open_library(path: Path) -> Any:
     """Load a runtime library globally, so that op packages find its symbols."""
     ffi = abi.ffi()
+    _load_onnxruntime()
     try:
         library = ffi.dlopen(str(path.resolve()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
     except OSError as problem:
