@@ -15,7 +15,7 @@ demo:  ## custom ops, from their configs to checked numbers on the real QNN CPU 
 	@.ci/setup demo
 	@$(python) examples/demo.py
 
-test: lint warm  ## ruff, mypy, and the tests that are not slow: 7 minutes on two cores
+test: lint warm  ## ruff, mypy, and the tests that are not slow: 6 minutes on two cores
 	$(pytest) -m "not slow"
 
 test-all: lint warm  ## ruff, mypy, all tests: 30 minutes on two cores
