@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from udogen import resources
-from udogen.build import tools
+from udogen.build import qemu_hexagon, tools
 from udogen.configs.load import load
 from udogen.errors import ToolMissing
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
@@ -97,6 +97,14 @@ def need_runtime(backend: str) -> None:
     """Skip where Qualcomm's runtime of this backend is not installed."""
     try:
         find_runtime(backend)
+    except ToolMissing as problem:
+        pytest.skip(f"{problem.message}: {problem.hint}")
+
+
+def need_packets() -> None:
+    """Skip where qemu-hexagon takes no plug-ins, as that of Ubuntu 24.04."""
+    try:
+        qemu_hexagon.plugin_build(qemu_hexagon.find_qemu())
     except ToolMissing as problem:
         pytest.skip(f"{problem.message}: {problem.hint}")
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs import terminal_picture
 from tests.docs.golden import FUSE, README, ROOT, VERIFIED, with_matrix, with_ops
+from tests.making import need_packets
 from udogen.build.tools import VARIABLES
 from udogen.cli.main import VERBS
 
@@ -47,6 +48,8 @@ def run(script: str, folder: Path, tmp_path: Path) -> subprocess.CompletedProces
 def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     script = "set -euo pipefail\n" + "".join(_BLOCK.findall(document.read_text("utf-8")))
+    if " --count" in script:
+        need_packets()
     folder = tmp_path if document.parent in (ROOT, ROOT / "docs") else tmp_path / document.parent.relative_to(ROOT)
     done = run(script, folder, tmp_path)
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.making import need_runtime
+from tests.making import need_packets, need_runtime
 from udogen.build import tools
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
@@ -24,6 +24,8 @@ def need_tools() -> None:
 
 def on_hexagon(built: Built, call: OpCall, **options: Any) -> OpResult:
     assert built.folder is not None
+    if options.get("count"):
+        need_packets()
     with HexagonSession(built.folder, **{"timeout": 60, **options}) as session:
         return session.run(call)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.hexagon.running import called, on_hexagon
-from tests.making import CONFIGS, ROOT, make_packages
+from tests.making import CONFIGS, ROOT, make_packages, need_packets
 from udogen.build import tools
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut
@@ -101,6 +101,7 @@ def command(raw: Built, tmp_path: Path) -> list[Any]:
 
 
 def test_run_op(command: list[Any], tmp_path: Path) -> None:
+    need_packets()
     done = udogen(*command, "--backend", "hexagon", "--count", "--output", f"y={tmp_path / 'y.npy'}")
     assert done.returncode == 0, done.stderr
     head, output, total, *functions = done.stdout.splitlines()

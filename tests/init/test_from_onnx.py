@@ -68,6 +68,17 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
 
 
+def test_one_custom_op_after_another_is_confirmed_together(tmp_path: Path) -> None:
+    """No rule of one op alone leads from the input to the declared output."""
+    text = "g (float[N, 3, 8] x, float[3] w) => (float[N, 3, 8] y) { h = acme.Mish (x)  y = acme.Gate (h, w) }"
+    draft = of_text(text, tmp_path)
+    why = "not in the model, but concluded: the rest of the model has its declared shapes if it is like input 0"
+    assert words(draft, "Mish", "output")[-1:] == words(draft, "Gate", "input_0")[-1:] == [why]
+    assert [{name: each.shape for name, each in case.inputs.items()} for case in draft.cases] == [
+        {"x": (1, 3, 8)}, {"input_0": (1, 3, 8), "w": (3,)}
+    ]  # fmt: skip
+
+
 def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
     """The op halves the last axis: as the model's output shows, its own is not that of its input."""
     draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)

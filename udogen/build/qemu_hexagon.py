@@ -176,7 +176,12 @@ def build_plugin(qemu: Qemu) -> Path:
 
 
 def plugin_build(qemu: Qemu) -> KeptBuild:
-    """How the plug-in is built."""
+    """How the plug-in is built; an error if this QEMU takes none."""
+    if "-plugin" not in process.run([qemu.path, "-help"], timeout=30).stdout:
+        raise ToolMissing(
+            f"{qemu.path} {qemu.version} was built without plug-ins, and only a plug-in counts packets",
+            hint="the qemu-user of Debian has them, that of Ubuntu 24.04 does not; all else works without them",
+        )
     source = resources.emulator("hexagon") / "count.c"
     host = tools.host_compiler("cc", "--count needs one")
     argv = [*host, "-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-DAPI={qemu.plugin_api}"]

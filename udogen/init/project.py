@@ -143,7 +143,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
         **contents.files,
         **{each.path: render_file(each) for each in op_tests.files(packages, known)},
     }
-    files |= command_files(folder, packages, sorted(files), folders)
+    files |= command_files(folder, packages, sorted(files), folders, cases=contents.cases)
     functions = ", ".join(op_tests.snake_case(op.name) for op in unreferenced)
     unwritten = [f"{op_tests.REFERENCES} ({functions})"] if functions else []
     unwritten += [path for path in kernels if path not in contents.files]
@@ -249,9 +249,11 @@ def command_files(
     *,
     out: str = "out/",
     options: Sequence[str] = (),
+    cases: Sequence[DraftCase] = (),
 ) -> dict[str, bytes]:
     """Makefile, README and .gitignore of a project whose packages are in `out`, generated with these options.
 
+    `make run` has the shapes of the first case.
     Packages outside of a folder of their own are cleaned, not removed.
     """
     of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
@@ -262,6 +264,7 @@ def command_files(
     first = next(each for each in folders if each.plan.package == packages[0].name)
     configs = [Path(package.sources[0]).name for package in packages]
     ops = [op for package in packages for op in package.ops]
+    run = _run(ops[0], f"{out}{first.folder.name}", next((each for each in cases if each.op == ops[0].name), None))
     data = {
         "title": clean(folder.resolve().name),
         "op": ops[0].name,
@@ -271,7 +274,7 @@ def command_files(
             " ".join(["generate", *dict.fromkeys(configs), "--kernels kernels", *options, "-o", into]),
             f"build -C {into}",
         ],
-        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in _run(ops[0], f"{out}{first.folder.name}")),
+        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in run),
         "clean": cleaned,
         "commands": ["make test", "make run", register],
         "files": [(path, _contents(path)) for path in files],
@@ -280,12 +283,14 @@ def command_files(
     return {**{each.path: render_file(each) for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
 
 
-def _run(op: Op, folder: str) -> list[str]:
+def _run(op: Op, folder: str, case: DraftCase | None) -> list[str]:
     """The arguments of `udogen run` for one execution."""
     words = ["run", "op", folder, op.name]
     shapes = op_tests.shapes_of(op.inputs)
     for each in op.inputs:
-        if each.mandatory:
+        if case is not None and each.name in case.inputs and case.inputs[each.name].shape:
+            words += ["--input", f"{each.name}={'x'.join(map(str, case.inputs[each.name].shape))}"]
+        elif each.mandatory:
             words += ["--input", f"{each.name}={(shapes or op_tests.shapes_of([each]) or ['1'])[-1]}"]
     for param in op.params:
         if param.mandatory and param.default is None:

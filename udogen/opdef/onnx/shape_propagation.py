@@ -9,7 +9,7 @@ What remains follows from the nodes that take a value.  Each conclusion has a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,19 +143,25 @@ def confirmed_rules(
         if tried >= _MOST_TRIES:
             break
         taken = {each.place for each in (*known, *found)}
-        if rule.place not in taken and _agrees(proto, [*known, *found, rule], judges, infer):
+        if rule.place not in taken and _agrees(proto, [*known, *found], [rule], judges, infer):
             found.append(rule)
+    if judges and not found:  # one custom op after another: only together are they confirmed
+        unknown = {each.place for each in _candidates(model, ops)}
+        first = {each.place: each for each in reversed([*_candidates(model, ops, judges), *known])}
+        new = [each for each in first.values() if each not in known]
+        if unknown and _agrees(proto, known, new, judges, infer):
+            found = [each for each in new if each.place in unknown]
     return found
 
 
-def _candidates(model: OnnxModel, ops: Sequence[OpName]) -> Iterator[Rule]:
-    """Rules for outputs of unknown shape: each input that is not constant, in order."""
+def _candidates(model: OnnxModel, ops: Sequence[OpName], judges: Iterable[str] = ()) -> Iterator[Rule]:
+    """Rules for outputs of unknown shape, or of values in `judges`: each input that is not constant, in order."""
     asked: dict[Rule, None] = {}
     for node, scopes in walk(model.graph):
         if node.op not in ops:
             continue
         for output, name in enumerate(node.outputs):
-            if name and type_in(name, scopes).shape is None:
+            if name and (name in judges or type_in(name, scopes).shape is None):
                 for place, each in enumerate(node.inputs):
                     if each and not any(each in graph.constants for graph in scopes):
                         why = f"the rest of the model has its declared shapes if it is like input {place}"
@@ -169,8 +175,10 @@ def _declared(graph: OnnxGraph) -> Mapping[str, ValueType]:
     return {name: graph.types[name] for name in graph.outputs if name in makers and graph.types[name].complete}
 
 
-def _agrees(proto: Any, rules: Sequence[Rule], judges: Mapping[str, ValueType], infer: Infer) -> bool:
-    copy = with_identities(proto, rules)
+def _agrees(
+    proto: Any, known: Sequence[Rule], supposed: Sequence[Rule], judges: Mapping[str, ValueType], infer: Infer
+) -> bool:
+    copy = with_identities(proto, [*known, *supposed])
     for row in copy.graph.output:
         if row.name in judges:
             row.type.tensor_type.ClearField("shape")
@@ -179,7 +187,7 @@ def _agrees(proto: Any, rules: Sequence[Rule], judges: Mapping[str, ValueType], 
     if any(not _alike(found[name], declared) for name, declared in judges.items()):
         return False
     confirmed = [name for name in judges if found[name].shape is not None]
-    return bool(confirmed) and _depends(confirmed, rules[-1].op, proto.graph)
+    return bool(confirmed) and all(_depends(confirmed, rule.op, proto.graph) for rule in supposed)
 
 
 def _alike(found: ValueType, declared: ValueType) -> bool:

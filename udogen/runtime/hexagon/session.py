@@ -319,7 +319,7 @@ def _read_packets(file: Path, symbols: _Symbols) -> Packets:
     """Read the file of QEMU's plug-in: a line for each block of code, and `end`."""
     lines = file.read_text().splitlines() if file.is_file() else []
     if not lines or lines.pop() != "end":
-        raise RunFailed("QEMU's plug-in counted nothing", hint="does qemu-hexagon know -plugin? Debian's 7.2 does")
+        raise RunFailed("QEMU's plug-in counted nothing", hint="reinstall qemu-user")
     counted: Counter[str] = Counter()
     for line in lines:
         address, packets = line.split()
