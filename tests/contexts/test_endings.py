@@ -204,9 +204,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Plac
 
 def ends(place: Place, program: str, *, code: int = 0, error: str = "", out: str = "") -> None:
     """Run a program; check its exit code, and that nothing is on stderr but the traceback of its own error."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + program, *place], cwd=ROOT, capture_output=True, text=True, timeout=LONG
-    )
+    # Python 3.12 and later warn of forks of processes with threads.
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PRELUDE + program, *place]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == code, (done.returncode, done.stderr)
     assert (done.stderr.splitlines() or [""])[-1] == error and done.stderr.count("Traceback") == bool(error), (
         done.stderr

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_runtime
+from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime
 from udogen.build.make import build_package
 from udogen.build.package import open_package
 from udogen.errors import ToolMissing, UdogenError
@@ -216,6 +216,7 @@ def test_what_a_kernel_cannot_take(tmp_path: Path, source: str, repeated: str, m
 
 
 def test_explain() -> None:
+    need_packets()
     kernel, config = EXAMPLE / "kernels" / "AddSatU8.py", EXAMPLE / "PythonKernels.xml"
     shapes = ("--shape", "a=4x1024", "--shape", "b=4x1024")
     done = udogen("inspect", kernel, "--config", config, "--machine", "emulated-v68", "--json", *shapes)
