@@ -6,7 +6,7 @@ workers ?= $(shell nproc 2>/dev/null || echo 2)
 pytest = $(python) -m pytest -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all golden docs lint warm format bench clean
+.PHONY: help demo test test-all golden docs checked lint warm format bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -15,10 +15,10 @@ demo:  ## custom ops, from their configs to checked numbers on the real QNN CPU 
 	@.ci/setup demo
 	@$(python) examples/demo.py
 
-test: lint warm  ## ruff, mypy, and the tests that are not slow: 6 minutes on two cores
+test: checked  ## ruff, mypy, and the tests that are not slow: 6 minutes on two cores
 	$(pytest) -m "not slow"
 
-test-all: lint warm  ## ruff, mypy, all tests: 30 minutes on two cores
+test-all: checked  ## ruff, mypy, all tests: 30 minutes on two cores
 	$(pytest) --hypothesis-profile all
 
 golden:  ## write the trees under tests/golden anew; look at the difference before you commit it
@@ -28,6 +28,10 @@ golden:  ## write the trees under tests/golden anew; look at the difference befo
 docs:  ## the documentation as a site; open dist/site/index.html
 	@.ci/setup test
 	$(python) -m mkdocs build -q -f docs/site/mkdocs.yml
+
+checked:
+	@.ci/setup test
+	@$(MAKE) --no-print-directory --jobs=2 lint warm
 
 lint:  ## ruff and mypy
 	@.ci/setup test
