@@ -81,7 +81,7 @@ def schemas_of(
     `outputs` returns the shapes of the outputs of custom nodes; `params` has the parameters of ops in the order of
     their config; `known` are ops that ONNX Runtime knows without a schema.
     """
-    loaded = load_model(path, tuple(only), outputs)
+    loaded = load_model(path, tuple(only), outputs, chains=False)
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
     if only:  # a built-in op that a package shall take needs no schema

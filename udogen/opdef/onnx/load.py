@@ -29,10 +29,11 @@ class Loaded:
     concluded: tuple[tuple[str, str, str], ...] = ()
 
 
-def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs) -> Loaded:
+def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs, *, chains: bool = True) -> Loaded:
     """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
 
-    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.
+    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.  `chains`: shapes
+    between custom ops in a row are concluded too, which is a guess for a person to check.
     """
     notes: list[str] = []
     proto = reading.read_proto(path)
@@ -44,7 +45,7 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_out
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
     ops = tuple(dict.fromkeys(asked)) if asked else custom_ops.custom_ops(model)
-    proto, model, concluded = _typed(proto, path.name, ops, notes, outputs)
+    proto, model, concluded = _typed(proto, path.name, ops, notes, outputs, chains=chains)
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
@@ -71,7 +72,7 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 
 
 def _typed(
-    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs
+    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs, *, chains: bool
 ) -> tuple[Any, OnnxModel, list[tuple[str, str, str]]]:
     """Inference by onnx, then conclusions and rules, by turns, until nothing new comes."""
 
@@ -94,7 +95,7 @@ def _typed(
         more = shape_propagation.rules_from_uses(model, rules)
         if not (news or more or supposed):
             supposed = True
-            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer)
+            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer, chains=chains)
         if not (news or more):
             break
         rules += more

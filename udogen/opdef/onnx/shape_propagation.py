@@ -134,9 +134,9 @@ def _type(names: Sequence[str], place: int, scopes: tuple[OnnxGraph, ...]) -> Va
 
 
 def confirmed_rules(
-    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer
+    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer, *, chains: bool
 ) -> list[Rule]:
-    """Rules for outputs of unknown shape that the model confirms, and nothing contradicts."""
+    """Rules for outputs of unknown shape that the model confirms, and nothing contradicts; of `chains` together."""
     judges = _declared(model.graph)
     found: list[Rule] = []
     for tried, rule in enumerate(_candidates(model, ops) if judges else ()):
@@ -145,7 +145,7 @@ def confirmed_rules(
         taken = {each.place for each in (*known, *found)}
         if rule.place not in taken and _agrees(proto, [*known, *found], [rule], judges, infer):
             found.append(rule)
-    if judges and not found:  # one custom op after another: only together are they confirmed
+    if chains and judges and not found:
         unknown = {each.place for each in _candidates(model, ops)}
         first = {each.place: each for each in reversed([*_candidates(model, ops, judges), *known])}
         new = [each for each in first.values() if each not in known]
