@@ -32,8 +32,8 @@ class Loaded:
 def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs, *, chains: bool = True) -> Loaded:
     """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
 
-    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.  `chains`: shapes
-    between custom ops in a row are concluded too, which is a guess for a person to check.
+    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.
+    `chains`: shapes between custom ops in a row are concluded too, which is a guess for a person to check.
     """
     notes: list[str] = []
     proto = reading.read_proto(path)
