@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @options.configs
 @click.option(
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Check what this backend needs, and no other; may repeat.",
+    help="Check only for this backend; may repeat.",
 )  # fmt: skip
 @click.option(
     "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
-    help="Check for this layout of packages: snpe (usual for JSON), qnn (for XML).",
+    help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
 )  # fmt: skip
-@click.option("--vendor", "vendors", is_flag=True, help="Check that Qualcomm's own generators take the config, too.")
+@click.option("--vendor", "vendors", is_flag=True, help="Also check that Qualcomm's own generators accept the config.")
 @options.strict
 @output.json_option
 def command(

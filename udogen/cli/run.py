@@ -17,7 +17,7 @@ ROWS = {
 def command() -> None:
     """Example: udogen run op out Scale --input x=2x3x4
 
-    Run what was built in the real QNN runtime, or in udogen's emulator of one."""
+    Run ops, models and context binaries in the real QNN runtime, or in udogen's emulator."""
     from udogen.runtime.worker_process import check_memory
 
     check_memory()

@@ -197,7 +197,7 @@ def _modules() -> tuple[Any, Any]:
 
 
 def _loaded_qnn_library() -> str:
-    """A library of QNN that another program loaded before ONNX Runtime's own; `udogen.qnn.interface` loads that first."""
+    """A library of QNN that was loaded before ONNX Runtime's; `udogen.qnn.interface` loads that first."""
     try:
         maps = Path("/proc/self/maps").read_text("utf-8", "replace")
     except OSError:
