@@ -395,15 +395,10 @@ def _print_notes(done: _OpResult) -> None:
     """Print what the time includes, and what to do next."""
     loops = done.options.loops
     if done.result.runtime.build_id:
-        measured = (
-            f"the median of {loops:,} executions" if loops > 1 else "the first execution (--loops 100: the median)"
-        )
-        where = (
-            "; times in Qualcomm's emulator on a PC do not predict those on a device"
-            if done.options.backend == "htp"
-            else ""
-        )
-        output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
+        measured = f"median of {loops:,} executions" if loops > 1 else "first execution (--loops 100: median)"
+        output.print_note(f"  time: {measured}, including the runtime's overhead")
+        if done.options.backend == "htp":
+            output.print_note("  times in Qualcomm's emulator on a PC do not predict those on a device")
     output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
 
 

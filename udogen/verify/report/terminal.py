@@ -77,7 +77,7 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
         found += [f"    {line}" for line in finding.evidence.splitlines()]
         found += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
-        found.append(f"  the smallest that fails like this: {text.shapes(outcome.smallest)}")
+        found.append(f"  smallest failing shape: {text.shapes(outcome.smallest)}")
     return [*found, *_others(others, outcome)]
 
 
@@ -86,11 +86,11 @@ def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
         f"    {each.case.name}"
         + ("" if each.backend == first.backend else f", on {each.backend}")
         + ("" if each.dtype == first.dtype else f", {each.dtype}")
-        + (f": {worst.wrong} of {worst.found.size}, by {text.largest_error(worst)}" if (worst := each.worst) else "")
+        + (f": {worst.wrong} of {worst.found.size}, error {text.largest_error(worst)}" if (worst := each.worst) else "")
         for each in others[:_MOST_OTHERS]
     ]
     found += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
-    return ["  these too:", *found] if found else []
+    return ["  same failure:", *found] if found else []
 
 
 def _difference(tensor: TensorResult) -> list[str]:
@@ -99,8 +99,8 @@ def _difference(tensor: TensorResult) -> list[str]:
         shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
         return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
     lines = [
-        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} numbers are wrong, "
-        f"the worst by {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
+        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} values are wrong, "
+        f"largest error {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
     ]
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
