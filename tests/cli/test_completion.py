@@ -36,7 +36,7 @@ def test_verbs_and_options_are_completed(words: str, position: int, expected: se
 
 
 def test_zsh_shows_the_line_of_help() -> None:
-    assert printed("udogen run ", 2, "zsh")[:3] == ["plain", "op", "One op of a built package."]
+    assert printed("udogen run ", 2, "zsh")[:3] == ["plain", "op", "Run one op of a built package."]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
