@@ -349,6 +349,14 @@ def test_results_on_stdout_and_all_else_on_stderr(tmp_path: Path, built: Path) -
     assert done.stdout.splitlines()[1] == "  output: float32 1x2, -0.01 … 2"
 
 
+def test_check_ends_with_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "Op.xml").write_bytes(CONFIG.read_bytes())
+    step = "`udogen new NAME --from-config Op.xml`, or `udogen generate Op.xml -o out`"
+    assert udogen("check", "Op.xml", cwd=tmp_path).stderr == f"next: {step}\n"
+    (tmp_path / "op_tests.toml").touch()
+    assert udogen("check", "Op.xml", cwd=tmp_path).stderr == "next: `udogen test .`\n"
+
+
 @pytest.mark.parametrize(
     "command", ["generate --diff CONFIG -o OUT", "convert CONFIG --to xml", "--help", "check --help"]
 )

@@ -44,9 +44,9 @@ def command(
 
     Make one custom op from nodes of an ONNX model.
 
-    Writes to DIR its config, a kernel in Python with a line for each node, ONNX's own reference, test cases with the
-    values of the model, and the model with the op in place of the nodes.  Then that model runs in ONNX Runtime with
-    Qualcomm's provider, and is compared with the original; the exit code is 6 if they differ.
+    Writes to DIR a config, a kernel in Python with a line for each node, ONNX's own reference, and test cases with the
+    values of the model.  DIR also gets the model with the op in place of the nodes.  Then that model runs in ONNX
+    Runtime with Qualcomm's provider, and is compared with the original; the exit code is 6 if they differ.
     """
     from udogen.fuse import run
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-f", "--force-generation", "force", is_flag=True,
-    help="Start from scratch: move an existing folder to <name>.bak-N.",
+    help="Move an existing folder to <name>.bak-N, and generate a new one.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List the files that would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show the changes; write nothing.")
