@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -24,9 +25,11 @@ def _plain(word: str, _state: str) -> str:
 
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
-    """The whole run, in tables of this width (0: as wide as they are)."""
+    """The whole run, in lines and tables of this width (0: any)."""
     groups = run.failure_groups
-    found = [line for group in groups[:_MOST_SHOWN] for line in [*failure(group[0], paint, others=group[1:]), ""]]
+    found = list[str]()
+    for first, *others in groups[:_MOST_SHOWN]:
+        found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
     if len(groups) > _MOST_SHOWN:
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
@@ -38,6 +41,14 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """The line, with its indentation on each further line."""
+    if not width or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
