@@ -66,7 +66,7 @@ def main() -> int:
     """Run all examples and print a row for each op."""
     folders = sorted(path.parent for path in HERE.glob("*/reference.py"))
     if not find_spec("halide"):
-        note("examples/python_kernels is left out: pip install 'udogen[kernels]'")
+        note("examples/python_kernels is skipped: pip install 'udogen[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]
     outcomes = [outcome for folder in folders for example in load_examples(folder) for outcome in run(example)]
     ops: dict[str, list[Outcome]] = {}
@@ -75,7 +75,7 @@ def main() -> int:
     rows = [
         (
             op,
-            " ".join(dict.fromkeys(each.dtype for each in of_op)),
+            str(len({each.dtype for each in of_op})),
             *(summary([each for each in of_op if each.backend == backend]) for backend in BACKENDS),
         )
         for op, of_op in ops.items()

@@ -135,12 +135,12 @@ ${each}
 % if card.spread:
 <div>
 <h5>${card.spread.title}</h5>
-<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within what is allowed</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond it</span></figcaption></figure>
+<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within tolerance</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond tolerance</span></figcaption></figure>
 </div>
 % endif
 % if card.numbers:
 <div>
-<h5>How far it is off</h5>
+<h5>Error</h5>
 <dl>
 % for each in card.numbers:
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
@@ -181,7 +181,7 @@ ${each}
 <summary><h4>${problem.more}</h4></summary>
 <div class="scroll" tabindex="0" role="group" aria-label="${problem.more}">
 <table class="list failing stack">
-<thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest that fails</th></tr></thead>
+<thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest failing shape</th></tr></thead>
 <tbody>
 % for row in problem.rows:
 <tr id="${row.id}"><th scope="row">${row.name}</th><td>${row.where}</td><td>${row.what}</td><td>${row.first}</td><td>${row.smallest}</td></tr>
@@ -300,8 +300,8 @@ ${line}
 
 % if costs.rows:
 <section class="card" aria-labelledby="costs">
-<h2 id="costs">What it costs</h2>
-<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Bars are logarithmic, ${costs.axis}, a mark for each power of ten. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
+<h2 id="costs">Cost</h2>
+<p class="quiet">One execution of the case that moves the most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Bars are logarithmic, ${costs.axis}, a mark for each power of ten. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
 <div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
 <table class="costs stack" role="table" style="--decades:${costs.decades}">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>

@@ -24,7 +24,8 @@ from udogen.cli.main import SECTIONS, VERBS
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}
-COMMANDS = [[verb] for verb in VERBS] + [["run", "op"], ["onnx", "schema"], ["onnx", "context"]]
+NESTED = ["run op", "run context", "run model", "onnx schema", "onnx context", "onnx fuse"]
+COMMANDS = [[verb] for verb in VERBS] + [each.split() for each in NESTED]
 X = np.array([[-1.0, 2.0]], np.float32)
 
 
@@ -75,7 +76,7 @@ def test_without_a_verb_there_is_help() -> None:
 
 
 EXAMPLES = ["new", "check", "convert", "generate", "build", "inspect", "run op", "run", "test", "register", "script"]
-EXAMPLES += ["onnx context", "onnx schema", "onnx", "doctor", "explain"]
+EXAMPLES += ["run context", "run model", "onnx context", "onnx schema", "onnx", "doctor", "explain"]
 
 
 def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
@@ -85,12 +86,24 @@ def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
         text = udogen(*command.split(), "--help").stdout
         assert all(len(line) <= 80 for line in text.splitlines()), text
         [example] = re.findall(r"^Usage: .*\n\n  Example: udogen (.*)\n\n", text.replace("\\\n", ""))
+        if command == "run model":
+            write_network(tmp_path / "net.onnx")
         if command == "script":  # takes what `run op --save-context` leaves
             np.save(tmp_path / "x.npy", np.ones((2, 3, 4), np.float32))
             saving = ("--input", "x=2x3x4", "--save-context", "scale.bin")
             assert udogen("run", "op", "out", "Scale", "--backend", "htp", *saving, cwd=tmp_path).returncode == 0
         done = udogen(*shlex.split(example), cwd=tmp_path)
         assert done.returncode == 0, f"{example}\n{done.stdout}{done.stderr}"
+
+
+def write_network(path: Path) -> None:
+    """A model with the op of `udogen new scale`."""
+    onnx = pytest.importorskip("onnx")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy")
+    node = onnx.helper.make_node("Scale", ["x"], ["y"], domain="custom", factor=2.0)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("custom", 1)]
+    graph = onnx.helper.make_graph([node], "net", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
 
 
 def test_every_option_has_a_help() -> None:
@@ -334,6 +347,14 @@ def test_results_on_stdout_and_all_else_on_stderr(tmp_path: Path, built: Path) -
     done = udogen("run", "op", built, "LeakyRelu", "--input", f"input={built.parent / 'x.npy'}")
     assert done.returncode == 0
     assert done.stdout.splitlines()[1] == "  output: float32 1x2, -0.01 … 2"
+
+
+def test_check_ends_with_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "Op.xml").write_bytes(CONFIG.read_bytes())
+    step = "`udogen new NAME --from-config Op.xml`, or `udogen generate Op.xml -o out`"
+    assert udogen("check", "Op.xml", cwd=tmp_path).stderr == f"next: {step}\n"
+    (tmp_path / "op_tests.toml").touch()
+    assert udogen("check", "Op.xml", cwd=tmp_path).stderr == "next: `udogen test .`\n"
 
 
 @pytest.mark.parametrize(

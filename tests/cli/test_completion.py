@@ -14,13 +14,13 @@ from tests.making import ROOT
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def completed(words: str, position: int) -> list[str]:
-    variables = {"COMP_WORDS": words, "COMP_CWORD": str(position), "_UDOGEN_COMPLETE": "bash_complete"}
+def printed(words: str, position: int, shell: str) -> list[str]:
+    variables = {"COMP_WORDS": words, "COMP_CWORD": str(position), "_UDOGEN_COMPLETE": f"{shell}_complete"}
     main = "from udogen.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", main], env={**ENV, **variables}, capture_output=True, text=True, check=True
     )
-    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,11 @@ def completed(words: str, position: int) -> list[str]:
     ],
 )
 def test_verbs_and_options_are_completed(words: str, position: int, expected: set[str]) -> None:
-    assert set(completed(words, position)) >= expected
+    assert {line.partition(",")[2] for line in printed(words, position, "bash")} >= expected
+
+
+def test_zsh_shows_the_line_of_help() -> None:
+    assert printed("udogen run ", 2, "zsh")[:3] == ["plain", "op", "Run one op of a built package."]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

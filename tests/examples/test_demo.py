@@ -49,7 +49,7 @@ def test_the_demo_ends_with_the_table(examples: Path) -> None:
     expected = sum(case.backend in ("cpu", "htp") and case.runs_on(case.backend) for case in every)
     assert sum(int(count) for line in cases for count in re.findall(r"(\d+) ok, ", line)) == expected
     assert all(" µs" in line for line in cases) and not any(" 0.0 µs" in line for line in cases)
-    assert any("UFIXED_POINT_8" in line for line in cases)
+    assert any(int(line.split()[1]) > 1 for line in cases)
     assert re.match(r"cpu: CPU_QTI_AISW v2\.\d+", cpu) and re.match(r"htp: HTP_QTI_AISW v2\.\d+", htp)
     assert total == f"{expected} of {expected} cases agree with numpy"
 

@@ -258,7 +258,7 @@ def test_a_single_element_of_a_million_has_a_bar() -> None:
     bars = {each.get("class"): float(each.get("height", 0)) for each in svg.iter("rect")}
     assert bars["wrong"] >= 3
     assert svg.get("aria-label") == (
-        "How the errors are spread (absolute difference). exact: 1,000,000 elements; 1e0: 1 element, 1 wrong"
+        "Error distribution (absolute difference). exact: 1,000,000 elements; 1e0: 1 element, 1 wrong"
     )
     assert [each.text for each in svg.iter("text")] == ["1M", "exact", "1", "1e0"]
 

@@ -356,7 +356,7 @@ def test_pytest_collects_cases(toys: Path) -> None:
     assert "op `Scale` crashed with SIGILL" in done.stdout
     assert "Traceback" not in done.stdout and "runner.py" not in done.stdout
     one = run_pytest(toys, "--udogen", "-k", "4x4 and cpu and not ort", cache=cache)
-    assert "1 failed" in one.stdout and "y: 11 of 16 numbers are wrong" in one.stdout
+    assert "1 failed" in one.stdout and "y: 11 of 16 values are wrong" in one.stdout
     without = run_pytest(toys, cache=cache)
     assert "no tests ran" in without.stdout
 

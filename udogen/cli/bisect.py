@@ -24,30 +24,37 @@ if TYPE_CHECKING:
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE.npz",
-    help="What tensors should be: CONTEXT.TENSOR, one array or one for each step.  Not for NET.onnx.",
+    help="The expected tensors: CONTEXT.TENSOR, one array or one for each step.  Not for NET.onnx.",
 )
 @click.option("--feed", "feeds", multiple=True, metavar="NAME=FILE", help="An input of the model; may repeat.")
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as FILE.npz has arrays for.")
-@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="What steps execute; may repeat.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Execute N steps (default: one for each array in FILE.npz).",
+)
+@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph in each step; may repeat.")
 @click.option("--tolerance", type=click.FloatRange(min=0), metavar="X", help="As in `run context` and `run model`.")
-@click.option("--until", default="", metavar="NAME", help="End with this context; of NET.onnx with this tensor.")
+@click.option("--until", default="", metavar="NAME", help="Stop after this context; for NET.onnx: after this tensor.")
 @click.option(
     "--replace",
     "replaced",
     multiple=True,
     metavar="NAME=BY",
-    help="CONTEXT=FILE.py:FUNCTION; of NET.onnx OP=reference.  May repeat.",
+    help="CONTEXT=FILE.py:FUNCTION; for NET.onnx: OP=reference.  May repeat.",
 )
-@click.option("--shard-runtime", "shard_runtimes", multiple=True, metavar="CONTEXT=RUNTIME[:FILE]", help="May repeat.")
+@click.option(
+    "--shard-runtime", "shard_runtimes", multiple=True, metavar="CONTEXT=RUNTIME[:FILE]", help="As in `run context`."
+)
 @click.option("--link", "links", multiple=True, metavar="INPUT=OUTPUT", help="As in `run context`.")
 @click.option("--state", "states", multiple=True, metavar="INPUT=OUTPUT", help="As in `run context`.")
 @click.option("--package", "--op-package", "packages", multiple=True, metavar="DIR|LIB", help="An op package.")
 @click.option("--reference", "references", multiple=True, metavar="OP=FILE.py:FUNCTION", help="As in `run model`.")
 @click.option("--tests", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="As in `run model`.")
 @click.option("--bits", type=click.Choice(["float", "8"]), default="float", help="As in `run model`.")
-@click.option("--backend", metavar="NAME", help="Default: that of the binaries; of NET.onnx cpu.")
+@click.option("--backend", metavar="NAME", help="Default: the backend of the binaries; for NET.onnx: cpu.")
 @runtime_kind
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="A limit.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
 @output.json_option
 @click.pass_context
 def command(click_context: click.Context, /, **given: Any) -> None:
@@ -55,9 +62,9 @@ def command(click_context: click.Context, /, **given: Any) -> None:
 
     Find the first tensor that differs, in the order of execution, step by step.
 
-    A model of context binaries is compared with FILE.npz; it ends with the step that has the first difference.  An ONNX
-    model is compared with ONNX Runtime's CPU, where custom ops are their references.  Prints step, context (or node),
-    tensor, size of the error, and the most likely reason if one is known.  The exit code is 6 if a tensor differs.
+    A model of context binaries is compared with FILE.npz, up to the step with the first difference.  An ONNX model is
+    compared with ONNX Runtime's CPU, where custom ops run their references.  Prints step, context (or node), tensor,
+    size of the error, and the likely cause, if known.  The exit code is 6 if a tensor differs.
     """
     if not given["paths"]:
         raise UsageError("no model was given", hint="udogen bisect model.toml --against FILE.npz; see --help")

@@ -28,16 +28,16 @@ def _lines(names: Iterable[str]) -> str:
 
 _HELP = f"""Example: udogen build -C out
 
-Build targets of a package; without a TARGET what runs on this machine.
+Build targets of a package (default: those that run on this machine).
 
-DIR may hold several packages: those that have the target are built.
+DIR may contain several packages; those that have the target are built.
 
 \b
 Targets: {_lines(ALL)}
 Groups:  {_lines(GROUPS["qnn"])}
 
 \b
-In the layout snpe (a core's target makes its registration library too):
+In the layout snpe (a core's target also builds its registration library):
 Targets: {_lines(UDO)}
 Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 """
@@ -51,17 +51,17 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="The package folder (default: here).",
+    help="The package folder (default: the current folder).",
 )
 @click.option(
     "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",
-    help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; auto: the SDK where it fits.",
+    help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; auto: the SDK if it fits, else open.",
 )  # fmt: skip
 @click.option(
     "--launcher", metavar="CMD",
-    help="A program in front of each compiler: ccache, sccache, distcc (default: what UDOGEN_LAUNCHER names).",
+    help="A program in front of each compiler: ccache, sccache, distcc (default: UDOGEN_LAUNCHER).",
 )  # fmt: skip
-@click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Compilers at once (default: all cores).")
+@click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Parallel compilers (default: one per core).")
 @click.option(
     "--sanitize",
     multiple=True,
@@ -71,7 +71,7 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 @click.option("--lines", is_flag=True, help="Build with line numbers (-g), in a folder below the normal library.")
 @click.option(
     "--prove", is_flag=True,
-    help="Build libraries that append how often their ops were executed to the file that UDOGEN_PROVE names.",
+    help="Build libraries that append the execution counts of their ops to the file UDOGEN_PROVE.",
 )  # fmt: skip
 @output.json_option
 def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any) -> None:

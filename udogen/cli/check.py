@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 @options.configs
 @click.option(
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Check what this backend needs, and no other; may repeat.",
+    help="Check only for this backend; may repeat.",
 )  # fmt: skip
 @click.option(
     "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
-    help="Check for this layout of packages: snpe (usual for JSON), qnn (for XML).",
+    help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
 )  # fmt: skip
-@click.option("--vendor", "vendors", is_flag=True, help="Check that Qualcomm's own generators take the config, too.")
+@click.option("--vendor", "vendors", is_flag=True, help="Also check that Qualcomm's own generators accept the config.")
 @options.strict
 @output.json_option
 def command(
@@ -61,9 +62,20 @@ def command(
             f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"
         )
     for file, tools in taken.items():
-        output.print_result(f"{file}: {' and '.join(tools)} of Qualcomm's release {_release()} would take it")
-    files = " ".join(shlex.quote(file) for package, _ in resolved for file in package.sources)
-    output.print_next(f"`udogen generate {files} -o out`")
+        output.print_result(f"{file}: accepted by {' and '.join(tools)} of Qualcomm's release {_release()}")
+    _print_next([file for package, _ in resolved for file in package.sources])
+
+
+def _print_next(files: list[str]) -> None:
+    """Print what to do with configs: test their project, or make one."""
+    folders = {Path(file).parent for file in files}
+    names = " ".join(map(shlex.quote, files))
+    if len(folders) == 1 and (folder := folders.pop()).joinpath("op_tests.toml").is_file():
+        output.print_next(f"`udogen test {shlex.quote(str(folder))}`")
+    elif len(files) == 1:
+        output.print_next(f"`udogen new NAME --from-config {names}`, or `udogen generate {names} -o out`")
+    else:
+        output.print_next(f"`udogen generate {names} -o out`")
 
 
 def _as_json(package: OpPackage) -> dict[str, object]:

@@ -23,11 +23,13 @@ _SHOWN = 8  # refusals of Qualcomm's generators
 
 @click.command("convert")
 @options.configs
-@click.option("--to", "language", type=click.Choice(["xml", "json"]), required=True, help="The language to write.")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE", help="Where (default: stdout).")
+@click.option("--to", "language", type=click.Choice(["xml", "json"]), required=True, help="The format to write.")
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE", help="The output file (default: stdout)."
+)
 @click.option(
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Write what is for this backend, and no other; may repeat.",
+    help="Write only the parts for this backend; may repeat.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @options.strict

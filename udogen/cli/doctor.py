@@ -97,21 +97,19 @@ def _print_registry(what: str, *, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(exists=True, path_type=Path), metavar="[DIR]", required=False)
 @click.option(
     "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
-    help="Compile what is compiled once (zig's libraries for Hexagon, emulators, what watches kernels), or only these: "
+    help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
     "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
 )  # fmt: skip
-@click.option(
-    "--list", "registry", type=click.Choice(list(_REGISTRIES)), help="List what there is to choose from, instead."
-)
+@click.option("--list", "registry", type=click.Choice(list(_REGISTRIES)), help="List the available choices instead.")
 @output.json_option
 @click.pass_context
 def command(context: click.Context, folder: Path | None, warm: str | None, registry: str | None, as_json: bool) -> None:
     """Example: udogen doctor
 
-    Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
+    List the tools, SDKs, variables, runtimes and emulators of this machine, and what works with them.
 
-    With DIR the packages in it too.  Exit code 0: a package can be generated, built for this machine and run in the CPU
-    runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
+    With DIR, also check the packages in it.  Exit code 0: a package can be generated, built for this machine and run in
+    the CPU runtime; 3: it cannot; 5: it can, but a package in DIR has a problem.
     """
     if registry is not None:
         _print_registry(registry, as_json=as_json)

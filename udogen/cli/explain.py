@@ -17,7 +17,7 @@ from udogen.error_tables import INTERFACES
     "--of",
     type=click.Choice(INTERFACES),
     default=None,
-    help="The interface of the number (default: every one that has it, the likeliest first).",
+    help="The interface of the number (default: every interface that has it, the likeliest first).",
 )
 @output.json_option
 def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:

@@ -20,19 +20,19 @@ def _files(_context: click.Context, _param: click.Parameter, texts: tuple[str, .
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.onnx")
 @click.option(
     "--nodes", required=True, metavar="A..B",
-    help="The nodes: all on paths from A to B (names of nodes or of tensors), or several with commas between.",
+    help="The nodes: all on paths from A to B (names of nodes or tensors), or a list separated by commas.",
 )  # fmt: skip
-@click.option("--name", required=True, metavar="NAME", help="What the op is called.")
-@click.option("-o", "out", type=click.Path(path_type=Path), metavar="DIR", help="Where it is written (default: NAME).")
+@click.option("--name", required=True, metavar="NAME", help="The name of the new op.")
+@click.option("-o", "out", type=click.Path(path_type=Path), metavar="DIR", help="The output folder (default: NAME).")
 @click.option(
     "--feed", "feeds", multiple=True, metavar="NAME=FILE.npy", callback=_files,
-    help="An input of the model; may repeat.  Others are random numbers.",
+    help="An input of the model; may repeat.  Others are random.",
 )  # fmt: skip
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", callback=lambda *given: sizes(given[2]),
               help="The size of an open dimension; may repeat.")  # fmt: skip
 @click.option(
     "--backend", "backends", multiple=True, type=click.Choice(["cpu", "htp"]),
-    help="Where the new model is compared; may repeat (default: both).",
+    help="The backend to compare the new model on; may repeat (default: both).",
 )  # fmt: skip
 @click.option("--no-run", is_flag=True, help="Only write the files.")
 @output.json_option
@@ -42,11 +42,11 @@ def command(
 ) -> None:
     """Example: udogen onnx fuse model.onnx --nodes conv_1..relu_1 --name ConvRelu
 
-    Make one custom op of nodes of an ONNX model.
+    Make one custom op from nodes of an ONNX model.
 
-    DIR gets its config, a kernel in Python with a line for each node, ONNX's own reference, and test cases with the
+    Writes to DIR a config, a kernel in Python with a line for each node, ONNX's own reference, and test cases with the
     values of the model.  DIR also gets the model with the op in place of the nodes.  Then that model runs in ONNX
-    Runtime with Qualcomm's provider, and is compared with the original one; the exit code is 6 if they differ.
+    Runtime with Qualcomm's provider, and is compared with the original; the exit code is 6 if they differ.
     """
     from udogen.fuse import run
 

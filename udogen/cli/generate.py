@@ -22,42 +22,40 @@ if TYPE_CHECKING:
 @options.configs
 @click.option(
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
+    help="The output folder (default: UDO_PACKAGE_PATH of the config, or the current folder).",
 )  # fmt: skip
 @click.option(
     "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
     help="Only for these backends; may repeat.",
 )  # fmt: skip
-@click.option(
-    "--layout", default="", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML)."
-)
+@click.option("--layout", default="", metavar="NAME", help="The folder layout: snpe (default for JSON), qnn (for XML).")
 @click.option(
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
-    help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
+    help="A folder with finished kernels, <Op>.cpp, to use instead of skeletons.",
 )  # fmt: skip
 @click.option(
     "--htp-api", default="", metavar="NAME",
-    help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
+    help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, needs an SDK, works with its release only).",
 )  # fmt: skip
 @options.styles
 @click.option(
     "--dsp-folders", "version_folders", is_flag=True,
-    help="In the layout snpe, a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
+    help="Layout snpe: a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
 )  # fmt: skip
 @click.option(
     "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
-    help="Generate also the package from which converters get the shapes and types of outputs.",
+    help="Also generate the package from which converters get the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
     "--gen_cmakelists", "--cmake", "cmake", is_flag=True,
-    help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
+    help="Also write a CMakeLists.txt, which builds the CPU libraries on Linux and Windows.",
 )  # fmt: skip
 @click.option(
     "-f", "--force-generation", "force", is_flag=True,
-    help="Start again: move an existing folder aside, to <name>.bak-N, with all its content.",
+    help="Move an existing folder to <name>.bak-N, and generate a new one.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would be written; write nothing.")
-@click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
+@click.option("--dry-run", is_flag=True, help="List the files that would be written; write nothing.")
+@click.option("--diff", "show_diff", is_flag=True, help="Show the changes; write nothing.")
 @options.strict
 @output.json_option
 def command(
@@ -67,8 +65,8 @@ def command(
 
     Generate an op package for each backend of each config.
 
-    Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, your file
-    stays and the generated one is written beside it.
+    Generating again updates generated code and keeps your edits; if both changed the same lines, your file stays and
+    the generated one is written beside it.
     """
     from udogen.configs.load import load
     from udogen.generate import pipeline

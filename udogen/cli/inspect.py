@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     help="A runtime library to compare with, or the folder of one; may repeat "
     "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
 )
-@click.option("--no-register", is_flag=True, help="Only read the file; run none of its code.")
+@click.option("--no-register", is_flag=True, help="Read the file without running its code.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every kernel record, and every tensor.")
 @click.option("--write-manifest", is_flag=True, help="Write the checksum of a context binary next to it.")
 @click.option(
     "--json-out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Of a context binary: write what is in it, as qnn-context-binary-utility does.",
+    help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
 )
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--around", type=click.IntRange(0, 1000), metavar="N",
-    help="Of a model: only nodes at most N away from its custom ops (default: all; 3 of a large graph).",
+    help="Of a model: only nodes within N steps of its custom ops (default: all; 3 for a large graph).",
 )  # fmt: skip
 @click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
 @click.option(
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--machine", "machines", multiple=True, metavar="NAME",
-    help="Of a kernel in Python: for this machine only: hexagon-v68; may repeat.",
+    help="Of a kernel in Python: only for this machine (hexagon-v68); may repeat.",
 )  # fmt: skip
 @click.option(
     "--shape", "shapes", multiple=True, metavar="NAME=2x3x4",
     help="Of a kernel in Python: execute it under QEMU with tensors of these shapes, and count packets; may repeat.",
 )  # fmt: skip
-@click.option("--loops", is_flag=True, help="Of a kernel in Python: print the loops of each function, too.")
+@click.option("--loops", is_flag=True, help="Of a kernel in Python: also print the loops of each function.")
 @output.json_option
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
@@ -67,12 +67,12 @@ def command(context: click.Context, /, **given: Any) -> None:
     Show what PATH contains: a library or a folder of them, a context binary, a config, an ONNX model, or a kernel in
     Python.
 
-    Libraries: whether a QNN runtime will take them. A library for this machine is registered in the real runtime,
-    in a child process. Exit code 0: every library will register; 5: one will not; 3: one cannot be judged, because
-    no runtime was found to compare it with.
+    Libraries: whether a QNN runtime will register them.  A library for this machine is registered in the real
+    runtime, in a child process.  Exit code 0: every library will register; 5: one will not; 3: one cannot be judged,
+    because no runtime was found to compare it with.
 
-    A context binary: its graphs, tensors and who made it; whether it matches its manifest, and whether the JSON
-    beside it agrees.  Exit code 5: it is damaged, or not the one that was written; 2: the JSON is wrong.
+    A context binary: its graphs, tensors and origin; whether it matches its manifest, and whether the JSON beside it
+    agrees.  Exit code 5: it is damaged or was changed; 2: the JSON is wrong.
 
     A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its code on
     each machine, its vector instructions by kind, and why a function has none.

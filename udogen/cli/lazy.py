@@ -33,8 +33,10 @@ class LazyGroup(click.Group):
         """One of them, imported."""
         if cmd_name not in self._rows:
             return None
-        module, _, attribute = self._rows[cmd_name][0].partition(":")
+        name, line = self._rows[cmd_name]
+        module, _, attribute = name.partition(":")
         command: click.Command = getattr(importlib.import_module(f"udogen.cli.{module}"), attribute or "command")
+        command.short_help = line  # what completion shows
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

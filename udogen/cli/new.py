@@ -32,15 +32,15 @@ _SHOWN = 12  # decisions
 @click.option("--from-config", "config", type=click.Path(path_type=Path), metavar="FILE", help="The ops of a config.")
 @click.option(
     "--from-package", "package_folder", type=click.Path(path_type=Path), metavar="DIR",
-    help="A package of Qualcomm's generators, or one by hand in their style; DIR is only read.",
+    help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
 )  # fmt: skip
 @click.option(
     "--from-contexts", "contexts", type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder of context binaries: describe their model in DIR/model.toml, or NAME.",
+    help="A folder of context binaries: describe their model in DIR/model.toml, or in NAME.",
 )  # fmt: skip
 @click.option(
     "--kernel", type=click.Choice(["cpp", "python"]), default=None,
-    help="What kernels are written in (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
+    help="The language of the kernels (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
 )  # fmt: skip
 @click.option("--input", "inputs", multiple=True, metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME:TYPE:RANK", help="An output; may repeat.")
@@ -48,11 +48,11 @@ _SHOWN = 12  # decisions
 @click.option(
     "--package",
     metavar="NAME",
-    help="The name of the package; of a model, one package with all ops (default: one each).",
+    help="The name of the package; for a model: one package with all ops (default: one for each op).",
 )
 @click.option(
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="For this backend; may repeat (default: cpu, and htp if it can take the op).",
+    help="For this backend; may repeat (default: cpu, and htp if it supports the op).",
 )  # fmt: skip
 @click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
@@ -63,8 +63,8 @@ def command(**given: Any) -> None:
 
     Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
 
-    With NAME alone its op, y = factor * x, is finished: `make test` in it passes.  Otherwise the op is the one that
-    flags describe, or those of a model, a config or an old package.  Without NAME you are asked.  Nothing is
+    With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
+    from flags, a model, a config or an old package.  Without NAME, questions are asked.  Existing files are never
     overwritten.
     """
     options = NewOptions(**given)

@@ -8,7 +8,7 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "schema": ("onnx_schema", "Add schemas for custom ops to a model."),
-    "fuse": ("fuse", "Make one custom op of nodes of a model."),
+    "fuse": ("fuse", "Make one custom op from nodes of a model."),
     "context": ("onnx_context", "Wrap a context binary in a model for ONNX Runtime."),
 }
 

@@ -30,7 +30,7 @@ _CONFIGS = (".xml", ".json")
 )  # fmt: skip
 @click.option(
     "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
-    help="For a model: rules for these shapes, as for `udogen generate --rules`; needs --config.",
+    help="For a model: rules for these shapes, as for `udogen run op --rules`; needs --config.",
 )  # fmt: skip
 @click.option("--domain", default="", metavar="NAME", help="For a config: the ops' domain (default: the config's).")
 @output.json_option

@@ -16,7 +16,7 @@ def configs(command: _Command) -> _Command:
     """CONFIG…, and the vendor tools' `-p/--config_path`, which may repeat."""
     command = click.option(
         "-p", "--config_path", "config_paths", multiple=True, type=click.Path(), metavar="FILE",
-        help="A config, as the vendor's tools take it; may repeat.",
+        help="A config, in the syntax of the vendor's tools; may repeat.",
     )(command)  # fmt: skip
     return click.argument("configs", nargs=-1, type=click.Path(), metavar="CONFIG...")(command)
 
@@ -32,19 +32,19 @@ def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list
 def styles(command: _Command) -> _Command:
     """`--cpu-api`, `--gpu-api`, `--dsp-api`: in which style kernels are written."""
     for backend in ("dsp", "gpu", "cpu"):
-        text = f"Style of kernels for {backend}: args, or vendor (as Qualcomm's generators; known by its text)."
+        text = f"Kernel style for {backend}: args, or vendor (Qualcomm's generators); default: recognized."
         command = click.option(f"--{backend}-api", default="", metavar="NAME", help=text)(command)
     return command
 
 
-strict = click.option("--strict", is_flag=True, help="Make warnings errors.")
+strict = click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 
 runtime_kind = click.option(
     "--runtime",
     "kind",
     type=click.Choice(["auto", "real", "emulator"]),
     default="auto",
-    help="Qualcomm's runtime, or udogen's emulator (default: the real one, where it can run here at all).",
+    help="Qualcomm's runtime, or udogen's emulator (default: the real one, if it can run on this machine).",
 )
 
 
@@ -115,5 +115,5 @@ def soc_of(text: str | None, backend: str) -> int:
 
 def prove_option(command: _Command) -> _Command:
     """--prove: parameter `prove`."""
-    text = "Show how often the package counted its op; exit code 6 where something else was executed."
+    text = "Show the package's execution counts; exit code 6 if something else was executed."
     return click.option("--prove", is_flag=True, help=text)(command)

@@ -209,15 +209,19 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
     text = TextColumn("{task.description}", markup=False)  # last, so that the bar keeps its place and width
     columns = [BarColumn(bar_width=_BAR), MofNCompleteColumn(), TimeElapsedColumn(), text]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        left = max(20, bars.console.width - _BAR - 20)  # the rest of the line
-        task = bars.add_task(visible(title)[:left], total=total)
+    bars = Progress(*columns, console=Console(stderr=True), transient=True)
+    left = max(20, bars.console.width - _BAR - 20)  # the rest of the line
+    task = bars.add_task(visible(title)[:left], total=total)
 
-        def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=visible(f"{title}: {step}")[:left])
-            bars.advance(task, by)
+    def advance(step: str, by: int = 1) -> None:
+        bars.start()  # not before: there may be nothing to do
+        bars.update(task, description=visible(f"{title}: {step}")[:left])
+        bars.advance(task, by)
 
+    try:
         yield advance
+    finally:
+        bars.stop()
 
 
 @contextmanager

@@ -25,11 +25,11 @@ CLIENTS = (
     "--target",
     default="",
     metavar="TARGET",
-    help="Where it runs: cpu, gpu or htp (this PC), v75 (a device with HTP), cpu_android … (default: this PC).",
+    help="The machine: cpu, gpu or htp (this PC), v75 (a device with HTP), cpu_android … (default: this PC).",
 )
 @click.option("--android", is_flag=True, help="The device has Android; otherwise Linux.")
 @click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op; may repeat.")
-@click.option("--folder", default="", metavar="DIR", help="Where the libraries are on the device.")
+@click.option("--folder", default="", metavar="DIR", help="The folder of the libraries on the device.")
 @click.option("--only", default="", metavar="KIND", help="Print only one part: option, flag, python, cpp …")
 @output.json_option
 def command(
@@ -46,7 +46,7 @@ def command(
 
     Print what a client needs to use built op packages: option, flag, code, environment, with their paths and names.
 
-    The client's own rules are checked first: what it would refuse, or silently skip, is an error here.
+    The client's own rules are checked first: anything that it would refuse, or silently skip, is an error.
     """
     from udogen.clients import programs
     from udogen.clients.client import register

@@ -7,9 +7,9 @@ import click
 from udogen.cli.lazy import LazyGroup
 
 ROWS = {
-    "op": ("run_op", "One op of a built package."),
-    "model": ("run_model", "A whole ONNX model with op packages, compared tensor by tensor."),
-    "context": ("run_context", "Context binaries: restore them, execute their graphs."),
+    "op": ("run_op", "Run one op of a built package."),
+    "model": ("run_model", "Run a whole ONNX model and compare every tensor."),
+    "context": ("run_context", "Restore context binaries and execute their graphs."),
 }
 
 
@@ -17,7 +17,7 @@ ROWS = {
 def command() -> None:
     """Example: udogen run op out Scale --input x=2x3x4
 
-    Run what was built in the real QNN runtime, or in udogen's emulator of one."""
+    Run ops, models and context binaries in the real QNN runtime, or in udogen's emulator."""
     from udogen.runtime.worker_process import check_memory
 
     check_memory()

@@ -37,7 +37,9 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
 
 @click.command("context")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="DIR|FILE|model.toml...")
-@click.option("--ctx_dir", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="The same.")
+@click.option(
+    "--ctx_dir", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="The same as DIR."
+)
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat (default: all).")
 @click.option(
     "--op-package",
@@ -51,14 +53,14 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     "links",
     multiple=True,
     metavar="INPUT=OUTPUT",
-    help="A model: this input is the output of a context before it; may repeat.",
+    help="A model: this input is an output of an earlier context; may repeat.",
 )
 @click.option(
     "--state",
     "states",
     multiple=True,
     metavar="INPUT=OUTPUT",
-    help="A model: this output is the input's value in the next step, and stays on the device; may repeat.",
+    help="A model: this output becomes the input of the next step, and stays on the device; may repeat.",
 )
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="A model: execute N steps.")
 @click.option(
@@ -72,14 +74,14 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE.npz",
-    help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); the first that differs is named.",
+    help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); report the first difference.",
 )
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="X",
-    help="How far they may be off: in stored steps, of floats as a part of the range (default: 0).",
+    help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
 )
 @click.option("--until", default="", metavar="CONTEXT|K", help="A model: end each step with this context.")
 @click.option(
@@ -87,20 +89,22 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     "replaced",
     multiple=True,
     metavar="CONTEXT=FILE.py:FUNCTION",
-    help="A model: compute a context by a Python function of (graph, inputs); may repeat.",
+    help="A model: compute a context with a Python function of (graph, inputs); may repeat.",
 )
 @click.option(
     "--shard-runtime",
     "shard_runtimes",
     multiple=True,
     metavar="CONTEXT=RUNTIME[:FILE]",
-    help="A model: run a context in another runtime (emulator, cpu, htp …), from its binary for that; may repeat.",
+    help="A model: run a context in another runtime (emulator, cpu, htp …), from a binary for it; may repeat.",
 )
-@click.option("--dry-run", is_flag=True, help="A model: show how its contexts belong together; nothing is executed.")
-@click.option("--backend", type=LazyChoice(_runtimes), help="Default: htp; of a model that of its binaries.")
+@click.option("--dry-run", is_flag=True, help="A model: show links and state; execute nothing.")
+@click.option("--backend", type=LazyChoice(_runtimes), help="Default: htp; for a model: the backend of its binaries.")
 @runtime_kind
 @click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
-@click.option("--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside it).")
+@click.option(
+    "--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside the runtime)."
+)
 @click.option("--soc", metavar="NAME", help="htp: the processor to restore for (SM8650, its number, v75).")
 @click.option("--device", type=click.IntRange(min=0), metavar="N", help="htp: run on HTP<N> of the platform.")
 @click.option(
@@ -110,14 +114,14 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     metavar="NAME=FILE",
     help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
 )
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
+@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Save outputs here, as .npy.")
 @click.option(
     "--sessions",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Keep all contexts restored, on N sessions (0: one for each device); the plan is shown.",
+    help="Keep all contexts restored, on N sessions (0: one for each device), and show the plan.",
 )
-@click.option("--session-limit", metavar="SIZE", help="What a session may map: 3.5GB (the default), 2000MiB.")
+@click.option("--session-limit", metavar="SIZE", help="The memory limit of a session: 3.5GB (the default), 2000MiB.")
 @click.option("--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64).")
 @click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
 @click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
@@ -128,32 +132,41 @@ _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog
     "plan_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write which tensor lies where, as JSON, and as a picture beside it (.svg).",
+    help="Write the place of each tensor as JSON, and as a picture beside it (.svg).",
 )
 @click.option(
-    "--log-level", "--log_level", "level", metavar="N", help="Show what the runtime logs: 1 (error) to 5 (debug)."
+    "--log-level",
+    "--log_level",
+    "level",
+    metavar="N",
+    help="Show the runtime's log up to a level: 1 (error) to 5 (debug).",
 )
 @click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
 @prove_option
-@click.option("--profile", is_flag=True, help="Show what the runtime measures, of each op where it does.")
+@click.option("--profile", is_flag=True, help="Show the runtime's measurements, per op if available.")
 @click.option(
     "--trace",
     "trace_file",
     type=click.Path(path_type=Path),
     metavar="FILE.json",
-    help="Write what the runtime measures as a trace that Perfetto opens.",
+    help="Write the runtime's measurements as a trace for Perfetto.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="The time limit of each context."
+)
 @output.json_option
 @click.pass_context
 def command(click_context: click.Context, /, **given: Any) -> None:
-    """Restore context binaries, execute their graphs, and free them again.
+    """Example: udogen run context scale.bin --op-package out
 
-    In a DIR, `forward_<i>.bin` with `forward_<i>_json.json` beside it are taken in the order of their numbers, or else
-    every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
+    Restore context binaries, execute their graphs, and free them again.
 
-    With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: what a context writes is what
-    the next one reads, and state stays on the device from step to step.
+    In a DIR, files named `forward_<i>.bin`, each with `forward_<i>_json.json` beside it, run in the order of their
+    numbers; without such files every .bin runs.  They run in a child process: if one fails, the others still run, and
+    the exit code is 5.
+
+    With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: each context reads the outputs
+    of the one before it, and state stays on the device from step to step.
     """
     options = RunContextOptions(**given)
     if options.is_model:

@@ -28,20 +28,25 @@ if TYPE_CHECKING:
     help="A built op package with ops of the model; may repeat.",
 )
 @click.option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
-@click.option("--bits", type=click.Choice(["float", "8"]), default="float", help="8: calibrated on the inputs.")
+@click.option(
+    "--bits",
+    type=click.Choice(["float", "8"]),
+    default="float",
+    help="8: quantized to 8 bits, calibrated on the inputs.",
+)
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="NAME=FILE.npy",
-    help="An input, one sample or several with a first axis more; may repeat.  Others are random numbers.",
+    help="An input: one sample, or several along an additional first axis; may repeat.  Others are random.",
 )
 @click.option(
     "--reference",
     "references",
     multiple=True,
     metavar="OP=FILE.py:FUNCTION",
-    help="What a custom op is compared with, as in test files; may repeat.",
+    help="The reference of a custom op, as in test files; may repeat.",
 )
 @click.option(
     "--tests",
@@ -49,13 +54,13 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A test file (op_tests.toml), or its folder, that names references; may repeat.",
+    help="A test file (op_tests.toml), or its folder, with references; may repeat.",
 )
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="How far a layer may be off, as a part of the range of its output.",
+    help="The allowed error of a layer, as a fraction of the range of its output.",
 )
 @click.option("--until", default="", metavar="TENSOR", help="Only what this tensor needs.")
 @click.option(
@@ -63,18 +68,21 @@ if TYPE_CHECKING:
     "replaced",
     multiple=True,
     metavar="OP=reference",
-    help="Compute an op (by its type, or one node by its name or tensor) by its reference, not on QNN; may repeat.",
+    help="Compute an op (by type, or one node by name or tensor) with its reference, not on QNN; may repeat.",
 )
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For QNN.")
+@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Save outputs here, as .npy.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="The time limit of QNN."
+)
 @output.json_option
 @click.pass_context
 def command(click_context: click.Context, /, **given: Any) -> None:
-    """Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+    """Example: udogen run model net.onnx --package out --tests scale
 
-    Every tensor is compared with ONNX Runtime's CPU, where custom ops are their references.  The table has for each
-    layer its own error (from the inputs that it had) and the error since the first layer; the exit code is 6 if a layer
-    is wrong.
+    Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+
+    Every tensor is compared with ONNX Runtime's CPU, where custom ops run their references.  The table lists for each
+    layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is wrong.
     """
     from udogen.runtime.contexts import arrays
     from udogen.verify import network

@@ -34,16 +34,16 @@ _SHOWN_FUNCTIONS = 8
     "inputs",
     multiple=True,
     metavar="NAME=FILE.npy|2x3x4",
-    help="An input, or its shape, for random numbers; `NAME.0`, `NAME.1` … for a repeated one.",
+    help="An input, or its shape for random numbers; `NAME.0`, `NAME.1` … for a repeated input.",
 )
 @click.option(
     "--param",
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter: 0.5, true, [1, 2], a text, or @FILE.npy.",
+    help="A parameter: 0.5, true, [1, 2], a string, or @FILE.npy.",
 )
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Where an output is saved.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Save an output.")
 @click.option(
     "--quant",
     "quants",
@@ -62,25 +62,25 @@ _SHOWN_FUNCTIONS = 8
     "--rules",
     type=click.Path(path_type=Path),
     metavar="FILE.py",
-    help="Shape rules: Python functions, named as ops, that return the shapes of outputs.",
+    help="Shape rules: Python functions, named like the ops, that return output shapes.",
 )
 @click.option(
     "--dtype",
     "dtypes",
     multiple=True,
     metavar="NAME=TYPE",
-    help="The data type of a tensor or parameter, where several fit.",
+    help="The data type of a tensor or parameter, if several are possible.",
 )
 @click.option(
     "--backend",
     default="",
     metavar="NAME",
-    help="cpu, gpu, htp, hexagon, dsp (default: the only one that LIBRARY is for; cpu where it is for several).",
+    help="cpu, gpu, htp, hexagon, dsp (default: the backend of LIBRARY; cpu if it has several).",
 )
 @click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
-@click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
-@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
-@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets that the kernel takes.")
+@click.option("--kernel", metavar="NAME", help="hexagon: run the kernel with this name, or for this unit (main, hvx).")
+@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel with slices.")
+@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets of the kernel.")
 @runtime_kind
 @click.option(
     "--qnn-lib",
@@ -90,7 +90,7 @@ _SHOWN_FUNCTIONS = 8
 )
 @click.option("--provider", default="", metavar="SYMBOL", help="The interface provider (default: the only one).")
 @click.option(
-    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; the median time is printed."
+    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; print the median time."
 )
 @click.option(
     "--timeout",
@@ -105,20 +105,22 @@ _SHOWN_FUNCTIONS = 8
     help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
 )
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
-@click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option(
+    "--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore a graph saved by --save-context."
+)
 @click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, and its kernels.")
 @click.option("--heap", is_flag=True, help=HEAP_HELP)
 @prove_option
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of the runtime and the package.")
 @output.json_option
 def command(**given: Any) -> int:
     """Example: udogen run op out Scale --backend htp --input x=2x3x4
 
-    Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
+    Register LIBRARY (a library, or the folder of a package), make a graph with the op OP, and execute it.
 
-    The op runs in a child process: a crash becomes an error message.  The backends `hexagon` and `dsp` are no
-    runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
+    The op runs in a child process: a crash becomes an error message.  The backends `hexagon` and `dsp` are not
+    runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set, and run its kernel under
     qemu-hexagon.
     """
     from udogen.runtime.execution_counts import proved
@@ -393,15 +395,10 @@ def _print_notes(done: _OpResult) -> None:
     """Print what the time includes, and what to do next."""
     loops = done.options.loops
     if done.result.runtime.build_id:
-        measured = (
-            f"the median of {loops:,} executions" if loops > 1 else "the first execution (--loops 100: the median)"
-        )
-        where = (
-            "; times in Qualcomm's emulator on a PC do not predict those on a device"
-            if done.options.backend == "htp"
-            else ""
-        )
-        output.print_note(f"  time: {measured}, with the runtime's own work around the kernel{where}")
+        measured = f"median of {loops:,} executions" if loops > 1 else "first execution (--loops 100: median)"
+        output.print_note(f"  time: {measured}, including the runtime's overhead")
+        if done.options.backend == "htp":
+            output.print_note("  times in Qualcomm's emulator on a PC do not predict those on a device")
     output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-HEAP_HELP = "Who uses the heap while the op executes, with function and line."
+HEAP_HELP = "Report heap use during execution, with function and line."
 
 
 def safety_options(command: _Command) -> _Command:
@@ -22,13 +22,15 @@ def safety_options(command: _Command) -> _Command:
     for option in reversed(
         (
             click.option("--heap", is_flag=True, help=HEAP_HELP),
-            click.option("--guard", is_flag=True, help="Reads and writes outside of tensors, at protected pages."),
-            click.option("--leaks", is_flag=True, help="What is never freed, over 1,000 executions and 100 graphs."),
+            click.option("--guard", is_flag=True, help="Report reads and writes outside of tensors, with guard pages."),
+            click.option(
+                "--leaks", is_flag=True, help="Report memory that is never freed, over 1,000 executions and 100 graphs."
+            ),
             click.option(
                 "--sanitize",
                 multiple=True,
                 metavar="NAME[,NAME]",
-                help="Build with sanitizers and run so: address, undefined, thread (two graphs at once); may repeat.",
+                help="Build and run with sanitizers: address, undefined, thread (two graphs at once); may repeat.",
             ),
         )
     ):

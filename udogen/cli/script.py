@@ -40,7 +40,7 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
     "--client", required=True, type=click.Choice([*CLIENTS, *OTHERS]), metavar="NAME",
     help=f"The program to run: {', '.join(CLIENTS)}.",
 )  # fmt: skip
-@click.option("--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="Where it runs.")
+@click.option("--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on.")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="The folder to write.",
@@ -51,12 +51,14 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
 )  # fmt: skip
 @click.option("--linux", is_flag=True, help="The device behind adb has Linux, not Android.")
 @click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op of the packages; may repeat.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="FILE", help="The model, as the client takes it.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="FILE", help="The model, in the format of the client."
+)
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="A context binary instead of a model.")
 @click.option("--graph", default="", metavar="NAME", help="The graph of the context binary, if it has several.")
 @click.option(
     "--input", "inputs", multiple=True, metavar="NAME=FILE", callback=_pairs,
-    help="An input, .npy or raw bytes; a repeated name is the next sample.",
+    help="An input, .npy or raw bytes; repeat the name for further samples.",
 )  # fmt: skip
 @click.option(
     "--reference", "references", multiple=True, metavar="NAME=FILE", callback=_pairs,
@@ -75,7 +77,7 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
     help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
 )  # fmt: skip
 @click.option(
-    "--folder", "remote", default="", metavar="DIR", help="The folder on the device; run.py --remote changes it."
+    "--folder", "remote", default="", metavar="DIR", help="The folder on the device; `run.py --remote` overrides it."
 )
 @output.json_option
 def command(out: Path, as_json: bool, **options: Any) -> None:
@@ -85,9 +87,9 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
 
     Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
 
-    It pushes the libraries that fit what the device reports, the model and the inputs, sets LD_LIBRARY_PATH and
-    ADSP_LIBRARY_PATH, runs the client, brings the outputs back and compares them with the references.  Programs and
-    libraries of the vendor are found when it runs (QNN_SDK_ROOT, SNPE_ROOT, or on the device), never copied into DIR.
+    run.py pushes the matching libraries, the model and the inputs, sets LD_LIBRARY_PATH and ADSP_LIBRARY_PATH, runs the
+    client, fetches the outputs and compares them with the references.  It searches for the vendor's programs and
+    libraries when it runs (QNN_SDK_ROOT, SNPE_ROOT, or on the device); they are never copied into DIR.
     """
     from udogen.clients.scripts import write
     from udogen.clients.scripts.make_plan import make_plan

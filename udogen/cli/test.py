@@ -55,19 +55,17 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option(
     "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
-    help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
+    help="Only in these places: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
 )  # fmt: skip
 @click.option(
     "--on", "on", multiple=True, metavar="DEVICE",
     help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
 )  # fmt: skip
+@click.option("--shard", default="1/1", metavar="I/N", callback=_shard, help="Only part I of N, for N machines in CI.")
 @click.option(
-    "--shard", default="1/1", metavar="I/N", callback=_shard, help="Only part I of N, for N machines of a CI."
-)
-@click.option(
-    "--merge", is_flag=True, help="Run nothing: join files that --json wrote, as in `udogen test --merge *.json`."
+    "--merge", is_flag=True, help="Run nothing: merge results of --json, as in `udogen test --merge *.json`."
 )  # fmt: skip
-@click.option("--keep", is_flag=True, help="Leave what was sent on the devices.")
+@click.option("--keep", is_flag=True, help="Keep the files on the devices.")
 @click.option(
     "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."
 )
@@ -76,11 +74,11 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
     "jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Programs at once: compilers, QEMU (default: all cores).",
+    help="Parallel programs: compilers, QEMU (default: one per core).",
 )
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
               help="Stop a case that takes longer.")  # fmt: skip
-@click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
+@click.option("--cost", is_flag=True, help="Measure times and packets more precisely, and show the cost of each case.")
 @safety_options
 @click.option(
     "--no-build",
@@ -88,12 +86,12 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
     is_flag=True,
     flag_value=False,
     default=True,
-    help="Test packages as they are; build nothing.",
+    help="Test existing packages; build nothing.",
 )
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML report, too.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write an HTML report.")
 @click.option(
-    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Write the costs of this run."
+    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Save the costs of this run."
 )
 @click.option(
     "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
@@ -102,10 +100,10 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 def command(**given: Any) -> int:
     """Example: udogen test scale --backend cpu
 
-    Run the tests in DIR: compare an op with its reference, on every backend that can run here.
+    Run the tests in DIR: compare each op with its reference, on every backend that this machine can run.
 
-    DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
-    packages are generated and built in a cache first.  Only what changed is built; what cannot run is listed.
+    DIR has a test file (op_tests.toml, or tests/test_*.py) and either packages, or a config with kernels, from which
+    packages are generated and built in a cache.  Rebuilds what changed; lists backends that cannot run.
     """
     from udogen.runtime.worker_process import check_memory
 

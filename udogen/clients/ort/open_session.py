@@ -197,13 +197,13 @@ def _modules() -> tuple[Any, Any]:
 
 
 def _loaded_qnn_library() -> str:
-    """A library of QNN in this process: its unwinder must not be loaded before onnxruntime."""
+    """A library of QNN that was loaded before ONNX Runtime's; `udogen.qnn.interface` loads that first."""
     try:
         maps = Path("/proc/self/maps").read_text("utf-8", "replace")
     except OSError:
         return ""
     found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
-    return found[1] if found else ""
+    return found[1] if found and "/onnxruntime_pybind11_state" not in maps else ""
 
 
 def _device(ort: Any, qnn: Any) -> Any:

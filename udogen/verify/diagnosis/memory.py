@@ -66,7 +66,7 @@ def unwritten(output: WrongOutput) -> Iterator[Clue]:
             strength=OBSERVED,
         )
     if left.any():
-        yield _unwritten(output, left, "still hold the byte that their memory was filled with", strength=OBSERVED)
+        yield _unwritten(output, left, "still have the fill pattern of their memory", strength=OBSERVED)
     elif not follows.any():
         yield from _looks_unwritten(output)
 
@@ -82,7 +82,7 @@ def _looks_unwritten(output: WrongOutput) -> Iterator[Clue]:
 
 def _unwritten(output: WrongOutput, mask: Array, how: str, *, strength: int) -> Clue:
     if mask.all():
-        evidence = f"all {mask.size} elements {how}"
+        evidence = f"{mask.size} of {mask.size} elements {how}"
         return clue("uninitialised.output", output=output.name, evidence=evidence, strength=strength)
     evidence = f"{mask.sum()} of {mask.size} elements {how}, {_where(mask)}"
     if tail := _tail_of(mask):

@@ -468,7 +468,7 @@ def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
     )
     lines = [
         f'<svg class="spread" viewBox="0 0 {WIDTH} {tall + 2 * foot + 4}" role="img" '
-        f'aria-label="{text.escape(f"How the errors are spread ({unit}). {description}")}">'
+        f'aria-label="{text.escape(f"Error distribution ({unit}). {description}")}">'
     ]
     every = 1 if max((len(each.name) for each in bins), default=0) * 6 < step - 2 else 2
     for place, each in enumerate(bins):

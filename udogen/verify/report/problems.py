@@ -234,7 +234,7 @@ def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
         where_slice=_where_slice(seen),
         axes=_axes(seen),
         panels=_panels(seen, outcome),
-        spread=Picture(f"How the errors are spread: {seen.unit}", pictures.spread(seen.spread, seen.unit)),
+        spread=Picture(f"Error distribution: {seen.unit}", pictures.spread(seen.spread, seen.unit)),
     )
 
 
@@ -264,9 +264,9 @@ def _wrong(tensor: TensorResult) -> str:
     wrong = f"{text.share(tensor.wrong, tensor.expected.size)} elements of {tensor.name} are wrong: "
     if not isfinite(tensor.max_error):
         return f"{wrong}one of them is not finite, or should not be finite; allowed is {tensor.tolerance}."
-    off = f"the worst is off by {text.with_unit(tensor.max_error, tensor.unit)}"
+    off = f"the largest error is {text.with_unit(tensor.max_error, tensor.unit)}"
     # A large ratio means no more than that it is wrong.
-    much = f"{text.ratio(tensor.worst)} what is allowed" if tensor.worst < 1000 else "far more than what is allowed"
+    much = f"{text.ratio(tensor.worst)} the tolerance" if tensor.worst < 1000 else "far above the tolerance"
     return f"{wrong}{off}, {much} ({tensor.tolerance})."
 
 
@@ -304,22 +304,22 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
     if outcome.cost.kernel:
         yield Fact("kernel", outcome.cost.kernel)
     if outcome.smallest is not None:
-        yield Fact("smallest that still fails", text.shapes(outcome.smallest))
+        yield Fact("smallest failing shape", text.shapes(outcome.smallest))
     if case.origin is not None and case.origin.location:
         file, colon, line = case.origin.location.rpartition(":")
-        yield Fact("written in", text.rich(f"{Path(file).resolve()}{colon}{line}"))
+        yield Fact("defined in", text.rich(f"{Path(file).resolve()}{colon}{line}"))
 
 
 def _where_slice(seen: OutputPictures) -> str:
     worst = seen.slice
-    return f"{worst.where}: {text.share(worst.wrong, worst.count)} elements of it are wrong."
+    return f"{worst.where}: {text.share(worst.wrong, worst.count)} elements are wrong."
 
 
 def _axes(seen: OutputPictures) -> str:
-    axes = f"Downward: {seen.slice.rows}. To the right: {seen.slice.columns}."
+    axes = f"Vertical: {seen.slice.rows}. Horizontal: {seen.slice.columns}."
     if seen.slice.each:
         axes += f" Each square covers {seen.slice.each}."
-    return axes + (" The frame is around the first one that is wrong." if seen.slice.mark else "")
+    return axes + (" The frame marks the first wrong element." if seen.slice.mark else "")
 
 
 def _panels(seen: OutputPictures, outcome: Outcome) -> list[Picture]:

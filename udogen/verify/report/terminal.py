@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -24,9 +25,11 @@ def _plain(word: str, _state: str) -> str:
 
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
-    """The whole run, in tables of this width (0: as wide as they are)."""
+    """The whole run, in lines and tables of this width (0: any)."""
     groups = run.failure_groups
-    found = [line for group in groups[:_MOST_SHOWN] for line in [*failure(group[0], paint, others=group[1:]), ""]]
+    found = list[str]()
+    for first, *others in groups[:_MOST_SHOWN]:
+        found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
     if len(groups) > _MOST_SHOWN:
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
@@ -38,6 +41,14 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """The line, with its indentation on each further line."""
+    if not width or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
@@ -77,7 +88,7 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
         found += [f"    {line}" for line in finding.evidence.splitlines()]
         found += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
-        found.append(f"  the smallest that fails like this: {text.shapes(outcome.smallest)}")
+        found.append(f"  smallest failing shape: {text.shapes(outcome.smallest)}")
     return [*found, *_others(others, outcome)]
 
 
@@ -86,11 +97,11 @@ def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
         f"    {each.case.name}"
         + ("" if each.backend == first.backend else f", on {each.backend}")
         + ("" if each.dtype == first.dtype else f", {each.dtype}")
-        + (f": {worst.wrong} of {worst.found.size}, by {text.largest_error(worst)}" if (worst := each.worst) else "")
+        + (f": {worst.wrong} of {worst.found.size}, error {text.largest_error(worst)}" if (worst := each.worst) else "")
         for each in others[:_MOST_OTHERS]
     ]
     found += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
-    return ["  these too:", *found] if found else []
+    return ["  same failure:", *found] if found else []
 
 
 def _difference(tensor: TensorResult) -> list[str]:
@@ -99,8 +110,8 @@ def _difference(tensor: TensorResult) -> list[str]:
         shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
         return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
     lines = [
-        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} numbers are wrong, "
-        f"the worst by {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
+        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} values are wrong, "
+        f"largest error {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
     ]
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
