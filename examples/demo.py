@@ -6,6 +6,7 @@ Shows also how udogen is used from Python.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,13 +22,13 @@ from udogen import (
     load_examples,
     open_packages,
     run_cases,
+    write_report,
 )
 from udogen.runtime import find_built
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
 BACKENDS = ("cpu", "htp")  # `udogen test examples/softmax` runs the others too
-HEAD = ("op", "types", *BACKENDS)
 
 
 def note(line: str) -> None:
@@ -51,44 +52,31 @@ def run(example: Example) -> list[Outcome]:
     return outcomes
 
 
-def summary(outcomes: list[Outcome]) -> str:
-    """The cases of an op on a backend; its fastest execution."""
-    if not outcomes:
-        return "-"
-    wrong = sum(not each.passed for each in outcomes)
-    if wrong:
-        return f"{wrong} WRONG of {len(outcomes)}"
-    # A refusal that is expected has no numbers.
-    return f"{len(outcomes)} ok, {min(each.execute for each in outcomes if each.tensors) * 1e6:.1f} µs"
+def summary(backend: str, outcomes: list[Outcome]) -> str:
+    """How many cases agree on a backend, and what ran them."""
+    ops, right = len({each.case.op for each in outcomes}), sum(each.passed for each in outcomes)
+    runtime = next(each.runtime for each in outcomes if each.runtime)
+    title = f"{runtime.name} {runtime.build_id}"
+    return f"{backend}: {ops} ops, {right} of {len(outcomes)} cases agree with numpy ({title})"
 
 
 def main() -> int:
-    """Run all examples and print a row for each op."""
+    """Run all examples, print a line for each backend, and write a report."""
     folders = sorted(path.parent for path in HERE.glob("*/reference.py"))
     if not find_spec("halide"):
         note("examples/python_kernels is skipped: pip install 'udogen[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]
     outcomes = [outcome for folder in folders for example in load_examples(folder) for outcome in run(example)]
-    ops: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        ops.setdefault(outcome.case.op, []).append(outcome)
-    rows = [
-        (
-            op,
-            str(len({each.dtype for each in of_op})),
-            *(summary([each for each in of_op if each.backend == backend]) for backend in BACKENDS),
-        )
-        for op, of_op in ops.items()
-    ]
-    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    wrong = Counter((each.case.op, each.backend) for each in outcomes if not each.passed)
     print()
-    for row in (HEAD, tuple("-" * width for width in widths), *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for name in sorted({f"{each.backend}: {each.runtime.name} {each.runtime.build_id}" for each in outcomes}):
-        print(f"\n{name}", end="")
-    wrong = sum(not outcome.passed for outcome in outcomes)
-    print(f"\n\n{len(outcomes) - wrong} of {len(outcomes)} cases agree with numpy")
-    print("next: . .venv/bin/activate && udogen test examples/softmax --html report.html")
+    for backend in BACKENDS:
+        print(summary(backend, [each for each in outcomes if each.backend == backend]))
+    for (op, backend), count in wrong.items():
+        print(f"{op} on {backend}: {count} WRONG")
+    report = WORK / "report.html"
+    write_report(HERE, outcomes, report)
+    print(f"report: {report}")
+    print("next: . .venv/bin/activate && udogen new scale && cd scale && make test")
     return 6 if wrong else 0
 
 

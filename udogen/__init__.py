@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from udogen.runtime.models.model import Model
     from udogen.verify.cases import Case, Example
     from udogen.verify.options import TestOptions
+    from udogen.verify.report.page import write_report
     from udogen.verify.results import Outcome
     from udogen.verify.runner import run_cases
     from udogen.verify.test_files.expand import load_examples
@@ -53,6 +54,7 @@ _PUBLIC = {
     "open_packages": "build.package",
     "qnn_headers": "resources",
     "run_cases": "verify.runner",
+    "write_report": "verify.report.page",
 }
 
 
@@ -95,4 +97,5 @@ __all__ = [
     "open_packages",
     "qnn_headers",
     "run_cases",
+    "write_report",
 ]

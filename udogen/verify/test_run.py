@@ -392,6 +392,20 @@ def _is_real(runtime: RuntimeInfo | None) -> bool:
     return runtime is not None and bool(runtime.build_id) and not runtime.emulator
 
 
+def run_of(folder: Path, outcomes: Sequence[Outcome]) -> TestRun:
+    """What `run_cases` returned, as a run."""
+    found: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        found.setdefault(each.backend, []).append(each)
+    states = []
+    for name, own in found.items():
+        runtime = next((each.runtime for each in own if each.runtime), None)
+        title, real = PLACES[name].title, _is_real(runtime)
+        states.append(BackendState(name, title, "ran", real=real, runtime=runtime, cases=len(own)))
+    seconds = sum(each.seconds for each in outcomes)
+    return TestRun(folder, tuple(states), tuple(outcomes), seconds, environment())
+
+
 def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
     place, cases = batch.place, len(batch.cases)
     state: State = "missing" if isinstance(error, ToolMissing) else "unbuilt"

@@ -13,6 +13,7 @@ from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import writing
+from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
@@ -24,6 +25,11 @@ def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline
     page = render(run, changes, baseline)
     with writing(file):
         file.write_text(page, "utf-8", newline="\n")
+
+
+def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
+    """What `run_cases` returned, as the HTML report of a folder."""
+    write(test_run.run_of(folder, outcomes), file)
 
 
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
