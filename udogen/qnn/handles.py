@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +23,18 @@ from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
 
 _C = TypeVar("_C", bound="Closing")
+
+
+def run_all(steps: Iterable[Callable[[], object]]) -> None:
+    """Call each function, whatever the others do; then raise the first error."""
+    errors: list[Exception] = []
+    for step in steps:
+        try:
+            step()
+        except Exception as problem:
+            errors.append(problem)
+    if errors:
+        raise errors[0]
 
 
 class Closing:

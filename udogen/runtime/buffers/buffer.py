@@ -8,14 +8,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import MemoryHandle
+from udogen.qnn.handles import MemoryHandle, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
@@ -579,7 +579,8 @@ class Registrations:
             try:
                 yield
             except BaseException:
-                self._undo(self._rows[before:], quiet=True)
+                with suppress(Exception):  # the first error is shown
+                    self._undo(self._rows[before:])
                 raise
 
     def release(self, buffer: Buffer) -> None:
@@ -605,16 +606,10 @@ class Registrations:
         with self._lock:
             self._undo(list(self._rows))
 
-    def _undo(self, rows: Sequence[RegisteredPart], *, quiet: bool = False) -> None:
-        errors: list[Exception] = []
-        for row in reversed(rows):
+    def _undo(self, rows: Sequence[RegisteredPart]) -> None:
+        for row in rows:
             self._rows.remove(row)
-            try:
-                row.undo()
-            except Exception as problem:
-                errors.append(problem)
-        if errors and not quiet:
-            raise errors[0]
+        run_all(row.undo for row in reversed(rows))
 
 
 def _no_shared_memory(context: Any) -> RunFailed:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
 from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Attachment, Buffer, BufferPart
@@ -652,14 +652,7 @@ class PlannedBuffers(Closing):
 
     def close(self) -> None:
         """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""
-        errors: list[Exception] = []
-        for buffer in reversed(self.buffers.values()):
-            try:
-                buffer.close()
-            except Exception as problem:
-                errors.append(problem)
-        if errors:
-            raise errors[0]
+        run_all(buffer.close for buffer in reversed(self.buffers.values()))
 
     def _part(self, row: PlannedTensor) -> BufferPart:
         largest = self._largest[row.shard, row.buffer, row.offset]

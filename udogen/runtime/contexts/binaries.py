@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import by_number
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, system
 from udogen.qnn.handles import Closing
 from udogen.qnn.system import BinaryInfo
@@ -72,9 +72,9 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
             faults.append(f"{shard.binary} is given twice")
         seen.add(real)
     if faults:
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the context binaries",
-            details=faults if len(faults) > 1 else (),
+        raise arguments.faulty(
+            faults,
+            "things are wrong with the context binaries",
             hint="give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin",
         )
     return FoundShards(tuple(found), tuple(notes))

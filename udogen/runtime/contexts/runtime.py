@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
     DMA_BUF,
@@ -37,6 +37,7 @@ from udogen.qnn.handles import (
     MemoryHandle,
     ProfileHandle,
     devices,
+    run_all,
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -82,21 +83,12 @@ class ContextCleanup:
     def run(self) -> None:
         """Run every step, then raise the first error."""
         with self._lock:
-            errors: list[Exception] = []
             after = [*self.after, *([self.profile.close] if self.profile else [])]
-            before = (
-                [] if self._process != os.getpid() else list(self.before.values())
-            )  # in a fork they belong to the parent
-            steps = [*reversed(before), self.handle.close, *reversed(after)]
+            # In a fork they belong to the parent.
+            before = [] if self._process != os.getpid() else list(self.before.values())
             self.before.clear()
             self.after.clear()
-            for step in steps:
-                try:
-                    step()
-                except Exception as problem:
-                    errors.append(problem)
-        if errors:
-            raise errors[0]
+            run_all([*reversed(before), self.handle.close, *reversed(after)])
 
 
 opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order in which they were opened
@@ -218,10 +210,7 @@ class Context(Closing):
                 return self._graphs[name]
             info = next((each for each in self.info.graphs if each.name == name), None)
             if info is None:
-                near = nearest(name, self.names)
-                raise RunFailed(
-                    f"context {self.name} has no graph `{name}`", hint=f"did you mean `{near}`?" if near else has
-                )
+                raise RunFailed(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
@@ -809,20 +798,12 @@ class Runtime(Closing):
 
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
-        errors: list[Exception] = []
         with self._lock:
             self._ended = True  # nothing is added from here on
             opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
-        for step in [*steps, self._stack.close]:
-            try:
-                step()
-            except Exception as problem:
-                errors.append(problem)
-        self._contexts.clear()
-        if errors:
-            raise errors[0]
+        run_all([*steps, self._stack.close, self._contexts.clear])
 
     def __enter__(self) -> Runtime:
         self.check_open()

@@ -13,7 +13,7 @@ from typing import Any
 from udogen import backends
 from udogen.backends import htp
 from udogen.errors import UdogenError, UsageError, open_plain, writing
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.resources import read_toml
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -39,10 +39,9 @@ class ShardRuntime:
 
     def __post_init__(self) -> None:
         if self.kind not in SHARD_RUNTIMES:
-            near = nearest(self.kind, SHARD_RUNTIMES)
             raise UsageError(
                 f"a context is to run on `{self.kind}`, which is no runtime",
-                hint=f"did you mean `{near}`?" if near else f"one of: {', '.join(SHARD_RUNTIMES)}",
+                hint=suggestion(self.kind, SHARD_RUNTIMES, f"one of: {', '.join(SHARD_RUNTIMES)}"),
             )
 
     @property

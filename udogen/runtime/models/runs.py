@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import UsageError, open_plain
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
@@ -142,12 +142,9 @@ class Feeds:
         known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
         strange = [key for key in files if key not in known]
         if strange:
-            near = nearest(strange[0], known)
             raise UsageError(
                 f"no graph of the model takes the input `{strange[0]}`",
-                hint=f"did you mean `{near}`?"
-                if near
-                else "inputs: " + ", ".join(key for key in known if ":" not in key),
+                hint=suggestion(strange[0], known, "inputs: " + ", ".join(key for key in known if ":" not in key)),
             )
 
     def of(self, graph: str, name: str, step: int) -> Array:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime import arguments
 from udogen.runtime.sessions.connections import Connection, OuterTensor, find_connections, links_of, outer_tensors
 
 _HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --state past_key=key'
@@ -106,11 +107,7 @@ def wire(
     faults = [*_unknown(chains, links, state), *_two_writers(links, state)]
     states = _states(chains, names, state, faults)
     if faults:
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} links and states are wrong",
-            details=faults if len(faults) > 1 else (),
-            hint=_HINT,
-        )
+        raise arguments.faulty(faults, "links and states are wrong", hint=_HINT)
     if until:
         last = _number_of(until, names)
         names = names[: last + 1]
@@ -126,10 +123,9 @@ def _number_of(until: str, names: Sequence[str]) -> int:
         return names.index(until)
     if until.isdecimal() and int(until) < len(names):
         return int(until)
-    near = nearest(until, names)
     raise UsageError(
         f"the model has no context `{until}` to end with",
-        hint=f"did you mean `{near}`?" if near else f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}",
+        hint=suggestion(until, names, f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}"),
     )
 
 

@@ -196,9 +196,9 @@ class Pipeline(Closing):
             f"there is no output `{name}`{_near(name, self._outputs)}" for name in wanted if name not in self._outputs
         ]
         if faults:
-            raise UsageError(
-                faults[0] if len(faults) == 1 else f"{len(faults)} problems with the arrays of a pipeline",
-                details=faults if len(faults) > 1 else (),
+            raise arguments.faulty(
+                faults,
+                "problems with the arrays of a pipeline",
                 hint=f"inputs: {', '.join(self._inputs) or 'none'}; outputs: {', '.join(self._outputs) or 'none'}",
             )
 

@@ -11,6 +11,7 @@ from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
+from udogen.runtime import arguments
 from udogen.runtime.sessions.connections import Connection, find_connections, links_of
 
 if TYPE_CHECKING:
@@ -414,9 +415,9 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
     faults += disorder
     if faults:
         out_of_order = "pin layers in the order of the sessions, or pin all layers: then any order is possible"
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} problems with the placement",
-            details=faults if len(faults) > 1 else (),
+        raise arguments.faulty(
+            faults,
+            "problems with the placement",
             hint=out_of_order
             if disorder
             else f"sessions: {', '.join(session.name for session in sessions) or 'none'}; layers: {_listed(names)}",
