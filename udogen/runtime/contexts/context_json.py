@@ -20,11 +20,10 @@ from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
-from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
+from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
 from udogen.qnn.tensors import MOST_BYTES
 from udogen.runtime.contexts.json_values import (
     FORMATS,
-    HTP_KEYS,
     MISSING,
     JsonNode,
     JsonProblems,
@@ -421,7 +420,7 @@ def _graph(graph: GraphInfo, version: int) -> dict[str, Any]:
 def _htp(graph: HtpGraph) -> dict[str, Any]:
     return {
         "version": "QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1",
-        "info": {key: int(getattr(graph, field)) for key, field in HTP_KEYS},
+        "info": {key: int(getattr(graph, field)) for key, field in HTP_KEYS.items()},
     }
 
 

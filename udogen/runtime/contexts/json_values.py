@@ -12,7 +12,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problems, nearest
 from udogen.qnn import quantization
 from udogen.qnn.quantization import CODEBOOK, PAIRS, STORAGE, Encoding, OtherEncoding, Quantization, ScaleOffset
-from udogen.qnn.system import HtpGraph, roles
+from udogen.qnn.system import HTP_KEYS, HtpGraph, htp_graph_of, roles
 
 MISSING: Any = object()
 
@@ -179,36 +179,12 @@ def last_number(text: str) -> int:
     return int(digits) if digits.isdigit() else 1
 
 
-HTP_KEYS = (  # keys of graphBlobInfo and of graphBlobInfoV2, and the fields they are here
-    ("spillFillBufferSize", "spill_fill"),
-    ("vtcmSize", "vtcm"),
-    ("optimizationLevel", "optimization"),
-    ("htpDlbc", "dlbc"),
-    ("numHvxThreads", "hvx_threads"),
-    ("nativeKChannelSize", "native_k_channel"),
-    ("nativeVChannelSize", "native_v_channel"),
-    ("isSafeShareIO", "safe_to_share_io"),
-    ("ioTensorSize", "io_tensors"),
-    ("opDataSize", "op_data"),
-    ("constSize", "constants"),
-    ("ddrTensorSize", "ddr_tensors"),
-    ("sharedWeightsSize", "shared_weights"),
-)
-_TRUTHS = {"dlbc", "safe_to_share_io"}
-
-
 def htp_graph(row: JsonNode) -> HtpGraph | None:
     """HTP's properties of a graph; None if there are none."""
     blobs = [node for key in ("graphBlobInfo", "graphBlobInfoV2") if (node := row.get(key)) is not None]
-    found: dict[str, Any] = {}
-    for blob in blobs:
-        for key, field in HTP_KEYS:
-            if blob.is_object and blob.get(key) is not None:
-                number = blob.whole(key, 0)
-                found[field] = bool(number) if field in _TRUTHS else number
-    if "vtcm" in found and found["vtcm"] <= 1 << 16:
-        found["vtcm"] <<= 20  # the utility writes MiB
-    return HtpGraph(**found) if found else None
+    pairs = ((blob, key) for blob in blobs for key in HTP_KEYS if blob.is_object and blob.get(key) is not None)
+    found = {key: blob.whole(key, 0) for blob, key in pairs}
+    return htp_graph_of(found) if found else None
 
 
 def read_quantization(tensor: JsonNode, what: str) -> Quantization:
