@@ -198,23 +198,15 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     definition = params.get("definition", "encodingDefinition")
     if definition is not None and definition.value in ("QNN_DEFINITION_UNDEFINED", 0x7FFFFFFF):
         return None
-    rows, names = quantization.ENCODINGS, quantization.names()
+    rows = quantization.ENCODINGS
     named = params.get("quantizationEncoding", "encoding")
     if named is None:
         flat: Quantization = _encoding(rows[0], params, what) if params.get("scale") is not None else None
         return flat
-    name = str(named.value).removeprefix(quantization.PREFIX)
-    if named.is_whole:
-        name = names.get(named.value, name)
-    if name == "UNDEFINED":
-        return None
-    if name not in names.values():
-        first = quantization.PREFIX + rows[0].name
-        params.where.error(named.path, f"{what}: {named.shown} is not a quantization encoding", "such as " + first)
-        return None
+    name = _name(named, what)
     row = next((row for row in rows if row.name == name), None)
     if row is None:
-        return OtherEncoding(name)
+        return OtherEncoding(name) if name else None
     body = params.get(row.key)
     if body is None and params.get(*row.flat.split()) is None:
         if row in rows[:4]:  # the utility does not write all fields of the others
@@ -222,6 +214,19 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
         return OtherEncoding(name)
     found: Quantization = _encoding(row, params if body is None else body, what)
     return found
+
+
+def _name(node: JsonNode, what: str) -> str:
+    """The encoding that a name or number means; empty if it is UNDEFINED, or unknown, which is reported."""
+    names = quantization.names()
+    name = str(node.value).removeprefix(quantization.PREFIX)
+    if node.is_whole:
+        name = names.get(node.value, name)
+    if name not in names.values():
+        first = quantization.PREFIX + quantization.ENCODINGS[0].name
+        node.where.error(node.path, f"{what}: {node.shown} is not a quantization encoding", "such as " + first)
+        return ""
+    return "" if name == "UNDEFINED" else name
 
 
 def write_quantization(quant: Quantization) -> dict[str, Any]:

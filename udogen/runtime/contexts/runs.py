@@ -152,28 +152,32 @@ def check_names(
     described: Sequence[tuple[Job, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
 ) -> None:
     """Refuse graphs that no context has, and inputs that no graph has: all of them at once."""
+    if not described:
+        return
     names = dict.fromkeys(graph.name for _, about in described for graph in about.graphs)
-    strange = [name for name in graphs if name not in names]
-    if strange and described:
+    if strange := [name for name in graphs if name not in names]:
         raise UsageError(
             f"no context has the graph{'s' * (len(strange) > 1)} {', '.join(strange)}",
             details=_nearest(strange, names),
             hint=f"they have: {', '.join(names)}",
         )
-    known: dict[str, None] = {}
-    for job, about in described:
-        for graph in about.graphs:
-            if not graphs or graph.name in graphs:
-                for tensor in graph.inputs:
-                    known |= dict.fromkeys(keys_of(job.name, graph.name, tensor.name))
-    strange = [key for key in files if key not in known]
-    if strange and described:
+    known = dict.fromkeys(_input_names(described, graphs))
+    if strange := [key for key in files if key not in known]:
         tensors = sorted({key for key in known if ":" not in key})
         raise UsageError(
             f"no graph has {'this input' if len(strange) == 1 else 'these inputs'}: {', '.join(strange)}",
             details=_nearest(strange, known),
             hint="NAME is TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR; tensors: " + ", ".join(tensors[:20]),
         )
+
+
+def _input_names(described: Sequence[tuple[Job, ContextDescribed]], graphs: Sequence[str]) -> Iterator[str]:
+    """All names by which inputs of these graphs, or of all, can be given."""
+    for job, about in described:
+        for graph in about.graphs:
+            if not graphs or graph.name in graphs:
+                for tensor in graph.inputs:
+                    yield from keys_of(job.name, graph.name, tensor.name)
 
 
 def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:

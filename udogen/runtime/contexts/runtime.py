@@ -664,26 +664,27 @@ class Runtime(Closing):
                         warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
             content: memoryview = flat_view(binary)
-            self._check_maker(heads.check(content, name), name)
-            if info is None:
-                check_loadable(self.system, "system library")
-                info = system.binary_info(self.system, content, name=name)
-            self._check_backend(info.backend_id, name)
-            with self._lock:
+            info = self._info_of(content, name, info)
+            with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = ProfileHandle(self._backend, detailed=True) if profile else None
-                try:
-                    importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
-                    with self.turn or nullcontext(), importing:
-                        handle = self._restored(content, device, chosen, name)
-                except BaseException:
-                    if measures:
-                        measures.close()
-                    raise
+                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
+                importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
+                with self.turn or nullcontext(), importing:
+                    handle = self._restored(content, device, chosen, name)
+                failing.pop_all()
                 made = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
             if chosen.deferred:  # the runtime reads the binary again in `finalize`
                 made.keep(stack.pop_all().close)
             return made
+
+    def _info_of(self, content: memoryview, name: str, info: BinaryInfo | None) -> BinaryInfo:
+        """The description of a binary, where none is given; raises if this runtime cannot restore it."""
+        self._check_maker(heads.check(content, name), name)
+        if info is None:
+            check_loadable(self.system, "system library")
+            info = system.binary_info(self.system, content, name=name)
+        self._check_backend(info.backend_id, name)
+        return info
 
     def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> ContextHandle:
         if not self._behaviour.drops_unknown_ops or self.emulator:
