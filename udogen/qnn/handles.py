@@ -44,7 +44,11 @@ class Closing:
         """Free it."""
         raise NotImplementedError
 
+    def check_open(self) -> None:
+        """Raise where it cannot be used any more."""
+
     def __enter__(self: _C) -> _C:
+        self.check_open()
         return self
 
     def __exit__(

@@ -548,27 +548,20 @@ class Registrations:
                 hint="register it as SHARED_BUFFER",
             )
         entry = RegisteredRange(how, buffer, place[0], byte_size(dtype, shape), context.name, self._owner)
-        undone: list[Callable[[], None]] = []
-
-        def undo() -> None:
-            with ExitStack() as stack:
-                for each in undone:
-                    stack.callback(each)
-
-        try:
-            undone.append(record_registration(entry))
-            undone.append(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
+        at = None if how == ION else place[0]
+        with ExitStack() as stack:
+            stack.callback(record_registration(entry))
+            stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
-                undone.append(context.session.charge_buffer(buffer, buffer.size))
-            memory = MemoryHandle(
-                context.handle, fd, dtype=dtype, shape=shape, offset=None if how == ION else place[0], size=place[1]
-            )
-        except BaseException as problem:
-            undo()
-            if isinstance(problem, QnnError) and problem.code == _NOT_SUPPORTED:
-                raise _no_shared_memory(context) from problem
-            raise
-        undone.append(memory.close)
+                stack.callback(context.session.charge_buffer(buffer, buffer.size))
+            try:
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, offset=at, size=place[1])
+            except QnnError as problem:
+                if problem.code == _NOT_SUPPORTED:
+                    raise _no_shared_memory(context) from problem
+                raise
+            stack.callback(memory.close)
+            undo = stack.pop_all().close
         return RegisteredPart(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo, self._sweep)
 
     @contextmanager

@@ -687,7 +687,7 @@ class MemoryDomain(Closing):
 
         Raises if they contradict each other or the description.
         """
-        self._check_open()
+        self.check_open()
         while self._dropped:
             self._dropped.pop().free()
         roles = _roles(roles)
@@ -732,7 +732,7 @@ class MemoryDomain(Closing):
 
     def use(self, token: Token | int) -> ManagedBuffer:
         """The buffer of a token; raises unless this domain made it, in this process."""
-        self._check_open()
+        self.check_open()
         hint = "give the `token` of a buffer, or int(token)"
         known = (
             token if isinstance(token, Token) else Token.of(arguments.whole(token, "the token", most=2**128, hint=hint))
@@ -778,15 +778,12 @@ class MemoryDomain(Closing):
         self.closed = True
         run_all(each.free for each in self.buffers)
 
-    def __enter__(self) -> MemoryDomain:
-        self._check_open()
-        return self
-
     def __del__(self) -> None:
         if hasattr(self, "_lock") and self._process == os.getpid():
             self.close()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise after it was closed, and in another process."""
         if self.closed:
             raise RunFailed(f"memory domain `{self.name}` is closed", hint="use it inside its `with` block")
         if self._process != os.getpid():

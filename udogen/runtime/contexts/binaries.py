@@ -206,10 +206,10 @@ class StoredContext(Closing):
         graphs = ", ".join(each.name for each in self.info.graphs)
         return f"<StoredContext {self.path} ({self.verdict.state} manifest): {graphs or 'no graphs'}>"
 
-    def __enter__(self) -> StoredContext:
+    def check_open(self) -> None:
+        """Raise after it was closed."""
         if self.data.closed:
             raise RunFailed(f"{self.path} is closed", hint="open it again: StoredContext(path)")
-        return self
 
     def close(self) -> None:
         """Unmap the file."""

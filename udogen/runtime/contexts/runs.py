@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TypeVar
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.problems import nearest
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
 from udogen.runtime.contexts.binaries import Shard
@@ -50,7 +50,7 @@ def jobs_of(shards: Sequence[Shard]) -> list[Job]:
     ]
 
 
-class ContextSession:
+class ContextSession(Closing):
     """A worker with one runtime in it; started anew after a context has ended it."""
 
     def __init__(
@@ -72,9 +72,8 @@ class ContextSession:
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let the worker free its contexts, and end it."""
         self._worker.close(5.0)
 
     @property

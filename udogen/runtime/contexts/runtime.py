@@ -382,10 +382,6 @@ class Context(Closing):
         finally:
             self.runtime.forget(self)
 
-    def __enter__(self) -> Context:
-        self.check_open()
-        return self
-
     def __del__(self) -> None:
         # None of its graphs is referenced, so none is running.
         if hasattr(self, "_is_ending"):
@@ -805,10 +801,6 @@ class Runtime(Closing):
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
         run_all([*steps, self._stack.close, self._contexts.clear])
-
-    def __enter__(self) -> Runtime:
-        self.check_open()
-        return self
 
     def __del__(self) -> None:
         if not self._ended and self.process == os.getpid():

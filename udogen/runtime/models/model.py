@@ -504,10 +504,6 @@ class Model(Closing):
             self.closed = True
             self._stack.close()
 
-    def __enter__(self) -> Model:
-        self.check_open()
-        return self
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.steps} steps"
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"

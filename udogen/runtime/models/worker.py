@@ -217,7 +217,3 @@ def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
 def main() -> None:
     """Execute models."""
     serve(lambda parent: ModelWorker(parent).commands())
-
-
-if __name__ == "__main__":
-    main()

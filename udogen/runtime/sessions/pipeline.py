@@ -137,10 +137,10 @@ class Pipeline(Closing):
         names = " -> ".join(f"{graph.name} ({graph.context.name})" for graph in self.graphs)
         return f"<Pipeline {names}: {'closed' if self.closed else f'{self.executions} executions'}>"
 
-    def __enter__(self) -> Pipeline:
+    def check_open(self) -> None:
+        """Raise after it was closed."""
         if self.closed:
             raise RunFailed("the pipeline is closed", hint="make a new one from its graphs")
-        return self
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True):

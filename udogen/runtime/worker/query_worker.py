@@ -282,7 +282,3 @@ def commands_of(parent: Parent) -> Commands:
         LocateLibrary: partial(locate_library, on_phase=parent.phase),
         JudgeOps: partial(judge_ops, on_phase=parent.phase),
     }
-
-
-if __name__ == "__main__":
-    main()
