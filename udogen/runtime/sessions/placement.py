@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import lcm
@@ -123,10 +123,7 @@ class SessionPlan:
                 }
                 for share in self.shares
             ],
-            "handovers": [
-                {"activation": each.activation, "size": each.size, "source": each.source, "target": each.target}
-                for each in self.handovers
-            ],
+            "handovers": [asdict(each) for each in self.handovers],
             "shared_spill_fill": self.shared_spill_fill,
             "total": self.sizes.total,
         }
