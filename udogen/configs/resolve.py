@@ -176,7 +176,7 @@ def _with_activations(tensor: Tensor) -> Tensor:
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime passes to an op."""
-    delivered = _EVERY if tensor.is_scalar else _delivered(tensor, backend)
+    delivered = _delivered(tensor, backend)
     if tensor.backend_specific:
         return replace(tensor, datatypes=_DELIVERED.get(backend, _EVERY))
     if ALL_VALID in tensor.datatypes:
@@ -202,6 +202,8 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
 
 def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:
     """The types that a runtime passes to an op."""
+    if tensor.is_scalar:
+        return _EVERY
     found = _DELIVERED.get(backend, _EVERY)
     return _PARAMS.get(backend, found) if tensor.role == "param" and backend in _DELIVERED else found
 

@@ -458,12 +458,8 @@ class Runtime(Closing):
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
-        if not callable(on_step):
-            raise UsageError(f"on_step is {arguments.kind_of(on_step)}", hint="give a function of a line")
-        if log is not None and not callable(log):
-            raise UsageError(
-                f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
-            )
+        _check_callable(on_step, "on_step", "a line")
+        _check_callable(print if log is None else log, "log", "a level and a line: log=print")
         self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
         self._behaviour = found.behaviour
         self.turn = _ALONE if found.serial else None  # held by executions, where they must not run in parallel
@@ -655,9 +651,7 @@ class Runtime(Closing):
                 place = arguments.path(binary, "the context binary")
                 name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
-                    manifest.check(place).refuse()
-                    if text := manifest.unverified([place]):
-                        warnings.warn(text, stacklevel=2)
+                    _check_manifest(place)
             name = name or "(bytes)"
             content: memoryview = flat_view(binary)
             info = self._info_of(content, name, info)
@@ -815,9 +809,21 @@ class Runtime(Closing):
             lost[self.path] = self.process
 
 
+def _check_callable(value: object, name: str, takes: str) -> None:
+    if not callable(value):
+        raise UsageError(f"{name} is {arguments.kind_of(value)}", hint=f"give a function of {takes}")
+
+
 def _to_logging(level: int, line: str) -> None:
     known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
     _logger.log(known.get(level, logging.DEBUG), "%s", line)
+
+
+def _check_manifest(binary: Path) -> None:
+    """Raise if a binary differs from its manifest; warn if it has none."""
+    manifest.check(binary).refuse()
+    if text := manifest.unverified([binary]):
+        warnings.warn(text, stacklevel=3)
 
 
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
