@@ -312,7 +312,7 @@ def _only_columns(name: str, numbers: Sequence[bool | int | float], *, halves: b
     return (
         _named("std::int64_t", f"{name}_whole", [_number(each, "std::int64_t") for each in _whole(numbers)]),
         _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
-        _named("std::uint16_t", f"{name}_halves", [f"0x{_half(each):04x}u" for each in numbers if halves]),
+        _named("std::uint16_t", f"{name}_halves", [f"0x{float_bits(each):04x}u" for each in numbers if halves]),
     )
 
 
@@ -414,7 +414,7 @@ def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expressio
     element = "std::uint16_t" if half else (dialect.default_element or dialect.element)(datatype)
     shift = dialect.shift(datatype)
     whole = [leaf + shift if shift and isinstance(leaf, int | float) else leaf for leaf in leaves or [0]]
-    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
+    numbers = [f"0x{float_bits(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
     data = Table(element, f"{name}_data", tuple(numbers))
     shape = Table("std::uint32_t", f"{name}_dims", tuple(str(dim) for dim in dims))
     made = dialect.default(Default(f"{name}_default", datatype, data, shape, len(dims)), view)
@@ -483,13 +483,13 @@ def _number(value: object, kind: str) -> str:
     return f"INT64_C({whole})" if bits == 64 else str(whole)
 
 
-def _half(value: object) -> int:
-    """The bits of a number as a float of 16 bits."""
+def float_bits(value: object, form: str = "<e") -> int:
+    """The bits of a number as a float: of 16 bits, or in another format of `struct`; infinity if it is too large."""
     number = float(value) if isinstance(value, bool | int | float) else 0.0
     try:
-        packed = struct.pack("<e", number)
+        packed = struct.pack(form, number)
     except OverflowError:
-        packed = struct.pack("<e", -_INFINITE if number < 0 else _INFINITE)
+        packed = struct.pack(form, -_INFINITE if number < 0 else _INFINITE)
     return int.from_bytes(packed, "little")
 
 

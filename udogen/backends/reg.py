@@ -7,12 +7,11 @@ SNPE gets one, validation accepts all.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
-from udogen.backends.op_tables import Table, table_names
+from udogen.backends.op_tables import Table, float_bits, table_names
 from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
@@ -301,12 +300,7 @@ def _bits(value: object, word: str) -> int:
     number = value if isinstance(value, bool | int | float) else 0
     bits = _stored(word)
     if word.startswith("FLOAT"):
-        form = "<f" if bits == 32 else "<e"
-        try:
-            packed = struct.pack(form, number)
-        except OverflowError:
-            packed = struct.pack(form, float("-inf") if number < 0 else float("inf"))
-        return int.from_bytes(packed, "little")
+        return float_bits(number, "<f" if bits == 32 else "<e")
     low, high = (0, (1 << bits) - 1) if word.startswith("UINT") else (-(1 << (bits - 1)), (1 << bits) - 1)
     whole = round(min(max(number, low), high)) if number == number else 0
     return whole & ((1 << bits) - 1)

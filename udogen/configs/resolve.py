@@ -81,21 +81,27 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     finished = _given(finished, row)
     _takes(finished, row, problems)
+    _warn_of_types(op, row.id.upper(), undefined, refused, problems)
+    return finished
+
+
+def _warn_of_types(
+    op: Op, core: str, undefined: list[Tensor], refused: dict[str, list[Tensor]], problems: Problems
+) -> None:
+    """Warn of tensors without a type for this backend, and of types that it never passes."""
     if undefined:
         problems.warn(
             undefined[0].location,
-            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, which no supplement defines for {row.id.upper()}",
+            f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, which no supplement defines for {core}",
             f"treated as every type that it passes to an op; to choose, add "
-            f'<SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
+            f'<SupplementalOpDefList Backend="{core}"> with a <Datatype>, or per_core_data_types in JSON',
         )
-    core = row.id.upper()
     for types, tensors in refused.items():
         problems.warn(
             tensors[0].location,
             f"{_names(tensors)} of `{op.name}` may be {types}, which the {core} runtime never passes to an op",
             "the generated package refuses it with a message",
         )
-    return finished
 
 
 def _given(op: Op, row: Backend) -> Op:
@@ -170,19 +176,18 @@ def _with_activations(tensor: Tensor) -> Tensor:
 
 def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime passes to an op."""
-    delivered = _EVERY if tensor.is_scalar else _delivered(tensor, backend)
+    delivered = _delivered(tensor, backend)
     if tensor.backend_specific:
         return replace(tensor, datatypes=_DELIVERED.get(backend, _EVERY))
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
-    if delivered is _EVERY:
-        return tensor
-    if all(datatype.kind == "string" for datatype in tensor.datatypes) and tensor.role == "param":
+    is_text = tensor.role == "param" and {each.kind for each in tensor.datatypes} == {"string"}
+    if delivered is _EVERY or is_text:
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
     what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never passes to an op"
-    alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
+    alike = tuple(dict.fromkeys(_STORED_ALIKE[each] for each in lost if each in _STORED_ALIKE))
     if not kept and alike:
         hint = f"treated as {_list(alike)}, which has the same storage; declare it so in the graph"
         problems.warn(tensor.location, what, hint)
@@ -197,6 +202,8 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
 
 def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:
     """The types that a runtime passes to an op."""
+    if tensor.is_scalar:
+        return _EVERY
     found = _DELIVERED.get(backend, _EVERY)
     return _PARAMS.get(backend, found) if tensor.role == "param" and backend in _DELIVERED else found
 

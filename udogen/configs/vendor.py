@@ -120,7 +120,14 @@ def _of_content(node: etree._Element, tag: str, words: Sequence[str]) -> Iterato
         yield from _of_children(node, children, [word for word in words if word != "text"])
         if "text" not in words and has_text:
             yield f"<{tag}> contains text", "put it into <Content>" if tag == "Description" else "remove it"
-        return
+    else:
+        yield from _of_text_alone(node, tag, children, has_text=has_text)
+
+
+def _of_text_alone(
+    node: etree._Element, tag: str, children: Sequence[etree._Element], *, has_text: bool
+) -> Iterator[tuple[str, str]]:
+    """An element that contains text, or passages of a description."""
     if tag == "Description":
         if has_text or any(child.tag not in ("Content", "Code") for child in children):
             yield "a <Description> contains only <Content> and <Code>", "put the text into <Content>"
@@ -309,6 +316,15 @@ def _kind_of_default(tensor: Tensor) -> str:
 
 def _of_tensor(tensor: Tensor) -> Iterator[tuple[str, str]]:
     """Message and hint for a tensor, on every backend."""
+    if tensor.rank.ranks == (0,) and tensor.layout:
+        yield "it has the rank 0D and a layout", "remove the <Layout>"
+    yield from _of_default(tensor)
+    ids = [constraint.id for constraint in tensor.constraints]
+    if len(set(ids)) < len(ids):
+        yield "two of its constraints have the same id", "number them"
+
+
+def _of_default(tensor: Tensor) -> Iterator[tuple[str, str]]:
     kind = _kind_of_default(tensor)
     has_default = bool(tensor.default_text) or tensor.default is not None
     implied = tensor.rank.scalar and (tensor.enum or BY_NAME["BOOL_8"] in tensor.datatypes)  # 0
@@ -316,15 +332,10 @@ def _of_tensor(tensor: Tensor) -> Iterator[tuple[str, str]]:
         yield "it is optional and has no default", "add a <Default>"
     if kind == "none":
         yield "the default is not a readable number", "write it with digits"
-    if tensor.rank.ranks == (0,) and tensor.layout:
-        yield "it has the rank 0D and a layout", "remove the <Layout>"
     if tensor.role == "param" and tensor.rank.scalar:
         yield from _of_scalar(tensor, kind, has_default=has_default)
     elif kind in ("truth", "number") and not (kind == "number" and tensor.rank.ranks == (0,)):
         yield "the default of a tensor is one value", "write it as a list: {…}"
-    ids = [constraint.id for constraint in tensor.constraints]
-    if len(set(ids)) < len(ids):
-        yield "two of its constraints have the same id", "number them"
 
 
 def _of_scalar(tensor: Tensor, kind: str, *, has_default: bool) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, inference
 from udogen.opdef.model import Op, Tensor
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.python_files import last_line, load_module
 
 MOST_AXES = 8
@@ -279,5 +279,4 @@ def _first(value: Given | Sequence[Given]) -> Given:
 
 def _unknown(name: str, known: Iterable[str], owner: str, role: str = "input, parameter or op") -> str:
     names = list(known)
-    near = nearest(name, names)
-    return f"{owner} has no {role} `{name}`: " + (f"did you mean `{near}`?" if near else f"it has {', '.join(names)}")
+    return f"{owner} has no {role} `{name}`: " + suggestion(name, names, f"it has {', '.join(names)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +25,18 @@ from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
 _C = TypeVar("_C", bound="Closing")
 
 
+def run_all(steps: Iterable[Callable[[], object]]) -> None:
+    """Call each function, whatever the others do; then raise the first error."""
+    errors: list[Exception] = []
+    for step in steps:
+        try:
+            step()
+        except Exception as problem:
+            errors.append(problem)
+    if errors:
+        raise errors[0]
+
+
 class Closing:
     """A context manager that calls `close()` at its end; an error of `close()` does not replace an earlier one."""
 
@@ -32,7 +44,11 @@ class Closing:
         """Free it."""
         raise NotImplementedError
 
+    def check_open(self) -> None:
+        """Raise where it cannot be used any more."""
+
     def __enter__(self: _C) -> _C:
+        self.check_open()
         return self
 
     def __exit__(

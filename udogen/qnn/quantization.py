@@ -5,8 +5,9 @@ Names and layouts: `Qnn_QuantizeParams_t` of the public QNN API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -14,75 +15,98 @@ from udogen.errors import RunFailed
 from udogen.qnn import abi
 
 Keep = Callable[[Any], Any]  # keeps memory that a struct points to alive, and returns it
-_PREFIX = "QNN_QUANTIZATION_ENCODING_"
+PREFIX = "QNN_QUANTIZATION_ENCODING_"
 _MOST = 1 << 24  # pairs of one tensor; more is a damaged file
+
+
+PAIRS, STORAGE, STORED, CODEBOOK = "Qnn_ScaleOffset_t[]", "storage", "stored[]", "codebook"
+
+
+class EncodingField(NamedTuple):
+    """A field of an encoding in JSON and in C: its name in JSON, its type in C, its name in C if that differs.
+
+    STORAGE is the width of the numbers of STORED; CODEBOOK is the struct of a `BwAxisScaleOffset`.
+    """
+
+    key: str
+    type: str
+    in_c: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several entries."""
+        return self.type.endswith("[]")
+
+
+def _c(key: str, kind: str, in_c: str = "") -> dict[str, EncodingField]:
+    return {"c": EncodingField(key, kind, in_c)}
 
 
 @dataclass(frozen=True)
 class ScaleOffset:
     """real = (stored + offset) * scale, for the whole tensor."""
 
-    scale: float
-    offset: int = 0
+    scale: float = field(metadata=_c("scale", "float"))
+    offset: int = field(default=0, metadata=_c("offset", "int32_t"))
 
 
 @dataclass(frozen=True)
 class AxisScaleOffset:
     """real = (stored + offset) * scale, with one pair for each index along one axis."""
 
-    axis: int
-    pairs: tuple[ScaleOffset, ...]
+    axis: int = field(metadata=_c("axis", "int32_t"))
+    pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS, "scaleOffset"))
 
 
 @dataclass(frozen=True)
 class BwScaleOffset:
     """`ScaleOffset` for numbers with fewer bits than their data type."""
 
-    bitwidth: int
-    scale: float
-    offset: int = 0
+    bitwidth: int = field(metadata=_c("bitwidth", "uint32_t"))
+    scale: float = field(metadata=_c("scale", "float"))
+    offset: int = field(default=0, metadata=_c("offset", "int32_t"))
 
 
 @dataclass(frozen=True)
 class BwAxisScaleOffset:
     """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0."""
 
-    bitwidth: int
-    axis: int
-    scales: tuple[float, ...]
-    offsets: tuple[int, ...] = ()
+    bitwidth: int = field(metadata=_c("bitwidth", "uint32_t"))
+    axis: int = field(metadata=_c("axis", "int32_t"))
+    scales: tuple[float, ...] = field(metadata=_c("scales", "float[]"))
+    offsets: tuple[int, ...] = field(default=(), metadata=_c("offsets", "int32_t[]"))
 
 
 @dataclass(frozen=True)
 class BlockEncoding:
     """One pair for each block of the tensor; `block` is the block's size along each axis."""
 
-    block: tuple[int, ...]
-    pairs: tuple[ScaleOffset, ...]
+    block: tuple[int, ...] = field(metadata=_c("blockSize", "uint32_t[]"))
+    pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS, "scaleOffset"))
 
 
 @dataclass(frozen=True)
 class BlockwiseExpansion:
     """One pair for each index along one axis, and a whole-number factor of the scale for each block."""
 
-    axis: int
-    pairs: tuple[ScaleOffset, ...]
-    blocks_per_axis: int
-    scale_bitwidth: int
-    block_scales: tuple[int, ...]
-    scale_storage: int = 8  # bits in which each of them is stored
+    axis: int = field(metadata=_c("axis", "int32_t"))
+    pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS))
+    blocks_per_axis: int = field(metadata=_c("numBlocksPerAxis", "uint32_t"))
+    scale_bitwidth: int = field(metadata=_c("blockScaleBitwidth", "uint32_t"))
+    block_scales: tuple[int, ...] = field(metadata=_c("blocksScale", STORED))
+    scale_storage: int = field(default=8, metadata=_c("blockScaleStorageType", STORAGE))  # bits of each block scale
 
 
 @dataclass(frozen=True)
 class VectorEncoding:
     """Indices into a codebook of vectors, whose entries are quantized themselves."""
 
-    codebook: BwAxisScaleOffset
-    rows_per_block: int
-    columns_per_block: int
-    dimension: int
-    stride: int
-    index_bitwidth: int
+    codebook: BwAxisScaleOffset = field(metadata=_c("bwAxisScaleOffset", CODEBOOK))
+    rows_per_block: int = field(metadata=_c("rowsPerBlock", "uint32_t"))
+    columns_per_block: int = field(metadata=_c("columnsPerBlock", "uint32_t"))
+    dimension: int = field(metadata=_c("vectorDimension", "uint32_t"))
+    stride: int = field(metadata=_c("vectorStride", "uint32_t"))
+    index_bitwidth: int = field(metadata=_c("indexBitwidth", "uint32_t"))
 
 
 @dataclass(frozen=True)
@@ -109,7 +133,71 @@ def name_of(quant: Quantization) -> str:
     """The name of an encoding without its prefix: SCALE_OFFSET; UNDEFINED for None."""
     if isinstance(quant, OtherEncoding):
         return quant.name
-    return "UNDEFINED" if quant is None else next(row.name for row in _ROWS if row.kind is type(quant))
+    return "UNDEFINED" if quant is None else encoding_of(quant).name
+
+
+@cache
+def names() -> dict[int, str]:
+    """The encodings of the API by their numbers, without prefix; UNDEFINED is one of them."""
+    found = abi.ffi().typeof("Qnn_QuantizationEncoding_t").elements
+    return {code: name.removeprefix(PREFIX) for code, name in found.items()}
+
+
+class Encoding(NamedTuple):
+    """One encoding of the API: a new row is a new encoding."""
+
+    name: str
+    kind: type
+    member: str  # of Qnn_QuantizeParams_t
+    key: str  # of its object in JSON
+    flat: str  # keys of which one is in `quantizeParams` itself, if that object is missing
+    entries: str = ""  # the field with the number of entries, before the first list
+    struct: str = ""  # to which `member` points
+
+    @property
+    def fields(self) -> Sequence[tuple[str, EncodingField]]:
+        """Its fields, in the order of the struct in C, each with its name in the dataclass."""
+        return _fields(self.kind)
+
+
+@cache
+def _fields(kind: type) -> Sequence[tuple[str, EncodingField]]:
+    rows = [(each.name, each.metadata["c"]) for each in fields(kind)]
+    return sorted(rows, key=lambda row: row[1].type == STORED)  # after its STORAGE
+
+
+ENCODINGS = (
+    Encoding("SCALE_OFFSET", ScaleOffset, "scaleOffsetEncoding", "scaleOffset", "scale"),
+    Encoding(
+        *("AXIS_SCALE_OFFSET", AxisScaleOffset, "axisScaleOffsetEncoding", "axisScaleOffset", "scaleOffsets scales"),
+        entries="numScaleOffsets",
+    ),
+    Encoding("BW_SCALE_OFFSET", BwScaleOffset, "bwScaleOffsetEncoding", "bwScaleOffset", "scale"),
+    Encoding(
+        *("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, "bwAxisScaleOffsetEncoding", "bwAxisScaleOffset", "scales"),
+        entries="numElements",
+    ),
+    Encoding("BLOCK", BlockEncoding, "blockEncoding", "blockEncoding", "blockSize"),
+    Encoding(
+        *("BLOCKWISE_EXPANSION", BlockwiseExpansion, "blockwiseExpansion", "blockwiseExpansion", "blocksScale"),
+        struct="Qnn_BlockwiseExpansion_t",
+    ),
+    Encoding(
+        *("VECTOR", VectorEncoding, "vectorEncoding", "vectorEncoding", "vectorDimension"),
+        struct="Qnn_VectorEncoding_t",
+    ),
+)
+OF_CODEBOOK = ENCODINGS[3]
+_BY_NAME = {row.name: row for row in ENCODINGS}
+STORAGE_PREFIX = "QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_"
+
+
+def encoding_of(quant: Any) -> Encoding:
+    """The row of an encoding."""
+    return next(row for row in ENCODINGS if row.kind is type(quant))
+
+
+# --- written to C -----------------------------------------------------------------------------------------------------
 
 
 def write(params: Any, quant: Quantization, *, keep: Keep) -> None:
@@ -118,193 +206,99 @@ def write(params: Any, quant: Quantization, *, keep: Keep) -> None:
     if isinstance(quant, OtherEncoding):
         raise RunFailed(
             f"a tensor cannot be given the encoding {quant.name}: udogen cannot write it",
-            hint="one of: " + ", ".join(row.name for row in _ROWS),
+            hint="one of: " + ", ".join(row.name for row in ENCODINGS),
         )
     defined = "UNDEFINED" if quant is None else "DEFINED"
     params.encodingDefinition = ffi.integer_const(f"QNN_DEFINITION_{defined}")
-    params.quantizationEncoding = ffi.integer_const(_PREFIX + name_of(quant))
-    for row in _ROWS:
-        if row.kind is type(quant):
-            row.write(params, quant, keep)
+    params.quantizationEncoding = ffi.integer_const(PREFIX + name_of(quant))
+    if quant is None:
+        return
+    row = encoding_of(quant)
+    if row.struct:
+        setattr(params, row.member, keep(ffi.new(f"{row.struct} *")))
+    _fill(getattr(params, row.member), quant, keep)
+
+
+def _fill(body: Any, quant: Any, keep: Keep) -> None:
+    row = encoding_of(quant)
+    if isinstance(quant, BwAxisScaleOffset):
+        if quant.offsets and len(quant.offsets) != len(quant.scales):
+            raise RunFailed(f"an encoding has {len(quant.scales)} scales and {len(quant.offsets)} offsets")
+        # libQnnHtp 2.47 crashes on a NULL, which QnnTypes.h allows.
+        quant = replace(quant, offsets=quant.offsets or (0,) * len(quant.scales))
+    for name, each in row.fields:
+        value, member, kind = getattr(quant, name), each.in_c or each.key, each.type
+        if kind == CODEBOOK:
+            _fill(getattr(body, member), value, keep)
+            continue
+        if kind == STORAGE:
+            if value not in (8, 16):
+                raise RunFailed(f"scales of blocks are stored in 8 or 16 bits, not in {value}")
+            value = abi.ffi().integer_const(f"{STORAGE_PREFIX}{value}")
+        if kind == STORED:
+            member, kind = f"{member}{quant.scale_storage}", f"uint{quant.scale_storage}_t[]"
+        if each.is_list:
+            if row.entries:
+                setattr(body, row.entries, len(value))
+            rows = [(pair.scale, pair.offset) for pair in value] if kind == PAIRS else list(value)
+            value = keep(abi.ffi().new(kind, rows))
+        setattr(body, member, value)
+
+
+# --- read from C ------------------------------------------------------------------------------------------------------
 
 
 def read(params: Any, shape: Sequence[int]) -> Quantization:
     """Read the `Qnn_QuantizeParams_t` of a tensor of this shape."""
-    ffi = abi.ffi()
-    if params.encodingDefinition != ffi.integer_const("QNN_DEFINITION_DEFINED"):
+    if params.encodingDefinition != abi.ffi().integer_const("QNN_DEFINITION_DEFINED"):
         return None
-    code = params.quantizationEncoding
-    for row in _ROWS:
-        if code == ffi.integer_const(_PREFIX + row.name):
-            return row.read(params, tuple(shape))
-    if code == ffi.integer_const(f"{_PREFIX}UNDEFINED"):
-        return None
-    name = next((name for name in _OTHERS if code == ffi.integer_const(_PREFIX + name)), hex(code))
-    return OtherEncoding(name)
+    code = int(params.quantizationEncoding)
+    name = names().get(code, hex(code))
+    row = _BY_NAME.get(name)
+    if row is None:
+        return None if name == "UNDEFINED" else OtherEncoding(name)
+    body = getattr(params, row.member)
+    if row.struct and not body:
+        return OtherEncoding(name)
+    if row.kind is BlockwiseExpansion and not 0 <= body.axis < len(shape):
+        return OtherEncoding(name)  # the number of entries is unknown
+    return cast("Quantization", _read(row, body, tuple(shape)))
 
 
-# --- one pair of functions for each encoding --------------------------------------------------------------------------
+def _read(row: Encoding, body: Any, shape: tuple[int, ...]) -> Any:
+    found: dict[str, Any] = {}
+    for name, each in row.fields:
+        if each.type == CODEBOOK:
+            found[name] = _read(OF_CODEBOOK, body.bwAxisScaleOffset, shape)
+            continue
+        member = f"{each.key}{found['scale_storage']}" if each.type == STORED else each.in_c or each.key
+        value = getattr(body, member)
+        if each.type == STORAGE:
+            value = 16 if value == abi.ffi().integer_const(f"{STORAGE_PREFIX}16") else 8
+        elif name == "offsets" and each.is_list:
+            value = tuple(_entries(value, body.numElements)) if value else ()
+            value = value if any(value) else ()
+        elif each.is_list:
+            value = tuple(_entries(value, _count(row, each, found, body, shape)))
+        if each.type == PAIRS:
+            value = tuple(ScaleOffset(pair.scale, pair.offset) for pair in value)
+        found[name] = value
+    return row.kind(**found)
 
 
-def _write_scale_offset(params: Any, quant: ScaleOffset, _keep: Keep) -> None:
-    params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset = quant.scale, quant.offset
+def _count(row: Encoding, each: EncodingField, found: Mapping[str, Any], body: Any, shape: tuple[int, ...]) -> int:
+    """How many entries a list has; structs of blocks have no counts, these follow from the tensor's shape."""
+    if row.entries:
+        return int(getattr(body, row.entries))
+    if each.key == "blockSize":
+        return len(shape)
+    if row.kind is BlockEncoding:
+        return prod(-(-size // max(step, 1)) for size, step in zip(shape, found["block"], strict=False))
+    size = shape[int(body.axis)]
+    return size * int(body.numBlocksPerAxis) if each.type == STORED else size
 
 
-def _write_axis(params: Any, quant: AxisScaleOffset, keep: Keep) -> None:
-    body = params.axisScaleOffsetEncoding
-    body.axis, body.numScaleOffsets, body.scaleOffset = quant.axis, len(quant.pairs), _new_pairs(quant.pairs, keep)
-
-
-def _read_axis(params: Any, _shape: tuple[int, ...]) -> AxisScaleOffset:
-    body = params.axisScaleOffsetEncoding
-    return AxisScaleOffset(body.axis, _pairs(body.scaleOffset, body.numScaleOffsets))
-
-
-def _write_bw(params: Any, quant: BwScaleOffset, _keep: Keep) -> None:
-    body = params.bwScaleOffsetEncoding
-    body.bitwidth, body.scale, body.offset = quant.bitwidth, quant.scale, quant.offset
-
-
-def _write_block(params: Any, quant: BlockEncoding, keep: Keep) -> None:
-    params.blockEncoding.blockSize = keep(abi.ffi().new("uint32_t[]", list(quant.block)))
-    params.blockEncoding.scaleOffset = _new_pairs(quant.pairs, keep)
-
-
-def _read_block(params: Any, shape: tuple[int, ...]) -> BlockEncoding:
-    """The struct has no counts: there are a size for each axis, and a pair for each block of the tensor."""
-    body = params.blockEncoding
-    block = tuple(_numbers(body.blockSize, len(shape)))
-    count = prod(-(-size // max(step, 1)) for size, step in zip(shape, block, strict=False))
-    return BlockEncoding(block, _pairs(body.scaleOffset, count))
-
-
-def _write_expansion(params: Any, quant: BlockwiseExpansion, keep: Keep) -> None:
-    ffi = abi.ffi()
-    storage = {8: ("uint8_t[]", "blocksScale8"), 16: ("uint16_t[]", "blocksScale16")}.get(quant.scale_storage)
-    if storage is None:
-        raise RunFailed(f"scales of blocks are stored in 8 or 16 bits, not in {quant.scale_storage}")
-    body = keep(ffi.new("Qnn_BlockwiseExpansion_t *"))
-    body.axis, body.scaleOffsets = quant.axis, _new_pairs(quant.pairs, keep)
-    body.numBlocksPerAxis, body.blockScaleBitwidth = quant.blocks_per_axis, quant.scale_bitwidth
-    body.blockScaleStorageType = ffi.integer_const(f"{_STORAGE}{quant.scale_storage}")
-    setattr(body, storage[1], keep(ffi.new(storage[0], list(quant.block_scales))))
-    params.blockwiseExpansion = body
-
-
-def _read_expansion(params: Any, shape: tuple[int, ...]) -> Quantization:
-    """The struct has no counts: they follow from the tensor's size along the axis."""
-    body = params.blockwiseExpansion
-    if not body or not 0 <= body.axis < len(shape):
-        return OtherEncoding("BLOCKWISE_EXPANSION")  # the number of entries is unknown
-    wide = body.blockScaleStorageType == abi.ffi().integer_const(f"{_STORAGE}16")
-    scales = body.blocksScale16 if wide else body.blocksScale8
-    size = shape[body.axis]
-    return BlockwiseExpansion(
-        axis=body.axis,
-        pairs=_pairs(body.scaleOffsets, size),
-        blocks_per_axis=body.numBlocksPerAxis,
-        scale_bitwidth=body.blockScaleBitwidth,
-        block_scales=tuple(_numbers(scales, size * body.numBlocksPerAxis)),
-        scale_storage=16 if wide else 8,
-    )
-
-
-_STORAGE = "QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_"
-
-
-def _write_vector(params: Any, quant: VectorEncoding, keep: Keep) -> None:
-    body = keep(abi.ffi().new("Qnn_VectorEncoding_t *"))
-    _fill_bw_axis(body.bwAxisScaleOffset, quant.codebook, keep)
-    body.rowsPerBlock, body.columnsPerBlock = quant.rows_per_block, quant.columns_per_block
-    body.vectorDimension, body.vectorStride = quant.dimension, quant.stride
-    body.indexBitwidth = quant.index_bitwidth
-    params.vectorEncoding = body
-
-
-def _read_vector(params: Any, _shape: tuple[int, ...]) -> Quantization:
-    body = params.vectorEncoding
-    if not body:
-        return OtherEncoding("VECTOR")
-    return VectorEncoding(
-        codebook=_bw_axis(body.bwAxisScaleOffset),
-        rows_per_block=body.rowsPerBlock,
-        columns_per_block=body.columnsPerBlock,
-        dimension=body.vectorDimension,
-        stride=body.vectorStride,
-        index_bitwidth=body.indexBitwidth,
-    )
-
-
-class _Encoding(NamedTuple):
-    """One encoding of the API: a new row is a new encoding."""
-
-    name: str
-    kind: type
-    write: Callable[[Any, Any, Keep], None]
-    read: Callable[[Any, tuple[int, ...]], Quantization]
-
-
-_ROWS = (
-    _Encoding(
-        "SCALE_OFFSET", ScaleOffset, _write_scale_offset, lambda params, _shape: _pair(params.scaleOffsetEncoding)
-    ),
-    _Encoding("AXIS_SCALE_OFFSET", AxisScaleOffset, _write_axis, _read_axis),
-    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, lambda params, _: _bw(params.bwScaleOffsetEncoding)),
-    _Encoding(
-        "BW_AXIS_SCALE_OFFSET",
-        BwAxisScaleOffset,
-        lambda params, quant, keep: _fill_bw_axis(params.bwAxisScaleOffsetEncoding, quant, keep),
-        lambda params, _: _bw_axis(params.bwAxisScaleOffsetEncoding),
-    ),
-    _Encoding("BLOCK", BlockEncoding, _write_block, _read_block),
-    _Encoding("BLOCKWISE_EXPANSION", BlockwiseExpansion, _write_expansion, _read_expansion),
-    _Encoding("VECTOR", VectorEncoding, _write_vector, _read_vector),
-)
-_OTHERS = (
-    "FLOAT_BLOCK",
-    "BW_AXIS_SCALE_OFFSET_MAPPED",
-    "BW_BLOCK_MAPPED",
-    "BW_BLOCKWISE_EXPANSION_MAPPED",
-    "BW_FLOAT_BLOCK",
-)
-
-
-# --- shared by several encodings --------------------------------------------------------------------------------------
-
-
-def _fill_bw_axis(body: Any, quant: BwAxisScaleOffset, keep: Keep) -> None:
-    ffi = abi.ffi()
-    if quant.offsets and len(quant.offsets) != len(quant.scales):
-        raise RunFailed(f"an encoding has {len(quant.scales)} scales and {len(quant.offsets)} offsets")
-    body.bitwidth, body.axis, body.numElements = quant.bitwidth, quant.axis, len(quant.scales)
-    body.scales = keep(ffi.new("float[]", list(quant.scales)))
-    # libQnnHtp 2.47 crashes on a NULL, which QnnTypes.h allows.
-    body.offsets = keep(ffi.new("int32_t[]", list(quant.offsets or [0] * len(quant.scales))))
-
-
-def _bw_axis(body: Any) -> BwAxisScaleOffset:
-    offsets = _numbers(body.offsets, body.numElements) if body.offsets else []
-    offsets = offsets if any(offsets) else []
-    return BwAxisScaleOffset(body.bitwidth, body.axis, tuple(_numbers(body.scales, body.numElements)), tuple(offsets))
-
-
-def _new_pairs(pairs: Sequence[ScaleOffset], keep: Keep) -> Any:
-    return keep(abi.ffi().new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in pairs]))
-
-
-def _pair(body: Any) -> ScaleOffset:
-    return ScaleOffset(body.scale, body.offset)
-
-
-def _bw(body: Any) -> BwScaleOffset:
-    return BwScaleOffset(body.bitwidth, body.scale, body.offset)
-
-
-def _pairs(array: Any, count: int) -> tuple[ScaleOffset, ...]:
-    return tuple(map(_pair, _numbers(array, count)))
-
-
-def _numbers(array: Any, count: int) -> list[Any]:
+def _entries(array: Any, count: int) -> list[Any]:
     """The elements of a C array, if it can be one."""
     if count > _MOST or (count and not array):
         raise RunFailed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +81,15 @@ class HtpGraph(NamedTuple):
     constants: int = 0
     ddr_tensors: int = 0
     shared_weights: int = 0
+
+
+# Members of the graph's two blobs, which are also their keys in JSON.
+_IN_FIRST = ("spillFillBufferSize", "vtcmSize", "optimizationLevel", "htpDlbc", "numHvxThreads")
+_IN_SECOND = (
+    *("nativeKChannelSize", "nativeVChannelSize", "isSafeShareIO", "ioTensorSize", "opDataSize", "constSize"),
+    *("ddrTensorSize", "sharedWeightsSize"),
+)
+HTP_KEYS = dict(zip((*_IN_FIRST, *_IN_SECOND), HtpGraph._fields, strict=True))
 
 
 class HardwareDevice(NamedTuple):
@@ -275,30 +284,26 @@ def _htp_graph(body: Any) -> HtpGraph | None:
     start = ffi.cast("QnnHtpSystemContext_GraphBlobInfo_t *", body.graphBlobInfo)
     if start.version != 1:
         return None
-    v1 = start.contextBinaryGraphBlobInfoV1
-    found = HtpGraph(
-        spill_fill=v1.spillFillBufferSize,
-        # MiB in the header's comment; libQnnHtp 2.47 of x86-64 writes bytes.
-        vtcm=v1.vtcmSize if v1.vtcmSize > 1 << 16 else v1.vtcmSize << 20,
-        optimization=v1.optimizationLevel,
-        dlbc=bool(v1.htpDlbc),
-        hvx_threads=v1.numHvxThreads,
-    )
-    if body.graphBlobInfoSize < both:
-        return found
-    v2 = ffi.cast("QnnHtpSystemContext_GraphBlobInfoV2_t *", ffi.cast("char *", body.graphBlobInfo) + first)
-    if v2.version != 2:
-        return found
-    return found._replace(
-        native_k_channel=v2.nativeKChannelSize,
-        native_v_channel=v2.nativeVChannelSize,
-        safe_to_share_io=bool(v2.isSafeShareIO),
-        io_tensors=v2.ioTensorSize,
-        op_data=v2.opDataSize,
-        constants=v2.constSize,
-        ddr_tensors=v2.ddrTensorSize,
-        shared_weights=v2.sharedWeightsSize,
-    )
+    found = _numbers(start.contextBinaryGraphBlobInfoV1, _IN_FIRST)
+    if body.graphBlobInfoSize >= both:
+        second = ffi.cast("QnnHtpSystemContext_GraphBlobInfoV2_t *", ffi.cast("char *", body.graphBlobInfo) + first)
+        found |= _numbers(second, _IN_SECOND) if second.version == 2 else {}
+    return htp_graph_of(found)
+
+
+def _numbers(blob: Any, members: Sequence[str]) -> dict[str, int]:
+    return {member: int(getattr(blob, member)) for member in members}
+
+
+def htp_graph_of(numbers: Mapping[str, int]) -> HtpGraph:
+    """Properties by the names of HTP_KEYS; the size of VTCM may be in MiB, as the header says, or in bytes."""
+    found = {HTP_KEYS[key]: number for key, number in numbers.items()}
+    if "vtcm" in found and found["vtcm"] <= 1 << 16:  # libQnnHtp 2.47 of x86-64 writes bytes
+        found["vtcm"] <<= 20
+    values: dict[str, Any] = {
+        field: bool(number) if field in ("dlbc", "safe_to_share_io") else number for field, number in found.items()
+    }
+    return HtpGraph(**values)
 
 
 def _with_spill_fill(graphs: list[GraphInfo], body: Any) -> list[GraphInfo]:

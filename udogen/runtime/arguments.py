@@ -64,6 +64,13 @@ def wholes(value: object, what: str) -> tuple[int, ...]:
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
+def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
+    """The error about what is wrong: one fault, or `2 SEVERAL` with the faults as details."""
+    if len(faults) == 1:
+        return UsageError(before + faults[0], hint=hint)
+    return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)
+
+
 def kind_of(value: object) -> str:
     """Describe a value in a message."""
     if value is None:

@@ -5,7 +5,7 @@ An op that a model defines itself can be a model of its own, whose numbers are a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,11 +209,6 @@ def _without_tail(arguments: list[Argument]) -> tuple[Argument, ...]:
     """The arguments without those at the end that are left out."""
     last = max((index for index, each in enumerate(arguments) if each.name), default=-1)
     return tuple(arguments[: last + 1])
-
-
-def by_name(attributes: tuple[Attribute, ...]) -> Mapping[str, Attribute]:
-    """Attributes by their names."""
-    return {each.name: each for each in attributes}
 
 
 def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:

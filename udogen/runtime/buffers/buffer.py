@@ -8,14 +8,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import MemoryHandle
+from udogen.qnn.handles import MemoryHandle, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
@@ -548,27 +548,20 @@ class Registrations:
                 hint="register it as SHARED_BUFFER",
             )
         entry = RegisteredRange(how, buffer, place[0], byte_size(dtype, shape), context.name, self._owner)
-        undone: list[Callable[[], None]] = []
-
-        def undo() -> None:
-            with ExitStack() as stack:
-                for each in undone:
-                    stack.callback(each)
-
-        try:
-            undone.append(record_registration(entry))
-            undone.append(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
+        at = None if how == ION else place[0]
+        with ExitStack() as stack:
+            stack.callback(record_registration(entry))
+            stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
-                undone.append(context.session.charge_buffer(buffer, buffer.size))
-            memory = MemoryHandle(
-                context.handle, fd, dtype=dtype, shape=shape, offset=None if how == ION else place[0], size=place[1]
-            )
-        except BaseException as problem:
-            undo()
-            if isinstance(problem, QnnError) and problem.code == _NOT_SUPPORTED:
-                raise _no_shared_memory(context) from problem
-            raise
-        undone.append(memory.close)
+                stack.callback(context.session.charge_buffer(buffer, buffer.size))
+            try:
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, offset=at, size=place[1])
+            except QnnError as problem:
+                if problem.code == _NOT_SUPPORTED:
+                    raise _no_shared_memory(context) from problem
+                raise
+            stack.callback(memory.close)
+            undo = stack.pop_all().close
         return RegisteredPart(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo, self._sweep)
 
     @contextmanager
@@ -579,7 +572,8 @@ class Registrations:
             try:
                 yield
             except BaseException:
-                self._undo(self._rows[before:], quiet=True)
+                with suppress(Exception):  # the first error is shown
+                    self._undo(self._rows[before:])
                 raise
 
     def release(self, buffer: Buffer) -> None:
@@ -605,16 +599,10 @@ class Registrations:
         with self._lock:
             self._undo(list(self._rows))
 
-    def _undo(self, rows: Sequence[RegisteredPart], *, quiet: bool = False) -> None:
-        errors: list[Exception] = []
-        for row in reversed(rows):
+    def _undo(self, rows: Sequence[RegisteredPart]) -> None:
+        for row in rows:
             self._rows.remove(row)
-            try:
-                row.undo()
-            except Exception as problem:
-                errors.append(problem)
-        if errors and not quiet:
-            raise errors[0]
+        run_all(row.undo for row in reversed(rows))
 
 
 def _no_shared_memory(context: Any) -> RunFailed:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
@@ -282,10 +282,10 @@ def _quantization(info: TensorInfo) -> object:
 
 
 def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
-    only = len(faults) == 1
-    return UsageError(
-        f"the buffer cannot be allocated: {faults[0] if only else f'{len(faults)} things contradict each other'}",
-        details=() if only else faults,
+    return arguments.faulty(
+        faults,
+        "things contradict each other",
+        before="the buffer cannot be allocated: ",
         hint=hint
         or "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy",
     )
@@ -687,7 +687,7 @@ class MemoryDomain(Closing):
 
         Raises if they contradict each other or the description.
         """
-        self._check_open()
+        self.check_open()
         while self._dropped:
             self._dropped.pop().free()
         roles = _roles(roles)
@@ -732,7 +732,7 @@ class MemoryDomain(Closing):
 
     def use(self, token: Token | int) -> ManagedBuffer:
         """The buffer of a token; raises unless this domain made it, in this process."""
-        self._check_open()
+        self.check_open()
         hint = "give the `token` of a buffer, or int(token)"
         known = (
             token if isinstance(token, Token) else Token.of(arguments.whole(token, "the token", most=2**128, hint=hint))
@@ -776,24 +776,14 @@ class MemoryDomain(Closing):
     def close(self) -> None:
         """Unbind and free every buffer, those in use when their executions end."""
         self.closed = True
-        errors: list[Exception] = []
-        for each in self.buffers:
-            try:
-                each.free()
-            except Exception as problem:
-                errors.append(problem)
-        if errors:
-            raise errors[0]
-
-    def __enter__(self) -> MemoryDomain:
-        self._check_open()
-        return self
+        run_all(each.free for each in self.buffers)
 
     def __del__(self) -> None:
         if hasattr(self, "_lock") and self._process == os.getpid():
             self.close()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise after it was closed, and in another process."""
         if self.closed:
             raise RunFailed(f"memory domain `{self.name}` is closed", hint="use it inside its `with` block")
         if self._process != os.getpid():

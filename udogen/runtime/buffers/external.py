@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -180,32 +181,23 @@ def _register(kind: str, context: Context, buffer: Buffer, offset: int, features
         _check_alone(kind, context)
         size = buffer.size - offset
         entry = RegisteredRange(kind, buffer, place, size, context.name, id(context))
-        undo: list[Callable[[], None]] = []
-        try:
-            undo.append(record_registration(entry))
-            undo.append(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
-            undo.append(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
+        with ExitStack() as stack:
+            stack.callback(record_registration(entry))
+            stack.callback(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
+            stack.callback(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
             if context.session is not None:
-                undo.append(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
+                stack.callback(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
             handles = register_external(context.handle, kind, buffer.descriptor(), offset=place, size=size)
-        except BaseException:
-            _undo(undo)
-            raise
-        if kind == SPILL_FILL:
-            context.turn = entry.turn
-            undo.append(lambda: setattr(context, "turn", None))
-        made = ExternalBuffer(kind, context, buffer, handles, lambda: _undo(undo))
+            if kind == SPILL_FILL:
+                context.turn = entry.turn
+                stack.callback(setattr, context, "turn", None)
+            made = ExternalBuffer(kind, context, buffer, handles, stack.pop_all().close)
         context.on_close(made._before_the_end)
         context.keep(made._after_the_end)
         return made
 
 
 _registering = threading.Lock()
-
-
-def _undo(steps: list[Callable[[], None]]) -> None:
-    while steps:
-        steps.pop()()
 
 
 def _check_context(context: Context, features: set[str]) -> None:

@@ -28,23 +28,43 @@ _MAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size
 _UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 
 
+class _Library:
+    """A library of a device; raises ToolMissing without it, or without a function."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        self._name, self._hint = name, hint
+        try:
+            self._library = ctypes.CDLL(name)
+        except OSError as problem:
+            raise self._missing(problem) from problem
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._library, name)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        try:
+            function = getattr(self._library, name)
+        except AttributeError as problem:
+            raise self._missing(problem) from problem
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def _missing(self, problem: Exception) -> ToolMissing:
+        return ToolMissing(f"{self._name} cannot be used: {problem}", hint=self._hint)
+
+
 class Rpcmem:
     """The functions of one libcdsprpc.so."""
 
     def __init__(self, library: str = LIBRARY) -> None:
-        try:
-            self._library = ctypes.CDLL(library)
-            self._alloc = self._function("rpcmem_alloc", ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
-            self._to_fd = self._function("rpcmem_to_fd", ctypes.c_int, ctypes.c_void_p)
-            self._free = self._function("rpcmem_free", None, ctypes.c_void_p)
-        except (OSError, AttributeError) as problem:
-            raise ToolMissing(
-                f"{library} cannot be used: {problem}",
-                hint="it is part of the system of a Snapdragon device; on a PC take memfd",
-            ) from problem
-        wide = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
+        found = _Library(library, "it is part of the system of a Snapdragon device; on a PC take memfd")
+        self._function, pointer = found.function, ctypes.c_void_p
+        self._alloc = found.function("rpcmem_alloc", pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
+        self._to_fd = found.function("rpcmem_to_fd", ctypes.c_int, pointer)
+        self._free = found.function("rpcmem_free", None, pointer)
+        wide = (pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
         # In newer releases only; the size of `rpcmem_alloc` is an int.
-        self._alloc2 = self._function("rpcmem_alloc2", *wide) if hasattr(self._library, "rpcmem_alloc2") else None
+        self._alloc2 = found.function("rpcmem_alloc2", *wide) if found.has("rpcmem_alloc2") else None
 
     def allocate(self, size: int) -> tuple[Any, int]:
         """Memory that is freed with the returned object, and its descriptor, which is closed with it."""
@@ -84,11 +104,6 @@ class Rpcmem:
         """Unmap it (fastrpc_munmap)."""
         self._function("fastrpc_munmap", ctypes.c_int, *_UNMAP)(domain, fd, address, size)
 
-    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
-        function = getattr(self._library, name)
-        function.restype, function.argtypes = result, arguments
-        return function
-
 
 @cache
 def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
@@ -119,6 +134,7 @@ def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
 
 
 ASHMEM, HARDWARE_BUFFERS = "libandroid.so", "libnativewindow.so"
+_ANDROID = "it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd"
 
 # Values of android/hardware_buffer.h, in the NDK's public reference.
 FORMAT_BLOB = 0x21
@@ -156,9 +172,9 @@ class HardwareBuffer(NamedTuple):
 
 def ashmem(name: str, size: int) -> int:
     """The descriptor of new ashmem."""
-    fd = int(_Library(ASHMEM).function("ASharedMemory_create", ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)(
-        name.encode(), size
-    ))  # fmt: skip
+    android = _Library(ASHMEM, _ANDROID)
+    create = android.function("ASharedMemory_create", ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
+    fd = int(create(name.encode(), size))
     if fd < 0:
         raise RunFailed(
             f"ASharedMemory_create cannot allocate {size} bytes (it returned {fd})",
@@ -169,7 +185,7 @@ def ashmem(name: str, size: int) -> int:
 
 def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> HardwareBuffer:
     """A new AHardwareBuffer, locked for the CPU; a BLOB is one row of bytes."""
-    functions, pointer = _Library(HARDWARE_BUFFERS), ctypes.c_void_p
+    functions, pointer = _Library(HARDWARE_BUFFERS, _ANDROID), ctypes.c_void_p
     allocate = functions.function("AHardwareBuffer_allocate", ctypes.c_int, pointer, pointer)
     describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
     release = functions.function("AHardwareBuffer_release", None, pointer)
@@ -214,34 +230,6 @@ def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
         return None
     handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(made)
     return int(handle.contents.first) if handle and handle.contents.fds > 0 else None
-
-
-class _Library:
-    """A library of Android; raises ToolMissing without it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        try:
-            self._library = ctypes.CDLL(name)
-        except OSError as problem:
-            raise self._missing(problem) from problem
-
-    def has(self, name: str) -> bool:
-        return hasattr(self._library, name)
-
-    def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        try:
-            function = getattr(self._library, name)
-        except AttributeError as problem:
-            raise self._missing(problem) from problem
-        function.restype, function.argtypes = result, arguments
-        return function
-
-    def _missing(self, problem: Exception) -> ToolMissing:
-        return ToolMissing(
-            f"{self._name} cannot be used: {problem}",
-            hint="it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd",
-        )
 
 
 LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator returns whole pages

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
 from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Attachment, Buffer, BufferPart
@@ -103,13 +103,8 @@ class BufferPlan:
             "version": VERSION,
             "allocator": {"name": self.buffers[0].allocator if self.buffers else "", "why": self.why},
             "bytes": {"buffers": self.size, "tensors": self.tensor_bytes},
-            "steps": [
-                {"step": index, "shard": step.shard, "graph": step.graph} for index, step in enumerate(self.steps)
-            ],
-            "buffers": [
-                {"name": row.name, "size": row.size, "alignment": row.alignment, "allocator": row.allocator}
-                for row in self.buffers
-            ],
+            "steps": [{"step": index, **asdict(step)} for index, step in enumerate(self.steps)],
+            "buffers": [asdict(row) for row in self.buffers],
             "tensors": [
                 {
                     "shard": row.shard,
@@ -638,7 +633,8 @@ class PlannedBuffers(Closing):
     def bind(self, graph: Graph, *, shard: int = 0) -> None:
         """Bind all tensors of a graph as planned; on an error none is bound."""
         names = {info.name for info in (*graph.inputs, *graph.outputs)}
-        infos = {(role, info.name): info for role, side in _sides(graph) for info in side}
+        sides = ((APP_WRITE, graph.inputs), (APP_READ, graph.outputs))
+        infos = {(role, info.name): info for role, side in sides for info in side}
         rows = [row for row in self.plan.of(shard, graph.name) if (row.role, row.tensor) in infos]
         if missing := names - {row.tensor for row in rows}:
             raise RunFailed(
@@ -652,20 +648,9 @@ class PlannedBuffers(Closing):
 
     def close(self) -> None:
         """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""
-        errors: list[Exception] = []
-        for buffer in reversed(self.buffers.values()):
-            try:
-                buffer.close()
-            except Exception as problem:
-                errors.append(problem)
-        if errors:
-            raise errors[0]
+        run_all(buffer.close for buffer in reversed(self.buffers.values()))
 
     def _part(self, row: PlannedTensor) -> BufferPart:
         largest = self._largest[row.shard, row.buffer, row.offset]
         known = None if row.bound == RAW else (largest.dtype, largest.shape)
         return BufferPart(self.buffers[row.buffer], row.offset, row.nbytes, row.bound, known)
-
-
-def _sides(graph: Graph) -> tuple[tuple[str, tuple[TensorInfo, ...]], ...]:
-    return ("APP_WRITE", graph.inputs), ("APP_READ", graph.outputs)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import by_number
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, system
 from udogen.qnn.handles import Closing
 from udogen.qnn.system import BinaryInfo
@@ -72,9 +72,9 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
             faults.append(f"{shard.binary} is given twice")
         seen.add(real)
     if faults:
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the context binaries",
-            details=faults if len(faults) > 1 else (),
+        raise arguments.faulty(
+            faults,
+            "things are wrong with the context binaries",
             hint="give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin",
         )
     return FoundShards(tuple(found), tuple(notes))
@@ -96,7 +96,7 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
     for each in binaries:
         if not each.is_file():
             faults.append(f"{each} is {'a link to nothing' if each.is_symlink() else 'not a file'}")
-    numbered = [each for each in binaries if _BINARY.fullmatch(each.name)]
+    numbered = [(index, each) for each in binaries if (index := _index(each)) is not None]
     if not numbered:
         orphans = [each.name for each in entries if _JSON.fullmatch(each.name)]
         if orphans:
@@ -105,9 +105,7 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
             faults.append(f"{folder} holds no context binary (*.bin)")
         return [Shard(each, json_of(each)) for each in sorted(binaries, key=_naturally)]
     by_index: dict[int, Path] = {}
-    for each in numbered:
-        index = _index(each)
-        assert index is not None
+    for index, each in numbered:
         if index in by_index:
             faults.append(f"{by_index[index].name} and {each.name} in {folder} have one number")
         by_index[index] = each
@@ -186,20 +184,17 @@ class StoredContext(Closing):
             head = heads.check(self.data, str(self.path))
             if shard.json is not None and use_json:
                 self.description = context_json.read(shard.json)
-            described = None
             try:
                 library = system_library_of(head, given=system_library, on_step=on_step)
-                described = self._described(library, trusted=self.verdict.good or not guarded)
+                self.info: BinaryInfo = self._described(library, trusted=self.verdict.good or not guarded)
+                self.source = BINARY
             except ToolMissing:
                 if self.description is None:
                     raise
-            if described is not None and self.description is not None:
-                self.differences = compare(self.description, described)
-                too_small(self.description, described, self.path)
-            self.source = BINARY if described is not None else JSON
-            found = described or (self.description.info if self.description else None)
-            assert found is not None
-            self.info: BinaryInfo = found
+                self.info, self.source = self.description.info, JSON
+            if self.source == BINARY and self.description is not None:
+                self.differences = compare(self.description, self.info)
+                too_small(self.description, self.info, self.path)
             self._stack = stack.pop_all()
 
     def _described(self, library: Path, *, trusted: bool) -> BinaryInfo:
@@ -211,10 +206,10 @@ class StoredContext(Closing):
         graphs = ", ".join(each.name for each in self.info.graphs)
         return f"<StoredContext {self.path} ({self.verdict.state} manifest): {graphs or 'no graphs'}>"
 
-    def __enter__(self) -> StoredContext:
+    def check_open(self) -> None:
+        """Raise after it was closed."""
         if self.data.closed:
             raise RunFailed(f"{self.path} is closed", hint="open it again: StoredContext(path)")
-        return self
 
     def close(self) -> None:
         """Unmap the file."""

@@ -13,7 +13,7 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError, writing
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink
 from udogen.qnn.quantization import Quantization
@@ -171,14 +171,12 @@ class GraphDraft:
     def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
         """Parameters with the types that the config of their op has."""
         built, op = described
+        names = [each.name for each in op.params]
         for key in given:
-            if key not in [each.name for each in op.params]:
-                near = nearest(key, [each.name for each in op.params])
+            if key not in names:
                 raise UsageError(
                     f"op `{name}` has no parameter `{key}`",
-                    hint=f"did you mean `{near}`?"
-                    if near
-                    else f"it has: {', '.join(each.name for each in op.params) or 'none'}",
+                    hint=suggestion(key, names, f"it has: {', '.join(names) or 'none'}"),
                 )
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
@@ -272,10 +270,9 @@ class GraphDraft:
         """Raise where no op writes an output."""
         missing = [name for name in self.wanted if name not in self._names or self._names[name].role != APP_READ]
         if missing:
-            near = nearest(missing[0], self._names)
             raise UsageError(
                 f"no op of graph `{self.name}` writes the output `{missing[0]}`",
-                hint=f"did you mean `{near}`?" if near else f"it has the tensors {', '.join(self._names)}",
+                hint=suggestion(missing[0], self._names, f"it has the tensors {', '.join(self._names)}"),
             )
 
 

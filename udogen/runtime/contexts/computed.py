@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import ContextHandle, GraphHandle, ProfileHandle
 from udogen.qnn.interface import Interface
@@ -75,10 +75,9 @@ class _ComputedGraph(GraphHandle):
         made = self._computed.compute(self.name, given)
         for index, info in enumerate(self._info.outputs):
             if info.name not in made:
-                near = nearest(info.name, made)
                 raise RunFailed(
                     f"what computes graph `{self.name}` of {self._computed.name} returns no `{info.name}`",
-                    hint=f"did you mean `{near}`?" if near else f"it returns: {', '.join(made) or 'nothing'}",
+                    hint=suggestion(info.name, made, f"it returns: {', '.join(made) or 'nothing'}"),
                 )
             shape = made[info.name].shape
             if any(info.dynamic) and info.takes(shape):

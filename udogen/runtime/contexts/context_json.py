@@ -20,11 +20,10 @@ from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
-from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
+from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
 from udogen.qnn.tensors import MOST_BYTES
 from udogen.runtime.contexts.json_values import (
     FORMATS,
-    HTP_KEYS,
     MISSING,
     JsonNode,
     JsonProblems,
@@ -131,19 +130,10 @@ class _ContextReader:
         if not top.is_object:
             self._error((), "this is not a description of a context binary: it is not an object", _MAKE)
             return None
-        listed = top.get("graphs")
-        if listed is None and top.get("graphInputs", "inputs") is not None:  # one graph alone
-            rows = [top]
-        elif listed is None:
+        if top.get("graphs", "graphInputs", "inputs") is None:
             self._error((), "this is not a description of a context binary: it has no `graphs`", _MAKE)
             return None
-        else:
-            rows = self._rows(listed, "graphs")
-        self._counted(top, "numGraphs", rows, "graphs")
-        found = [(row, graph) for row in rows if (graph := self._graph(row)) is not None]
-        if not rows and listed is not None:
-            self._error(listed.path, "there is no graph in it", _MAKE)
-        self._unique([(row.path, graph.name) for row, graph in found], "graphs", "the name")
+        graphs = self._graphs(top)
         context_tensors = top.get("contextTensors")
         tensors = self._rows(context_tensors, "contextTensors") if context_tensors is not None else []
         arch = top.get("contextMetadata")
@@ -154,7 +144,7 @@ class _ContextReader:
             api_version=top.text("coreApiVersion"),
             backend_version=top.text("backendApiVersion"),
             soc=top.text("socVersion"),
-            graphs=tuple(graph for _, graph in found),
+            graphs=graphs,
             version=last_number(top.text("version")),
             blob_version=top.text("contextBlobVersion"),
             blob_size=top.whole("contextBlobSize", 0),
@@ -163,6 +153,16 @@ class _ContextReader:
             soc_model=top.whole("socModel", 0),
             devices=self._devices(top),
         )
+
+    def _graphs(self, top: JsonNode) -> tuple[GraphInfo, ...]:
+        listed = top.get("graphs")
+        rows = [top] if listed is None else self._rows(listed, "graphs")  # one graph may be alone
+        self._counted(top, "numGraphs", rows, "graphs")
+        found = [(row, graph) for row in rows if (graph := self._graph(row)) is not None]
+        if not rows and listed is not None:
+            self._error(listed.path, "there is no graph in it", _MAKE)
+        self._unique([(row.path, graph.name) for row, graph in found], "graphs", "the name")
+        return tuple(graph for _, graph in found)
 
     def _devices(self, top: JsonNode) -> tuple[HardwareDevice, ...]:
         platform = top.get("platformInfo")
@@ -421,7 +421,7 @@ def _graph(graph: GraphInfo, version: int) -> dict[str, Any]:
 def _htp(graph: HtpGraph) -> dict[str, Any]:
     return {
         "version": "QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1",
-        "info": {key: int(getattr(graph, field)) for key, field in HTP_KEYS},
+        "info": {key: int(getattr(graph, field)) for key, field in HTP_KEYS.items()},
     }
 
 

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo, TensorInfo
@@ -356,10 +356,9 @@ class Graph:
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         found = self._bindings.get(name)
         if found is None:
-            near = nearest(name, self._bindings)
             raise RunFailed(
                 f"graph `{self.name}` has no tensor `{name}`",
-                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self._bindings)}",
+                hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
             )
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,18 +11,8 @@ from udogen.configs.json_text import Path
 from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problems, nearest
 from udogen.qnn import quantization
-from udogen.qnn.quantization import (
-    AxisScaleOffset,
-    BlockEncoding,
-    BlockwiseExpansion,
-    BwAxisScaleOffset,
-    BwScaleOffset,
-    OtherEncoding,
-    Quantization,
-    ScaleOffset,
-    VectorEncoding,
-)
-from udogen.qnn.system import HtpGraph
+from udogen.qnn.quantization import CODEBOOK, PAIRS, STORAGE, Encoding, OtherEncoding, Quantization, ScaleOffset
+from udogen.qnn.system import HTP_KEYS, HtpGraph, htp_graph_of, roles
 
 MISSING: Any = object()
 
@@ -162,21 +152,12 @@ def type_hint(value: Any) -> str:
     return f"did you mean {near}?" if near else "such as QNN_DATATYPE_UFIXED_POINT_8, or its code 1032 (0x0408)"
 
 
-_ROLES = ("APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC", "NULL")
-_ALL_ROLES = (
-    *_ROLES,
-    *(f"UPDATEABLE_{name}" for name in ("STATIC", "NATIVE", "APP_WRITE", "APP_READ", "APP_READWRITE")),
-    *(f"OPTIONAL_{name}" for name in ("APP_WRITE", "APP_READ", "APP_READWRITE")),
-)  # in the order of their numbers
-
-
 def role(value: Any) -> str:
     """The type of a tensor without prefix; empty if the name or number is unknown."""
-    code = code_of(value)
-    if code is not None:
-        return _ALL_ROLES[code] if 0 <= code < len(_ALL_ROLES) else ""
+    code, known = code_of(value), roles()
     name = value.removeprefix("QNN_TENSOR_TYPE_") if isinstance(value, str) else ""
-    return name if name in _ALL_ROLES else ""
+    found = known.get(code, "") if code is not None else name if name in known.values() else ""
+    return "" if found == "UNDEFINED" else found
 
 
 FORMATS = ("FLAT_BUFFER", "SPARSE", "CODEBOOK", "MX", "UBWC_RGBA8888", "UBWC_NV12", "UBWC_NV12_Y", "UBWC_NV12_UV")
@@ -198,44 +179,12 @@ def last_number(text: str) -> int:
     return int(digits) if digits.isdigit() else 1
 
 
-HTP_KEYS = (  # keys of graphBlobInfo and of graphBlobInfoV2, and the fields they are here
-    ("spillFillBufferSize", "spill_fill"),
-    ("vtcmSize", "vtcm"),
-    ("optimizationLevel", "optimization"),
-    ("htpDlbc", "dlbc"),
-    ("numHvxThreads", "hvx_threads"),
-    ("nativeKChannelSize", "native_k_channel"),
-    ("nativeVChannelSize", "native_v_channel"),
-    ("isSafeShareIO", "safe_to_share_io"),
-    ("ioTensorSize", "io_tensors"),
-    ("opDataSize", "op_data"),
-    ("constSize", "constants"),
-    ("ddrTensorSize", "ddr_tensors"),
-    ("sharedWeightsSize", "shared_weights"),
-)
-_TRUTHS = {"dlbc", "safe_to_share_io"}
-
-
 def htp_graph(row: JsonNode) -> HtpGraph | None:
     """HTP's properties of a graph; None if there are none."""
     blobs = [node for key in ("graphBlobInfo", "graphBlobInfoV2") if (node := row.get(key)) is not None]
-    found: dict[str, Any] = {}
-    for blob in blobs:
-        for key, field in HTP_KEYS:
-            if blob.is_object and blob.get(key) is not None:
-                number = blob.whole(key, 0)
-                found[field] = bool(number) if field in _TRUTHS else number
-    if "vtcm" in found and found["vtcm"] <= 1 << 16:
-        found["vtcm"] <<= 20  # the utility writes MiB
-    return HtpGraph(**found) if found else None
-
-
-_PREFIX = "QNN_QUANTIZATION_ENCODING_"
-_CODES = (
-    *("SCALE_OFFSET", "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCK", "BLOCKWISE_EXPANSION"),
-    *("VECTOR", "FLOAT_BLOCK", "BW_AXIS_SCALE_OFFSET_MAPPED", "BW_BLOCK_MAPPED", "BW_BLOCKWISE_EXPANSION_MAPPED"),
-    "BW_FLOAT_BLOCK",
-)  # in the order of their numbers
+    pairs = ((blob, key) for blob in blobs for key in HTP_KEYS if blob.is_object and blob.get(key) is not None)
+    found = {key: blob.whole(key, 0) for blob, key in pairs}
+    return htp_graph_of(found) if found else None
 
 
 def read_quantization(tensor: JsonNode, what: str) -> Quantization:
@@ -249,26 +198,35 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     definition = params.get("definition", "encodingDefinition")
     if definition is not None and definition.value in ("QNN_DEFINITION_UNDEFINED", 0x7FFFFFFF):
         return None
+    rows = quantization.ENCODINGS
     named = params.get("quantizationEncoding", "encoding")
     if named is None:
-        return _scale_offset(params, what) if params.get("scale") is not None else None
-    name = _name(named)
-    if name == "UNDEFINED":
-        return None
-    if name not in _CODES:
-        params.where.error(
-            named.path, f"{what}: {named.shown} is not a quantization encoding", "such as " + _PREFIX + _CODES[0]
-        )
-        return None
-    row = next((row for row in _ROWS if row.name == name), None)
+        flat: Quantization = _encoding(rows[0], params, what) if params.get("scale") is not None else None
+        return flat
+    name = _name(named, what)
+    row = next((row for row in rows if row.name == name), None)
     if row is None:
-        return OtherEncoding(name)
+        return OtherEncoding(name) if name else None
     body = params.get(row.key)
-    if body is None and params.get(*row.needs) is None:
-        if name in _CODES[:4]:
+    if body is None and params.get(*row.flat.split()) is None:
+        if row in rows[:4]:  # the utility does not write all fields of the others
             params.where.error(params.path, f"{what}: its encoding is {name}, but there is no `{row.key}`", _HINT)
-        return OtherEncoding(name)  # the utility does not write all fields of the others
-    return row.read(params if body is None else body, what)
+        return OtherEncoding(name)
+    found: Quantization = _encoding(row, params if body is None else body, what)
+    return found
+
+
+def _name(node: JsonNode, what: str) -> str:
+    """The encoding that a name or number means; empty if it is UNDEFINED, or unknown, which is reported."""
+    names = quantization.names()
+    name = str(node.value).removeprefix(quantization.PREFIX)
+    if node.is_whole:
+        name = names.get(node.value, name)
+    if name not in names.values():
+        first = quantization.PREFIX + quantization.ENCODINGS[0].name
+        node.where.error(node.path, f"{what}: {node.shown} is not a quantization encoding", "such as " + first)
+        return ""
+    return "" if name == "UNDEFINED" else name
 
 
 def write_quantization(quant: Quantization) -> dict[str, Any]:
@@ -276,159 +234,56 @@ def write_quantization(quant: Quantization) -> dict[str, Any]:
     name = quantization.name_of(quant)
     made: dict[str, Any] = {
         "definition": f"QNN_DEFINITION_{'UNDEFINED' if quant is None else 'DEFINED'}",
-        "quantizationEncoding": name if name.startswith("0x") else _PREFIX + name,
+        "quantizationEncoding": name if name.startswith("0x") else quantization.PREFIX + name,
     }
-    row = next((row for row in _ROWS if row.kind is type(quant)), None)
-    if row is not None:
-        made[row.key] = row.write(quant)
+    if quant is not None and not isinstance(quant, OtherEncoding):
+        made[quantization.encoding_of(quant).key] = _written(quant)
     return made
 
 
 _HINT = "correct it, or write the file again with qnn-context-binary-utility"
 
 
-def _name(node: JsonNode) -> str:
-    value = node.value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _CODES[value] if 0 <= value < len(_CODES) else "UNDEFINED" if value == 0x7FFFFFFF else str(value)
-    return str(value).removeprefix(_PREFIX)
+def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
+    """The encoding in a node; problems are reported, with some value in their place."""
+    found: dict[str, Any] = {}
+    for name, each in row.fields:
+        if each.type == CODEBOOK:
+            codebook = node.get(each.key)
+            if codebook is None:
+                node.where.error(node.path, f"{what}: its vectors have no `{each.key}`", _HINT)
+                return OtherEncoding(row.name)
+            found[name] = _encoding(quantization.OF_CODEBOOK, codebook, what)
+        elif each.type == STORAGE:
+            storage = node.get(each.key)
+            found[name] = 16 if storage is not None and str(storage.value).endswith("16") else 8
+        elif each.type == PAIRS:
+            found[name] = _pairs(node, what)
+        elif each.is_list:
+            found[name] = tuple((_numbers if each.type == "float[]" else _integers)(node, each.key, what))
+        else:
+            found[name] = (_number if each.type == "float" else _integer)(node, each.key, what)
+    if row is quantization.OF_CODEBOOK and found["offsets"]:
+        _same_length(node, len(found["scales"]), len(found["offsets"]), what)
+    if row.entries:
+        _counted(node, row.entries, len(found.get("pairs", found.get("scales", ()))), what)
+    return row.kind(**found)
 
 
-# --- one pair of functions for each encoding --------------------------------------------------------------------------
-
-
-def _scale_offset(node: JsonNode, what: str) -> ScaleOffset:
-    return ScaleOffset(_number(node, "scale", what), _integer(node, "offset", what))
-
-
-def _write_scale_offset(quant: ScaleOffset) -> dict[str, Any]:
-    return {"scale": quant.scale, "offset": quant.offset}
-
-
-def _axis(node: JsonNode, what: str) -> AxisScaleOffset:
-    listed = node.get("scaleOffsets", "scaleOffset")
-    if listed is None and node.get("scales") is not None:
-        scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
-        offsets = offsets or [0] * len(scales)
-        pairs = tuple(ScaleOffset(scale, offset) for scale, offset in zip(scales, offsets, strict=False))
-        _same_length(node, "offsets", len(scales), len(offsets), what)
-    else:
-        pairs = _pairs(node, what)
-    _counted(node, "numScaleOffsets", len(pairs), what)
-    return AxisScaleOffset(_integer(node, "axis", what), pairs)
-
-
-def _write_axis(quant: AxisScaleOffset) -> dict[str, Any]:
-    return {
-        "axis": quant.axis,
-        "numScaleOffsets": len(quant.pairs),
-        "scaleOffsets": [_write_scale_offset(pair) for pair in quant.pairs],
-    }
-
-
-def _bw(node: JsonNode, what: str) -> BwScaleOffset:
-    bits = _integer(node, "bitwidth", what)
-    return BwScaleOffset(bits, _number(node, "scale", what), _integer(node, "offset", what))
-
-
-def _write_bw(quant: BwScaleOffset) -> dict[str, Any]:
-    return {"bitwidth": quant.bitwidth, "scale": quant.scale, "offset": quant.offset}
-
-
-def _bw_axis(node: JsonNode, what: str) -> BwAxisScaleOffset:
-    scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
-    _same_length(node, "offsets", len(scales), len(offsets) or len(scales), what)
-    _counted(node, "numElements", len(scales), what)
-    bits, axis = _integer(node, "bitwidth", what), _integer(node, "axis", what)
-    return BwAxisScaleOffset(bits, axis, tuple(scales), tuple(offsets))
-
-
-def _write_bw_axis(quant: BwAxisScaleOffset) -> dict[str, Any]:
-    return {
-        "bitwidth": quant.bitwidth,
-        "axis": quant.axis,
-        "numElements": len(quant.scales),
-        "scales": list(quant.scales),
-        "offsets": list(quant.offsets),
-    }
-
-
-def _block(node: JsonNode, what: str) -> BlockEncoding:
-    return BlockEncoding(tuple(_integers(node, "blockSize", what)), _pairs(node, what))
-
-
-def _write_block(quant: BlockEncoding) -> dict[str, Any]:
-    return {"blockSize": list(quant.block), "scaleOffsets": [_write_scale_offset(pair) for pair in quant.pairs]}
-
-
-def _expansion(node: JsonNode, what: str) -> BlockwiseExpansion:
-    storage = node.get("blockScaleStorageType")
-    return BlockwiseExpansion(
-        axis=_integer(node, "axis", what),
-        pairs=_pairs(node, what),
-        blocks_per_axis=_integer(node, "numBlocksPerAxis", what),
-        scale_bitwidth=_integer(node, "blockScaleBitwidth", what),
-        block_scales=tuple(_integers(node, "blocksScale", what)),
-        scale_storage=16 if storage is not None and str(storage.value).endswith("16") else 8,
-    )
-
-
-def _write_expansion(quant: BlockwiseExpansion) -> dict[str, Any]:
-    return {
-        "axis": quant.axis,
-        "scaleOffsets": [_write_scale_offset(pair) for pair in quant.pairs],
-        "numBlocksPerAxis": quant.blocks_per_axis,
-        "blockScaleBitwidth": quant.scale_bitwidth,
-        "blockScaleStorageType": f"QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_{quant.scale_storage}",
-        "blocksScale": list(quant.block_scales),
-    }
-
-
-def _vector(node: JsonNode, what: str) -> Quantization:
-    codebook = node.get("bwAxisScaleOffset")
-    if codebook is None:
-        node.where.error(node.path, f"{what}: its vectors have no `bwAxisScaleOffset`", _HINT)
-        return OtherEncoding("VECTOR")
-    return VectorEncoding(_bw_axis(codebook, what), *(_integer(node, key, what) for key in _VECTOR))
-
-
-def _write_vector(quant: VectorEncoding) -> dict[str, Any]:
-    numbers = (quant.rows_per_block, quant.columns_per_block, quant.dimension, quant.stride, quant.index_bitwidth)
-    return {"bwAxisScaleOffset": _write_bw_axis(quant.codebook), **dict(zip(_VECTOR, numbers, strict=True))}
-
-
-_VECTOR = ("rowsPerBlock", "columnsPerBlock", "vectorDimension", "vectorStride", "indexBitwidth")
-
-
-class _JsonEncoding(NamedTuple):
-    """One encoding: a new row is a new encoding."""
-
-    name: str
-    kind: type
-    key: str  # of its object
-    needs: tuple[str, ...]  # which of its keys stand in `quantizeParams` itself, in the flat shape
-    read: Callable[[JsonNode, str], Quantization]
-    write: Callable[[Any], Mapping[str, Any]]
-
-
-_ROWS = (
-    _JsonEncoding("SCALE_OFFSET", ScaleOffset, "scaleOffset", ("scale",), _scale_offset, _write_scale_offset),
-    _JsonEncoding(
-        "AXIS_SCALE_OFFSET", AxisScaleOffset, "axisScaleOffset", ("scaleOffsets", "scales"), _axis, _write_axis
-    ),
-    _JsonEncoding("BW_SCALE_OFFSET", BwScaleOffset, "bwScaleOffset", ("scale",), _bw, _write_bw),
-    _JsonEncoding(
-        "BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, "bwAxisScaleOffset", ("scales",), _bw_axis, _write_bw_axis
-    ),
-    _JsonEncoding("BLOCK", BlockEncoding, "blockEncoding", ("blockSize",), _block, _write_block),
-    _JsonEncoding(
-        "BLOCKWISE_EXPANSION", BlockwiseExpansion, "blockwiseExpansion", ("blocksScale",), _expansion, _write_expansion
-    ),
-    _JsonEncoding("VECTOR", VectorEncoding, "vectorEncoding", ("vectorDimension",), _vector, _write_vector),
-)
-
-
-# --- what several of them need ----------------------------------------------------------------------------------------
+def _written(quant: Any) -> dict[str, Any]:
+    """The values of an encoding, in the order of its fields in C."""
+    made: dict[str, Any] = {}
+    row = quantization.encoding_of(quant)
+    for name, each in row.fields:
+        value = getattr(quant, name)
+        if each.is_list:
+            if row.entries:
+                made.setdefault(row.entries, len(value))
+            value = [_written(pair) for pair in value] if each.type == PAIRS else list(value)
+        elif each.type == STORAGE:
+            value = f"{quantization.STORAGE_PREFIX}{value}"
+        made[each.key] = _written(value) if each.type == CODEBOOK else value
+    return made
 
 
 def _number(node: JsonNode, key: str, what: str) -> float:
@@ -472,10 +327,15 @@ def _integers(node: JsonNode, key: str, what: str) -> list[int]:
 
 def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
     listed = node.get("scaleOffsets", "scaleOffset")
+    if listed is None and node.get("scales") is not None:
+        scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
+        offsets = offsets or [0] * len(scales)
+        _same_length(node, len(scales), len(offsets), what)
+        return tuple(ScaleOffset(scale, offset) for scale, offset in zip(scales, offsets, strict=False))
     if listed is None or not isinstance(listed.value, list):
         node.where.error(node.path, f"{what}: its quantization has no list `scaleOffsets`", _HINT)
         return ()
-    return tuple(_scale_offset(each, what) for each in listed.items())
+    return tuple(_encoding(quantization.ENCODINGS[0], each, what) for each in listed.items())
 
 
 def _list(node: JsonNode, key: str, what: str) -> list[Any]:
@@ -496,6 +356,7 @@ def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
         )
 
 
-def _same_length(node: JsonNode, key: str, wanted: int, has: int, what: str) -> None:
-    if wanted != has:
-        node.where.error(node.path_of(key), f"{what}: its quantization has {wanted} scales and {has} offsets", _HINT)
+def _same_length(node: JsonNode, scales: int, offsets: int, what: str) -> None:
+    if scales != offsets:
+        message = f"{what}: its quantization has {scales} scales and {offsets} offsets"
+        node.where.error(node.path_of("offsets"), message, _HINT)

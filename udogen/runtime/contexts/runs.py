@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TypeVar
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.problems import nearest
+from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
 from udogen.runtime.contexts.binaries import Shard
@@ -50,7 +50,7 @@ def jobs_of(shards: Sequence[Shard]) -> list[Job]:
     ]
 
 
-class ContextSession:
+class ContextSession(Closing):
     """A worker with one runtime in it; started anew after a context has ended it."""
 
     def __init__(
@@ -72,9 +72,8 @@ class ContextSession:
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let the worker free its contexts, and end it."""
         self._worker.close(5.0)
 
     @property
@@ -152,28 +151,32 @@ def check_names(
     described: Sequence[tuple[Job, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
 ) -> None:
     """Refuse graphs that no context has, and inputs that no graph has: all of them at once."""
+    if not described:
+        return
     names = dict.fromkeys(graph.name for _, about in described for graph in about.graphs)
-    strange = [name for name in graphs if name not in names]
-    if strange and described:
+    if strange := [name for name in graphs if name not in names]:
         raise UsageError(
             f"no context has the graph{'s' * (len(strange) > 1)} {', '.join(strange)}",
             details=_nearest(strange, names),
             hint=f"they have: {', '.join(names)}",
         )
-    known: dict[str, None] = {}
-    for job, about in described:
-        for graph in about.graphs:
-            if not graphs or graph.name in graphs:
-                for tensor in graph.inputs:
-                    known |= dict.fromkeys(keys_of(job.name, graph.name, tensor.name))
-    strange = [key for key in files if key not in known]
-    if strange and described:
+    known = dict.fromkeys(_input_names(described, graphs))
+    if strange := [key for key in files if key not in known]:
         tensors = sorted({key for key in known if ":" not in key})
         raise UsageError(
             f"no graph has {'this input' if len(strange) == 1 else 'these inputs'}: {', '.join(strange)}",
             details=_nearest(strange, known),
             hint="NAME is TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR; tensors: " + ", ".join(tensors[:20]),
         )
+
+
+def _input_names(described: Sequence[tuple[Job, ContextDescribed]], graphs: Sequence[str]) -> Iterator[str]:
+    """All names by which inputs of these graphs, or of all, can be given."""
+    for job, about in described:
+        for graph in about.graphs:
+            if not graphs or graph.name in graphs:
+                for tensor in graph.inputs:
+                    yield from keys_of(job.name, graph.name, tensor.name)
 
 
 def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:

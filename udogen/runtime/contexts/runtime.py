@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
     DMA_BUF,
@@ -37,6 +37,7 @@ from udogen.qnn.handles import (
     MemoryHandle,
     ProfileHandle,
     devices,
+    run_all,
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -82,21 +83,12 @@ class ContextCleanup:
     def run(self) -> None:
         """Run every step, then raise the first error."""
         with self._lock:
-            errors: list[Exception] = []
             after = [*self.after, *([self.profile.close] if self.profile else [])]
-            before = (
-                [] if self._process != os.getpid() else list(self.before.values())
-            )  # in a fork they belong to the parent
-            steps = [*reversed(before), self.handle.close, *reversed(after)]
+            # In a fork they belong to the parent.
+            before = [] if self._process != os.getpid() else list(self.before.values())
             self.before.clear()
             self.after.clear()
-            for step in steps:
-                try:
-                    step()
-                except Exception as problem:
-                    errors.append(problem)
-        if errors:
-            raise errors[0]
+            run_all([*reversed(before), self.handle.close, *reversed(after)])
 
 
 opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order in which they were opened
@@ -218,10 +210,7 @@ class Context(Closing):
                 return self._graphs[name]
             info = next((each for each in self.info.graphs if each.name == name), None)
             if info is None:
-                near = nearest(name, self.names)
-                raise RunFailed(
-                    f"context {self.name} has no graph `{name}`", hint=f"did you mean `{near}`?" if near else has
-                )
+                raise RunFailed(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
@@ -393,10 +382,6 @@ class Context(Closing):
         finally:
             self.runtime.forget(self)
 
-    def __enter__(self) -> Context:
-        self.check_open()
-        return self
-
     def __del__(self) -> None:
         # None of its graphs is referenced, so none is running.
         if hasattr(self, "_is_ending"):
@@ -473,12 +458,8 @@ class Runtime(Closing):
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
-        if not callable(on_step):
-            raise UsageError(f"on_step is {arguments.kind_of(on_step)}", hint="give a function of a line")
-        if log is not None and not callable(log):
-            raise UsageError(
-                f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
-            )
+        _check_callable(on_step, "on_step", "a line")
+        _check_callable(print if log is None else log, "log", "a level and a line: log=print")
         self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
         self._behaviour = found.behaviour
         self.turn = _ALONE if found.serial else None  # held by executions, where they must not run in parallel
@@ -670,31 +651,30 @@ class Runtime(Closing):
                 place = arguments.path(binary, "the context binary")
                 name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
-                    manifest.check(place).refuse()
-                    if text := manifest.unverified([place]):
-                        warnings.warn(text, stacklevel=2)
+                    _check_manifest(place)
             name = name or "(bytes)"
             content: memoryview = flat_view(binary)
-            self._check_maker(heads.check(content, name), name)
-            if info is None:
-                check_loadable(self.system, "system library")
-                info = system.binary_info(self.system, content, name=name)
-            self._check_backend(info.backend_id, name)
-            with self._lock:
+            info = self._info_of(content, name, info)
+            with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = ProfileHandle(self._backend, detailed=True) if profile else None
-                try:
-                    importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
-                    with self.turn or nullcontext(), importing:
-                        handle = self._restored(content, device, chosen, name)
-                except BaseException:
-                    if measures:
-                        measures.close()
-                    raise
+                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
+                importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
+                with self.turn or nullcontext(), importing:
+                    handle = self._restored(content, device, chosen, name)
+                failing.pop_all()
                 made = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
             if chosen.deferred:  # the runtime reads the binary again in `finalize`
                 made.keep(stack.pop_all().close)
             return made
+
+    def _info_of(self, content: memoryview, name: str, info: BinaryInfo | None) -> BinaryInfo:
+        """The description of a binary, where none is given; raises if this runtime cannot restore it."""
+        self._check_maker(heads.check(content, name), name)
+        if info is None:
+            check_loadable(self.system, "system library")
+            info = system.binary_info(self.system, content, name=name)
+        self._check_backend(info.backend_id, name)
+        return info
 
     def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> ContextHandle:
         if not self._behaviour.drops_unknown_ops or self.emulator:
@@ -809,24 +789,12 @@ class Runtime(Closing):
 
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
-        errors: list[Exception] = []
         with self._lock:
             self._ended = True  # nothing is added from here on
             opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
-        for step in [*steps, self._stack.close]:
-            try:
-                step()
-            except Exception as problem:
-                errors.append(problem)
-        self._contexts.clear()
-        if errors:
-            raise errors[0]
-
-    def __enter__(self) -> Runtime:
-        self.check_open()
-        return self
+        run_all([*steps, self._stack.close, self._contexts.clear])
 
     def __del__(self) -> None:
         if not self._ended and self.process == os.getpid():
@@ -841,9 +809,21 @@ class Runtime(Closing):
             lost[self.path] = self.process
 
 
+def _check_callable(value: object, name: str, takes: str) -> None:
+    if not callable(value):
+        raise UsageError(f"{name} is {arguments.kind_of(value)}", hint=f"give a function of {takes}")
+
+
 def _to_logging(level: int, line: str) -> None:
     known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
     _logger.log(known.get(level, logging.DEBUG), "%s", line)
+
+
+def _check_manifest(binary: Path) -> None:
+    """Raise if a binary differs from its manifest; warn if it has none."""
+    manifest.check(binary).refuse()
+    if text := manifest.unverified([binary]):
+        warnings.warn(text, stacklevel=3)
 
 
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:

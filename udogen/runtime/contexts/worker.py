@@ -268,7 +268,3 @@ def _timed(function: Callable[[], Any]) -> float:
 def main() -> None:
     """Restore and execute contexts."""
     serve(lambda parent: ContextWorker(parent).commands())
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.errors import UsageError, open_plain
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.commands import TensorBytes
 from udogen.runtime.models.commands import ComparedTensor, Divergence
@@ -80,10 +80,9 @@ class Expected:
         """All comparisons; raises for names that no context has, unless a difference ended the run early."""
         strange = [name for name in self._arrays if name not in self._known]
         if strange and self.first is None:
-            near = nearest(strange[0], self._known)
             raise UsageError(
                 f"no context wrote `{strange[0]}` of {self._file}",
-                hint=f"did you mean `{near}`?" if near else f"they wrote: {', '.join(self._known)}",
+                hint=suggestion(strange[0], self._known, f"they wrote: {', '.join(self._known)}"),
             )
         return tuple(self._compared)
 

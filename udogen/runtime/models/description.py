@@ -13,7 +13,7 @@ from typing import Any
 from udogen import backends
 from udogen.backends import htp
 from udogen.errors import UdogenError, UsageError, open_plain, writing
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.resources import read_toml
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -39,10 +39,9 @@ class ShardRuntime:
 
     def __post_init__(self) -> None:
         if self.kind not in SHARD_RUNTIMES:
-            near = nearest(self.kind, SHARD_RUNTIMES)
             raise UsageError(
                 f"a context is to run on `{self.kind}`, which is no runtime",
-                hint=f"did you mean `{near}`?" if near else f"one of: {', '.join(SHARD_RUNTIMES)}",
+                hint=suggestion(self.kind, SHARD_RUNTIMES, f"one of: {', '.join(SHARD_RUNTIMES)}"),
             )
 
     @property
@@ -272,8 +271,11 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     rows: list[str] = []
 
     def row(key: str, value: str) -> None:
-        rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
+        note(key)
         rows.append(f"{key} = {value}")
+
+    def note(key: str) -> None:
+        rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
 
     row("contexts", _list([_relative(each, folder) for each in description.contexts]))
     row("packages", _list([_package_text(each, folder) for each in description.packages]))
@@ -287,18 +289,24 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     row("memory", _quoted(description.memory))
     if description.until:
         row("until", _quoted(description.until))
-    for key, table in (
-        ("links", description.links),
-        ("state", description.state),
-        ("replace", {name: _function_text(text, folder) for name, text in description.replace.items()}),
-        ("shard_runtimes", {name: _runtime_text(each, folder) for name, each in description.shard_runtimes.items()}),
-    ):
-        if table or (table is not None and key in ("links", "state")):
-            rows.append("")
-            rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
-            rows.append(f"[{key}]")
-            rows.extend(f"{_quoted(name)} = {_quoted(other)}" for name, other in table.items())
+    for key, table in _tables(description, folder):
+        rows.append("")
+        note(key)
+        rows.append(f"[{key}]")
+        rows.extend(f"{_quoted(name)} = {_quoted(other)}" for name, other in table.items())
     return "\n".join(rows) + "\n"
+
+
+def _tables(description: ModelDescription, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The tables of a description that are written; empty links and states say that there are none."""
+    for key, table in (("links", description.links), ("state", description.state)):
+        if table is not None:
+            yield key, table
+    if description.replace:
+        yield "replace", {name: _function_text(text, folder) for name, text in description.replace.items()}
+    if description.shard_runtimes:
+        runtimes = description.shard_runtimes.items()
+        yield "shard_runtimes", {name: _runtime_text(each, folder) for name, each in runtimes}
 
 
 def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
@@ -314,10 +314,9 @@ class Model(Closing):
         if graph:
             arguments.expect(graph, str, "the graph of a step", "its name")
             if graph not in self._chains:
-                near = nearest(graph, self._chains)
                 raise UsageError(
                     f"the model has no graph `{graph}`",
-                    hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self._chains)}",
+                    hint=suggestion(graph, self._chains, f"it has: {', '.join(self._chains)}"),
                 )
             return self._chains[graph]
         fitting = [each for each in self._chains.values() if _takes(each, given)]
@@ -505,10 +504,6 @@ class Model(Closing):
             self.closed = True
             self._stack.close()
 
-    def __enter__(self) -> Model:
-        self.check_open()
-        return self
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.steps} steps"
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
@@ -614,11 +609,8 @@ def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
         faults.append(f"graph `{chain.name}` takes no input `{name}`" + (f": {why}" if why else ""))
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
     if faults:
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the inputs of a step",
-            details=faults if len(faults) > 1 else (),
-            hint=f"{chain.name} takes {_signature(chain.inputs)}",
-        )
+        hint = f"{chain.name} takes {_signature(chain.inputs)}"
+        raise arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
 
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:

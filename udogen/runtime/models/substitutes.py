@@ -11,7 +11,7 @@ import numpy as np
 
 from udogen import backends
 from udogen.errors import UdogenError, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.python_files import last_line, load_module
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.built import find_built
@@ -183,9 +183,9 @@ def _function(text: str) -> ShardFunction:
     module = load_module(Path(file))
     found = getattr(module, name, None)
     if not callable(found):
-        near = nearest(name, [each for each, value in vars(module).items() if callable(value)])
         raise UsageError(
-            f"{file} has no function `{name}`", hint=f"did you mean `{near}`?" if near else "define it there"
+            f"{file} has no function `{name}`",
+            hint=suggestion(name, [each for each, value in vars(module).items() if callable(value)], "define it there"),
         )
     made: ShardFunction = found
     return made

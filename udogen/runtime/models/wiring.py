@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime import arguments
 from udogen.runtime.sessions.connections import Connection, OuterTensor, find_connections, links_of, outer_tensors
 
 _HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --state past_key=key'
@@ -61,14 +62,7 @@ class Wiring:
 
 def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = ()) -> tuple[GraphChain, ...]:
     """The chains of some contexts (name, description), all or those that are wanted, in that order."""
-    if all(len(info.graphs) == 1 for _, info in infos):  # one after the other, whatever their names are
-        stages = tuple(info.graphs[0] for _, info in infos)
-        found = {stages[0].name: GraphChain(stages[0].name, tuple(range(len(infos))), stages)}
-    else:
-        found = {}
-        for name in dict.fromkeys(graph.name for _, info in infos for graph in info.graphs):
-            having = [n for n, (_, info) in enumerate(infos) if any(graph.name == name for graph in info.graphs)]
-            found[name] = GraphChain(name, tuple(having), tuple(infos[n][1].graph(name) for n in having))
+    found = {each.name: each for each in _all_chains([info for _, info in infos])}
     strange = [name for name in wanted if name not in found]
     if strange or not found:
         near = nearest(strange[0], found) if strange else ""
@@ -80,6 +74,16 @@ def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = (
         return tuple(found[name] for name in dict.fromkeys(wanted))
     # Not all runtimes keep the order of graphs: those with the largest inputs are first, a prompt before a token.
     return tuple(sorted(found.values(), key=lambda chain: -sum(each.nbytes for each in chain.stages[0].inputs)))
+
+
+def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
+    if all(len(info.graphs) == 1 for info in infos):  # one after the other, whatever their names are
+        stages = tuple(info.graphs[0] for info in infos)
+        yield GraphChain(stages[0].name, tuple(range(len(infos))), stages)
+        return
+    for name in dict.fromkeys(graph.name for info in infos for graph in info.graphs):
+        having = [number for number, info in enumerate(infos) if any(graph.name == name for graph in info.graphs)]
+        yield GraphChain(name, tuple(having), tuple(infos[number].graph(name) for number in having))
 
 
 def wire(
@@ -106,11 +110,7 @@ def wire(
     faults = [*_unknown(chains, links, state), *_two_writers(links, state)]
     states = _states(chains, names, state, faults)
     if faults:
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} links and states are wrong",
-            details=faults if len(faults) > 1 else (),
-            hint=_HINT,
-        )
+        raise arguments.faulty(faults, "links and states are wrong", hint=_HINT)
     if until:
         last = _number_of(until, names)
         names = names[: last + 1]
@@ -126,10 +126,9 @@ def _number_of(until: str, names: Sequence[str]) -> int:
         return names.index(until)
     if until.isdecimal() and int(until) < len(names):
         return int(until)
-    near = nearest(until, names)
     raise UsageError(
         f"the model has no context `{until}` to end with",
-        hint=f"did you mean `{near}`?" if near else f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}",
+        hint=suggestion(until, names, f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}"),
     )
 
 
@@ -290,18 +289,28 @@ def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dic
     found: dict[str, set[str]] = {}
     for chain in chains:
         for before, stage in zip(chain.stages, chain.stages[1:], strict=False):
-            outputs = [each for each in before.outputs if each.name not in state.values()]
-            inputs = [each for each in stage.inputs if each.name not in state]
-            if any(each.name == other.name for each in inputs for other in outputs):
-                inputs = [each for each in inputs if each.name not in {other.name for other in outputs}]
-                outputs = [each for each in outputs if each.name not in {other.name for other in stage.inputs}]
-            for tensor in inputs:
-                fitting = [each for each in outputs if _fits(tensor, each)]
-                near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
-                if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
-                    near = {fitting[0].name}
-                found.setdefault(tensor.name, set()).update(near)
+            for name, near in _links_between(before, stage, state):
+                found.setdefault(name, set()).update(near)
     return {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+
+
+def _links_between(before: GraphInfo, stage: GraphInfo, state: Mapping[str, str]) -> Iterator[tuple[str, set[str]]]:
+    """Inputs of a graph, each with the outputs of the one before it that it may be linked to."""
+    outputs = [each for each in before.outputs if each.name not in state.values()]
+    inputs = [each for each in stage.inputs if each.name not in state]
+    if any(each.name == other.name for each in inputs for other in outputs):
+        inputs = [each for each in inputs if each.name not in {other.name for other in outputs}]
+        outputs = [each for each in outputs if each.name not in {other.name for other in stage.inputs}]
+    for tensor in inputs:
+        yield tensor.name, _sources_of(tensor, inputs, outputs)
+
+
+def _sources_of(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
+    fitting = [each for each in outputs if _fits(tensor, each)]
+    near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
+    if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
+        return {fitting[0].name}
+    return near
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------
@@ -316,24 +325,32 @@ def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterat
         chain = wired.chain
         yield f"{chain.name}: {len(chain.stages)} context{'s' * (len(chain.stages) != 1)}"
         for stage, context in enumerate(chain.contexts):
-            given = [each for each in wired.inputs if stage in [end for end, _ in each.ends]]
-            got = [each for each in wired.outputs if stage in [end for end, _ in each.ends]]
-            kept = [each for each in wiring.states if each.context == context and chain.name in each.uses]
             name = wiring.contexts[context]
             yield f"  ┌─ {name}" + (f"  on {where[name]}" if name in where else "")
-            yield from (f"  │ ─▶ {_shown(each.name, each.info)}" for each in given)
-            for each in kept:
-                reads, writes = each.uses[chain.name]
-                shown = _shown(reads or writes, each.info)
-                yield f"  │ ↺  {shown}  state {reads or '(not read)'} = {writes or '(kept)'}"
-            yield from (f"  │ ◀─ {_shown(each.name, each.info)}" for each in got)
-            leaving = [each for each in wired.connections if each.source == stage]
-            for connection in leaving:
-                targets = ", ".join(
-                    f"{tensor.name} of {wiring.contexts[chain.contexts[end]]}" for end, tensor in connection.targets
-                )
-                yield f"  │ ─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+            yield from (f"  │ {line}" for line in _picture_of_stage(wiring, wired, stage))
             yield "  └─"
+
+
+def _picture_of_stage(wiring: Wiring, wired: WiredChain, stage: int) -> Iterator[str]:
+    """The tensors of a context: given, kept, returned, passed on."""
+    chain = wired.chain
+    given, got = (
+        [each for each in side if stage in [end for end, _ in each.ends]] for side in (wired.inputs, wired.outputs)
+    )
+    yield from (f"─▶ {_shown(each.name, each.info)}" for each in given)
+    for each in wiring.states:
+        if each.context == chain.contexts[stage] and chain.name in each.uses:
+            yield _picture_of_state(each, *each.uses[chain.name])
+    yield from (f"◀─ {_shown(each.name, each.info)}" for each in got)
+    for connection in wired.connections:
+        if connection.source == stage:
+            ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
+            targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
+            yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+
+
+def _picture_of_state(state: StateTensor, reads: str, writes: str) -> str:
+    return f"↺  {_shown(reads or writes, state.info)}  state {reads or '(not read)'} = {writes or '(kept)'}"
 
 
 def _shown(name: str, info: TensorInfo) -> str:

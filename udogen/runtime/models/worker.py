@@ -1,20 +1,46 @@
-"""The worker of `udogen run context` for a model: what it does with contexts, and steps of a model."""
+"""The worker of `udogen run context` for a model: its steps, their inputs from files, and what came of them."""
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from udogen.errors import UsageError, open_plain
+from udogen.opdef.problems import suggestion
+from udogen.runtime.contexts import arrays
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
+from udogen.runtime.contexts.profile import GraphProfile
 from udogen.runtime.contexts.worker import ContextWorker
-from udogen.runtime.models.commands import RunSteps, StepsRan
-from udogen.runtime.models.runs import run_model
+from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
+from udogen.runtime.models.comparison import Expected
+from udogen.runtime.models.description import shards_of
+from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
+from udogen.runtime.models.substitutes import check_names
+from udogen.runtime.models.wiring import Wiring, picture
+from udogen.runtime.sessions.placement import SessionPlan, table_lines
 from udogen.runtime.worker.serving import Commands, serve
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.op.calls import Array
+
+_MOST_STEPS = 1000  # that are reported one by one
 
 
 class ModelWorker(ContextWorker):
-    """One runtime, and a model in it."""
+    """One runtime, and a model in it; it also serves commands about contexts."""
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {**super().commands(), RunSteps: self.run_steps}
 
     def run_steps(self, command: RunSteps) -> StepsRan:
@@ -23,10 +49,171 @@ class ModelWorker(ContextWorker):
         return replace(run_model(command, self.runtime, self.phase), proof=self.rises(before))
 
 
+def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
+    """Open the model in this process and execute its steps."""
+    if command.dry_run:
+        return _planned(command, runtime, phase)
+    phase("open the model")
+    with (
+        warnings.catch_warnings(record=True) as notes,
+        Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
+    ):
+        order = command.description.graphs or model.graphs
+        feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
+        expected = Expected(command.against, command.tolerance) if command.against else None
+        profiles: dict[str, list[GraphProfile]] = {}
+        ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
+        for number in range(command.steps or (expected.steps(model) if expected else 1)):
+            graph = order[min(number, len(order) - 1)]
+            phase(f"step {number}: graph `{graph}`")
+            ran.append(_step(command, model, feeds, expected, graph, number))
+            profiles[graph] = model.profile_of(graph) if command.profile else []
+            if command.stop and expected and expected.first:
+                break
+        found = _described(model.wiring, model.session_plan)
+        if expected is not None:
+            found = replace(found, compared=expected.ended(), first=expected.first)
+        timings = tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps)
+        phase("close the model")
+        return replace(
+            found,
+            steps=tuple(ran),
+            timings=timings,
+            memory=str(model.memory),
+            memory_rows=model.memory.as_json(),
+            plan=model.plan.as_json(),
+            copied=model.copied._asdict(),
+            zeros=tuple(feeds.zeros),
+            profiles=tuple(each for rows in profiles.values() for each in rows),
+            notes=tuple(str(each.message) for each in notes),
+        )
+
+
+def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
+    """Execute one step, and compare and save what it wrote."""
+    given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
+    outputs = model.step(given, graph=graph)
+    if expected is not None:
+        expected.compare(model, graph, outputs, number, feeds.zeros)
+    folder = command.output_dir / f"step_{number}" if command.output_dir else None
+    rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
+    return StepRan(number, graph, model.timings[graph].last, rows)
+
+
+def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
+    """What a model would be; nothing is restored."""
+    description = command.description
+    with ExitStack() as stack:
+        phase("read the descriptions of the contexts")
+        stored = [
+            stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
+        ]
+        wiring = wire_contexts(description, stored)
+        check_names(description, {}, wiring.contexts)
+        phase("place the contexts on sessions")
+        found = _described(wiring, plan_sessions(description, wiring, stored, runtime))
+        order = description.graphs or tuple(each.chain.name for each in wiring.chains)
+        inputs = {each.chain.name: {row.name: row.info for row in each.inputs} for each in wiring.chains}
+        feeds = Feeds(command.feeds, inputs)
+        for graph in dict.fromkeys(order):
+            for name in inputs[graph]:
+                feeds.of(graph, name, 0)
+        return replace(found, zeros=tuple(feeds.zeros))
+
+
+def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
+    where = {layer.name: plan.session_of(layer.name).name for layer in plan.layers}
+    return StepsRan(
+        dict(wiring.links),
+        dict(wiring.state),
+        wiring.proposed,
+        tuple(picture(wiring, where)),
+        plan.as_json(),
+        tuple(table_lines(plan)),
+    )
+
+
+def _timing(model: Model, name: str, row: Timing) -> GraphTiming:
+    contexts = [model.names[each] for each in model.wiring.chain(name).chain.contexts]
+    return GraphTiming(name, row.steps, row.mean, row.least, dict(zip(contexts, row.contexts, strict=True)))
+
+
+def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
+    file = None
+    if folder is not None:
+        file = folder / f"{arrays.file_name(info.name)}.npy"
+        arrays.write(file, array)
+    return output_row(info, array, file)
+
+
+class Feeds:
+    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more, or .npz)."""
+
+    def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
+        self._inputs, self._files = inputs, files
+        self._read: dict[tuple[str, str], tuple[Any, bool]] = {}
+        self.zeros: dict[str, None] = {}
+        known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
+        strange = [key for key in files if key not in known]
+        if strange:
+            raise UsageError(
+                f"no graph of the model takes the input `{strange[0]}`",
+                hint=suggestion(strange[0], known, "inputs: " + ", ".join(key for key in known if ":" not in key)),
+            )
+
+    def of(self, graph: str, name: str, step: int) -> Array:
+        """An input of the step of this number among those of its graph."""
+        info = self._inputs[graph][name]
+        file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
+        if file is None:
+            self.zeros[name] = None
+            return np.zeros(*arrays.layout(info))
+        key = (file, name)
+        if key not in self._read:
+            self._read[key] = _load(Path(file), info)
+        found, each = self._read[key]
+        if not each:
+            array: Array = found
+            return array
+        if step >= len(found):
+            raise UsageError(
+                f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
+                hint=f"give --steps {len(found)}, or a longer file",
+            )
+        row: Array = found[step]
+        return row
+
+
+def _keys(graph: str, name: str) -> tuple[str, ...]:
+    return keys_of("", graph, name)[1:]
+
+
+def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
+    """The array of a file (or its arrays, of an .npz), and whether there is one for each step."""
+    if file.suffix == ".npz":
+        try:
+            open_plain(file).close()
+            with np.load(file, allow_pickle=False) as found:
+                return [found[name] for name in found.files], True
+        except (OSError, ValueError, EOFError) as fault:
+            raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
+    array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
+    if file.suffix != arrays.NPY and array.size and array.size % info.nbytes == 0:
+        array = array.view(dtype).reshape(-1, *shape)
+        return (array[0], False) if len(array) == 1 else (array, True)
+    if arrays.fits(array.shape, info):
+        return array, False
+    if arrays.fits(array.shape[1:], info) and len(array):
+        return array, True
+    raise UsageError(
+        f"{file} has the shape {list(array.shape)}, input `{info.name}` has "
+        + (info.sizes if any(info.dynamic) else str(list(shape))),
+        hint="give that shape, or one array for each step: "
+        + str(["steps", *shape])
+        + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
+    )
+
+
 def main() -> None:
     """Execute models."""
     serve(lambda parent: ModelWorker(parent).commands())
-
-
-if __name__ == "__main__":
-    main()

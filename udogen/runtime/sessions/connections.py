@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from udogen.errors import UsageError
+from udogen.runtime import arguments
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -88,9 +88,10 @@ def find_connections(
             found.setdefault(source, []).append((number, tensor))
     faults += [f"there is no input `{name}`" for name in given if name not in used]
     if faults:
-        raise UsageError(
-            f"the graphs cannot be connected: {faults[0] if len(faults) == 1 else f'{len(faults)} links are wrong'}",
-            details=faults if len(faults) > 1 else (),
+        raise arguments.faulty(
+            faults,
+            "links are wrong",
+            before="the graphs cannot be connected: ",
             hint='links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on',
         )
     return tuple(

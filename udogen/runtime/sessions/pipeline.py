@@ -137,10 +137,10 @@ class Pipeline(Closing):
         names = " -> ".join(f"{graph.name} ({graph.context.name})" for graph in self.graphs)
         return f"<Pipeline {names}: {'closed' if self.closed else f'{self.executions} executions'}>"
 
-    def __enter__(self) -> Pipeline:
+    def check_open(self) -> None:
+        """Raise after it was closed."""
         if self.closed:
             raise RunFailed("the pipeline is closed", hint="make a new one from its graphs")
-        return self
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True):
@@ -196,9 +196,9 @@ class Pipeline(Closing):
             f"there is no output `{name}`{_near(name, self._outputs)}" for name in wanted if name not in self._outputs
         ]
         if faults:
-            raise UsageError(
-                faults[0] if len(faults) == 1 else f"{len(faults)} problems with the arrays of a pipeline",
-                details=faults if len(faults) > 1 else (),
+            raise arguments.faulty(
+                faults,
+                "problems with the arrays of a pipeline",
                 hint=f"inputs: {', '.join(self._inputs) or 'none'}; outputs: {', '.join(self._outputs) or 'none'}",
             )
 

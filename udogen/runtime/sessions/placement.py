@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
+from udogen.runtime import arguments
 from udogen.runtime.sessions.connections import Connection, find_connections, links_of
 
 if TYPE_CHECKING:
@@ -122,10 +123,7 @@ class SessionPlan:
                 }
                 for share in self.shares
             ],
-            "handovers": [
-                {"activation": each.activation, "size": each.size, "source": each.source, "target": each.target}
-                for each in self.handovers
-            ],
+            "handovers": [asdict(each) for each in self.handovers],
             "shared_spill_fill": self.shared_spill_fill,
             "total": self.sizes.total,
         }
@@ -414,9 +412,9 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
     faults += disorder
     if faults:
         out_of_order = "pin layers in the order of the sessions, or pin all layers: then any order is possible"
-        raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} problems with the placement",
-            details=faults if len(faults) > 1 else (),
+        raise arguments.faulty(
+            faults,
+            "problems with the placement",
             hint=out_of_order
             if disorder
             else f"sessions: {', '.join(session.name for session in sessions) or 'none'}; layers: {_listed(names)}",

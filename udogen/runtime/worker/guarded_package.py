@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
@@ -87,16 +86,8 @@ class GuardedPackage:
             raise
 
     def _register(self, provider: str) -> None:
-        file = os.memfd_create("udogen-poison")
-        try:
-            os.write(file, stub_library.library(provider, []))
-            path = Path(f"/proc/self/fd/{file}")
-            self._stub = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
-            address = int(abi.ffi().cast("uintptr_t", self._provide_callback))
-            ctypes.c_void_p.in_dll(self._stub, stub_library.SLOT).value = address
+        with stub_library.loaded(provider, [], self._provide_callback, mode=os.RTLD_LOCAL) as path:
             self.runtime.register_file(path, provider, loaded=self._package)
-        finally:
-            os.close(file)
 
     def expect(self, call: OpCall) -> None:
         """Set the tensors of the next graph, and the byte that fills its outputs.

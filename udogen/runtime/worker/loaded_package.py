@@ -12,7 +12,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.interface import LogSink, QnnError, log_callback
+from udogen.qnn.interface import LogSink, QnnError, log_callback, text_of
 
 
 class LoadedPackage:
@@ -57,8 +57,7 @@ class LoadedPackage:
         info = result[0]
         count = info.numOperations if info.operationNames else 0
         names = [info.operationNames[index] for index in range(count)]
-        name = ffi.string(info.packageName).decode("utf-8", "replace") if info.packageName else ""
-        return name, [ffi.string(each).decode("utf-8", "replace") for each in names if each]
+        return text_of(info.packageName), [text_of(each) for each in names if each]
 
     def copy_interface(self, into: Any) -> None:
         """Copy the table of functions that its provider returns."""

@@ -380,7 +380,3 @@ def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Grow
 def main() -> None:
     """Run ops."""
     serve(lambda parent: OpWorker(parent).commands())
-
-
-if __name__ == "__main__":
-    main()

@@ -66,13 +66,13 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
         return 0
 
     callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
-    stand_in = _load_stub(stub_library.library(_REGISTER, [name for name in command.stubs if name != _REGISTER]))
-    ctypes.c_void_p.in_dll(stand_in, stub_library.SLOT).value = int(ffi.cast("uintptr_t", callback))
-    on_phase("load the op package")
-    try:
-        package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
-    except OSError as problem:
-        raise RunFailed(f"the op package cannot be loaded: {problem}") from problem
+    others = [name for name in command.stubs if name != _REGISTER]
+    with stub_library.loaded(_REGISTER, others, callback, mode=os.RTLD_GLOBAL):  # the package finds its symbols
+        on_phase("load the op package")
+        try:
+            package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except OSError as problem:
+            raise RunFailed(f"the op package cannot be loaded: {problem}") from problem
     on_phase(f"register its kernels ({_INIT})")
     init = getattr(package, _INIT)
     init.restype = ctypes.c_char_p
@@ -86,16 +86,6 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
             hint="records are laid out as in SDK 2.47 and later; build the package with newer headers",
         )
     return RecordsRead(returned.decode("utf-8", "replace"), next(iter(packages), ""), tuple(ops))
-
-
-def _load_stub(image: bytes) -> ctypes.CDLL:
-    """Load a library that is in memory, so that what is loaded later finds its symbols."""
-    file = os.memfd_create("udogen-stub")
-    try:
-        os.write(file, image)
-        return ctypes.CDLL(f"/proc/self/fd/{file}", mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-    finally:
-        os.close(file)
 
 
 # --- registration libraries of SNPE -----------------------------------------------------------------------------------
@@ -282,7 +272,3 @@ def commands_of(parent: Parent) -> Commands:
         LocateLibrary: partial(locate_library, on_phase=parent.phase),
         JudgeOps: partial(judge_ops, on_phase=parent.phase),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -7,8 +7,15 @@ written to in the other.
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from udogen.qnn import abi
 
 SLOT = "udogen_stub_slot"  # holds the address to which the recorded function jumps
 MACHINE = "x86_64"  # of the code below
@@ -60,6 +67,20 @@ def library(recorded: str, returning_0: Sequence[str]) -> bytes:
     image = (image + strings).ljust(code, b"\0")
     image += (_JUMP + struct.pack("<i", slot - (code + 6))).ljust(16, b"\0") + _RETURN_0
     return image.ljust(written, b"\0") + dynamic + bytes(8)
+
+
+@contextmanager
+def loaded(recorded: str, returning_0: Sequence[str], callback: Any, *, mode: int) -> Iterator[Path]:
+    """The path, inside the `with` block, of such a library in this process; `recorded` calls a callback of cffi."""
+    file = os.memfd_create("udogen-stub")
+    try:
+        os.write(file, library(recorded, returning_0))
+        path = Path(f"/proc/self/fd/{file}")
+        slot = ctypes.c_void_p.in_dll(ctypes.CDLL(str(path), mode=os.RTLD_NOW | mode), SLOT)
+        slot.value = int(abi.ffi().cast("uintptr_t", callback))
+        yield path
+    finally:
+        os.close(file)
 
 
 def _up(value: int, to: int) -> int:

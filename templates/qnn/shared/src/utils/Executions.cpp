@@ -114,20 +114,21 @@ const Place& place() {
 
 }  // namespace
 
-void Executions::begin() {
+Status Executions::begin() {
 #if defined(UDO_WRITES_FILE)
   place();
 #endif
   ++users_;
+  return ok;
 }
 
-bool Executions::end() {
+Status Executions::end() {
   int users = users_.load();
   do {
-    if (users == 0) return false;
+    if (users == 0) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
   } while (!users_.compare_exchange_weak(users, users - 1));
   if (users == 1) report(true);
-  return true;
+  return ok;
 }
 
 std::uint64_t Executions::of(const char* op) const {

@@ -66,11 +66,11 @@ class Executions {
   ~Executions();
 #endif
 
-  /// One more runtime has initialized the package.
-  void begin();
+  /// One more runtime has initialized the package; always `ok`.
+  Status begin();
 
-  /// One of them has terminated it; false if none had initialized it.
-  bool end();
+  /// One of them has terminated it; an error if none had initialized it.
+  Status end();
   bool isUsed() const { return users_.load() != 0; }
 
   std::uint64_t of(const char* op) const;

@@ -282,15 +282,12 @@ void forgetValidated() {
 
 // --- the op package interface ----------------------------------------------------------------------------------------
 
-Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  executions.begin();
-  return QNN_SUCCESS;
-}
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) { return executions.begin(); }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!executions.end()) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  const Status status = executions.end();
   if (!executions.isUsed()) forgetValidated();
-  return QNN_SUCCESS;
+  return status;
 }
 
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {

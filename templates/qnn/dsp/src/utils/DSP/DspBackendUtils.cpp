@@ -242,14 +242,13 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    queryOp};
   operationNames[0] = spec.name;
   dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last call: all clients pass those of the DSP
-  executions.begin();
-  return QNN_SUCCESS;
+  return executions.begin();
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!executions.end()) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  const Status status = executions.end();
   if (!executions.isUsed()) dspFunctions = nullptr;
-  return QNN_SUCCESS;
+  return status;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {

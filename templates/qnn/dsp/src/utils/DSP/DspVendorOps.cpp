@@ -51,8 +51,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t given) {
   infrastructure = given;
   functions = of->make(given);
   if (functions == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
-  executions.begin();
-  return QNN_SUCCESS;
+  return executions.begin();
 }
 
 Qnn_ErrorHandle_t terminate() {

@@ -269,14 +269,9 @@ Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uin
 
 // --- the op package interface ----------------------------------------------------------------------------------------
 
-Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  executions.begin();
-  return QNN_SUCCESS;
-}
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) { return executions.begin(); }
 
-Qnn_ErrorHandle_t terminate() {
-  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-}
+Qnn_ErrorHandle_t terminate() { return executions.end(); }
 
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;

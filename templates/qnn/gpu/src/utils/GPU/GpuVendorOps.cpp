@@ -41,14 +41,9 @@ class SortedNode {
 
 }  // namespace
 
-Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  executions.begin();
-  return QNN_SUCCESS;
-}
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) { return executions.begin(); }
 
-Qnn_ErrorHandle_t terminate() {
-  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-}
+Qnn_ErrorHandle_t terminate() { return executions.end(); }
 
 QnnOpPackage_Info_t withoutHash(QnnOpPackage_Info_t package) {
   static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {""};

@@ -101,8 +101,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
   REGISTER_PACKAGE_AXIS_PARAMS()
   REGISTER_PACKAGE_PER_CHANNEL_QUANTIZED_OPS()
   showErrors();
-  executions.begin();
-  return QNN_SUCCESS;
+  return executions.begin();
 }
 
 Qnn_ErrorHandle_t terminate() {
