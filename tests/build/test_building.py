@@ -342,6 +342,21 @@ def test_errors_in_json(folder: Path) -> None:
     assert error["details"][0] == f"{folder / KERNEL}:1: #error mine"
 
 
+@pytest.mark.parametrize(
+    ("line", "ops"),
+    [
+        ("make: *** [Makefile:33: obj/x86_64-linux-clang/src/ops/LeakyRelu.o] Error 1", ("LeakyRelu",)),
+        ("LeakyRelu.cpp:(.text+0x5): undefined reference to `helper()'", ("LeakyRelu",)),
+        ("/x/src/ops/LeakyRelu.cpp:2: undefined reference to `helper()'", ("LeakyRelu",)),
+        (">>> referenced by LeakyRelu.cpp:2 (/x/src/ops/LeakyRelu.cpp:2)", ("LeakyRelu",)),
+        (">>>               obj/LeakyRelu.o:(go)", ()),
+        ("make: *** [Makefile:33: obj/x86_64-linux-clang/src/Interface.o] Error 1", ()),
+    ],
+)
+def test_an_error_knows_the_ops_that_do_not_compile(package: PackageLibrary, line: str, ops: tuple[str, ...]) -> None:
+    assert driver.explain(f"{line}\n", package, planned(package)[0]).ops == ops
+
+
 def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
     step = planned(package)[0]
     text = "".join(f"src/a.cpp:{line}:1: error: fault {line}\n" for line in range(1, 21))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -109,7 +110,8 @@ def _generated(
     if missing:
         where = " or ".join(map(str, places[names[0]]))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
-    out = work / backend
+    key = resources.content_key(*(op.name.encode() for op in package.ops))
+    out = work / (backend if package in source.packages else f"{backend}-{key}")  # without ops that do not compile
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
     generate(
         [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
@@ -135,12 +137,14 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
 def _in_sources(fault: UdogenError, package: PackageLibrary, places: dict[str, list[Path]]) -> UdogenError:
     """An error in the kernels that were copied into a package, with the names of the originals."""
     message, details = fault.message, list(fault.details)
-    for copy in (package.path / each for each in package.user_owned):
-        sources = (folder / copy.name for folders in places.values() for folder in folders)
+    for path in (package.path / each for each in package.user_owned):
+        sources = (folder / path.name for folders in places.values() for folder in folders)
         if source := next((each for each in sources if each.is_file()), None):
-            message = message.replace(str(copy), str(source))
-            details = [line.replace(str(copy), str(source)) for line in details]
-    return type(fault)(message, details=details, hint=fault.hint)
+            message = message.replace(str(path), str(source))
+            details = [line.replace(str(path), str(source)) for line in details]
+    found = copy.copy(fault)
+    found.message, found.details = message, tuple(details)
+    return found
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:
