@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import options, output
+from udogen.opdef.names import identifier
 
 if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
@@ -62,8 +65,24 @@ def command(
         )
     for file, tools in taken.items():
         output.print_result(f"{file}: {' and '.join(tools)} of Qualcomm's release {_release()} would take it")
-    files = " ".join(shlex.quote(file) for package, _ in resolved for file in package.sources)
-    output.print_next(f"`udogen generate {files} -o out`")
+    _print_next([Path(file) for package, _ in resolved for file in package.sources])
+
+
+def _print_next(files: Sequence[Path]) -> None:
+    """Print what to do in a project, which has tests beside its config, and what makes a project of a config."""
+    from udogen.generate.op_tests import FILE
+
+    folders = dict.fromkeys(file.parent for file in files)
+    if all((folder / FILE).is_file() for folder in folders):
+        output.print_next(" and ".join(f"`udogen test {shlex.quote(str(folder))}`" for folder in folders))
+        return
+    names = " ".join(shlex.quote(str(file)) for file in files)
+    generate = f"`udogen generate {names} -o out`"
+    if len(files) > 1:
+        output.print_next(generate)
+        return
+    new = f"`udogen new {identifier(files[0].stem).lower()} --from-config {names}` makes a project with tests of it"
+    output.print_next(f"{new}; {generate} only the packages")
 
 
 def _as_json(package: OpPackage) -> dict[str, object]:

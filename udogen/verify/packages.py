@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UdogenError, UsageError
-from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
+from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -49,7 +48,7 @@ def prepare(
         try:
             return built(folder)
         except UdogenError as fault:
-            raise _in_sources(fault, folder, _kernel_places(source, place.config)) from fault
+            raise in_kernel_sources(fault, folder) from fault
 
 
 def build(
@@ -132,19 +131,6 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
     folder = source.subject.kernels or source.subject.config.parent / "kernels"
     names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
     return {name: kernel_places(folder, backend, _api(source), name) for name in names}
-
-
-def _in_sources(fault: UdogenError, package: PackageLibrary, places: dict[str, list[Path]]) -> UdogenError:
-    """An error in the kernels that were copied into a package, with the names of the originals."""
-    message, details = fault.message, list(fault.details)
-    for path in (package.path / each for each in package.user_owned):
-        sources = (folder / path.name for folders in places.values() for folder in folders)
-        if source := next((each for each in sources if each.is_file()), None):
-            message = message.replace(str(path), str(source))
-            details = [line.replace(str(path), str(source)) for line in details]
-    found = copy.copy(fault)
-    found.message, found.details = message, tuple(details)
-    return found
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:
