@@ -200,13 +200,13 @@ def test_what_is_wrong_on_the_command_line(options: tuple[str, ...], message: st
 
 def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "y", "r"), node("Neg", "z", "n", "n")]
-    model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3, None, 8], "z": [4, "batch", "n words"]}, ["y", "n"])
+    model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3, "?", 8], "z": [4, "batch", "n words"]}, ["y", "n"])
     done = udogen("onnx", "fuse", model, "--nodes", "r", "--name", "R", "--no-run", "--dim", "words=7")
     sizes = ["--dim", "batch=1", "--dim", "x.2=224", "--dim", "n words=16"]
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "error: m.onnx: axis 0 of input `x` has no size, only the name batch",
-        "  m.onnx: axis 2 of input `x` has no size",
+        "  m.onnx: axis 2 of input `x` has no size, only the name ?",
         "  m.onnx: axis 2 of input `z` has no size, only the name n words",
         "  --dim words: no input of m.onnx has this open dimension",
         f"  = QNN takes models of fixed shapes: add {shlex.join(sizes)}, or the sizes that you need",

@@ -14,7 +14,7 @@ import click
 
 from udogen.backends.targets import ALL, GROUPS, UDO
 from udogen.cli import output
-from udogen.errors import UsageError
+from udogen.errors import UdogenError, UsageError
 
 if TYPE_CHECKING:
     from udogen.build.make import Artifact, Step
@@ -78,7 +78,6 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
     """Build targets of a package."""
     from udogen.build import make, tools
     from udogen.build.package import open_packages
-    from udogen.errors import BuildFailed
     from udogen.generate.pipeline import in_kernel_sources
 
     env, options = tools.environment(launcher=launcher), BuildOptions(**given)
@@ -94,7 +93,7 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
         with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
             try:
                 built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
-            except BuildFailed as fault:
+            except UdogenError as fault:
                 raise in_kernel_sources(fault, package) from fault
     took = time.perf_counter() - begun
     _print_built(built, took, warnings, as_json=as_json)

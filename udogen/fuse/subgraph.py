@@ -80,7 +80,8 @@ class SourceModel:
                 example = 1 if axis == 0 else _PIXELS if len(shape) == _IMAGE and axis > 1 else _LENGTH
                 known = f", only the name {dim.dim_param}" if dim.dim_param else ""
                 fault = f"{self.file}: axis {axis} of input `{value.name}` has no size{known}"
-                missing.setdefault(dim.dim_param or names[0], (example, fault))
+                named = any(map(str.isalnum, dim.dim_param))  # some models call all of them `?`
+                missing.setdefault(dim.dim_param if named else names[0], (example, fault))
         unused = (name for name in dims if name not in used)
         strange = [f"--dim {name}: no input of {self.file} has this open dimension" for name in unused]
         if faults := [*(fault for _, fault in missing.values()), *strange]:

@@ -589,8 +589,9 @@ def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenErro
     found = copy.copy(fault)
     for path, source in kernel_sources(package).items():
         if path.is_file() and path.read_bytes() == source.read_bytes():
-            found.message = found.message.replace(str(path), str(source))
-            found.details = tuple(line.replace(str(path), str(source)) for line in found.details)
+            for name in (os.path.abspath(path), str(path)):
+                found.message = found.message.replace(name, str(source))
+                found.details = tuple(line.replace(name, str(source)) for line in found.details)
     return found
 
 
