@@ -96,6 +96,8 @@ class _Store:
 _stores = [_Store()]  # the last one is that of the output which is written
 _numbers = itertools.count()
 ZERO = hl.Expr(0)
+_LOOPS = re.compile(r"\b[dfr]\d+")  # in the text of an index: of outputs, of folds, over their domains
+_INNER = re.compile(r"\b[fr]\d+")
 
 
 def tensor(source: Any, *shape: int) -> Value:
@@ -138,67 +140,75 @@ def _loaded(element: Any) -> Any:
 # --- where folds are calculated ---------------------------------------------------------------------------------------
 
 
-def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
-    """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
-    folds = list(_stores[-1].folds.values())
-    owners = {name: (fold, axis) for fold in folds for axis, name in enumerate(fold.names)}
-    known: dict[tuple[int, int, bool], tuple[frozenset[int], bool]] = {}
+_Row = tuple[frozenset[int], bool]  # of an index: the axes of the output, and whether also loops of other folds
 
-    def needs(fold: _Fold, axis: int, whole: bool) -> tuple[frozenset[int], bool]:
-        """The axes of the output that an index of a fold depends on, and whether also on loops of other folds.
+
+@dataclass(eq=False)
+class _Needs:
+    """What the indices of folds depend on: loops of the output, which have these names, and of other folds."""
+
+    names: list[str]
+    folds: list[_Fold]
+    known: dict[tuple[int, int, bool], _Row] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.owners = {name: (fold, axis) for fold in self.folds for axis, name in enumerate(fold.names)}
+
+    def rows(self, fold: _Fold) -> list[_Row]:
+        """Of each index of a fold; whole axes only where there is memory for them."""
+        axes = range(len(fold.shape))
+        rows = [self.row(fold, axis, True) for axis in axes]
+        fits = _elements(fold, rows, len(self.names)) * 4 <= STACK_BYTES
+        return rows if fits else [self.row(fold, axis, False) for axis in axes]
+
+    def row(self, fold: _Fold, axis: int, whole: bool) -> _Row:
+        """Of one index.
 
         `whole`: all elements are needed where Halide does not see which: of an index that divides the one in a vector,
         and of several indices for one element of the output.
         """
         key = (id(fold), axis, whole)
-        if key not in known:
+        if key not in self.known:
             texts = {call[axis] for call in fold.calls}
-            several = len([text for text in texts if not re.search(r"\b[fr]\d+", text)]) > 1
-            divided = any(re.search(r"[/%]", text) and re.search(rf"\b{names[-1]}\b", text) for text in texts)
-            if whole and (several or divided):
-                known[key] = frozenset(), True
-                return known[key]
-            axes: set[int] = set()
-            looped = False
-            for call in fold.calls:
-                for name in re.findall(r"\b[dfr]\d+", call[axis]):
-                    if name in names:
-                        axes.add(names.index(name))
-                    elif name in owners:
-                        more, inner = needs(*owners[name], whole)
-                        axes |= more
-                        looped |= inner
-                    else:
-                        looped |= name.startswith("r")
-            known[key] = frozenset(axes), looped
-        return known[key]
+            if whole and self._is_unclear(texts):
+                self.known[key] = frozenset(), True
+            else:
+                self.known[key] = self._of_names([each for text in texts for each in _LOOPS.findall(text)], whole)
+        return self.known[key]
 
+    def _is_unclear(self, texts: set[str]) -> bool:
+        several = len([text for text in texts if not _INNER.search(text)]) > 1
+        return several or any(re.search(r"[/%]", text) and self.names[-1] in _LOOPS.findall(text) for text in texts)
+
+    def _of_names(self, found: list[str], whole: bool) -> _Row:
+        axes: set[int] = set()
+        looped = False
+        for name in found:
+            if name in self.names:
+                axes.add(self.names.index(name))
+            elif name in self.owners:
+                more, inner = self.row(*self.owners[name], whole)
+                axes |= more
+                looped |= inner
+            else:
+                looped |= name.startswith("r")
+        return frozenset(axes), looped
+
+
+def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
+    """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
+    needs = _Needs(names, list(_stores[-1].folds.values()))
     most: dict[int, int] = {}  # a fold is calculated outside of those that use it
     for key, fold in reversed(_stores[-1].folds.items()):
-        deepest = most.get(key, len(shape))
-        axes = range(len(fold.shape))
-        rows = [needs(fold, axis, True) for axis in axes]
-        if _elements(fold, rows, len(shape)) * 4 > STACK_BYTES:
-            rows = [needs(fold, axis, False) for axis in axes]
-        used = frozenset().union(*(axes for axes, _ in rows))
-        level = 0
-        while level < deepest and (level in used or shape[level] == 1):
-            level += 1
-        direct = all(not re.search(r"\br\d+|\bf\d+", text) for call in fold.calls for text in call)
-        if level == len(shape) and direct:
+        rows = needs.rows(fold)
+        level = _level(fold, rows, shape, most.get(key, len(shape)))
+        if level is None:
             continue  # Halide calculates it beside the element, in the same vector
-        while level < deepest and _elements(fold, rows, level) * 4 > STACK_BYTES:
-            level += 1
-        if _elements(fold, rows, level) * 4 > STACK_BYTES:
-            raise UsageError(
-                f"{fold.op} needs memory for {_elements(fold, rows, level)} numbers at once, and a kernel has no heap",
-                hint="fuse fewer nodes: end the op before this one, or begin it there",
-            )
+        most.update({each: min(level, most.get(each, level)) for each in fold.folds})
         # Halide does not find the sizes of everything that is needed: it is told those that are known.
         for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
             if (looped or taken) and not any(each < level for each in taken):
                 fold.func.bound(hl.Var(name), 0, extent)
-        most.update({each: min(level, most.get(each, level)) for each in fold.folds})
         fold.func.store_in(hl.MemoryType.Stack)
         if fold.vector and vectors:
             for stage in (fold.func, fold.func.update(0)):
@@ -209,7 +219,25 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
             fold.func.compute_at(output, index[level - 1])
 
 
-def _elements(fold: _Fold, rows: list[tuple[frozenset[int], bool]], level: int) -> int:
+def _level(fold: _Fold, rows: list[_Row], shape: tuple[int, ...], deepest: int) -> int | None:
+    """In how many loops of the output a fold is calculated; None: where each element is."""
+    used = frozenset().union(*(axes for axes, _ in rows))
+    level = 0
+    while level < deepest and (level in used or shape[level] == 1):
+        level += 1
+    if level == len(shape) and not any(_INNER.search(text) for call in fold.calls for text in call):
+        return None
+    while level < deepest and _elements(fold, rows, level) * 4 > STACK_BYTES:
+        level += 1
+    if _elements(fold, rows, level) * 4 > STACK_BYTES:
+        raise UsageError(
+            f"{fold.op} needs memory for {_elements(fold, rows, level)} numbers at once, and a kernel has no heap",
+            hint="fuse fewer nodes: end the op before this one, or begin it there",
+        )
+    return level
+
+
+def _elements(fold: _Fold, rows: list[_Row], level: int) -> int:
     """How many results of a fold are needed at once inside of this many loops; windows count as whole axes."""
     inside = frozenset(range(level))
     return math.prod(
