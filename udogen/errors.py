@@ -57,10 +57,15 @@ class ToolMissing(UdogenError):
 
 
 class BuildFailed(UdogenError):
-    """A compiler or make refused."""
+    """A compiler or make refused; `ops` are those that do not compile, where that is known."""
 
     exit_code = 4
     kind = "build-failed"
+    ops: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, hint: str = "", details: Iterable[str] = (), ops: Iterable[str] = ()) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.ops = tuple(ops)
 
 
 class RunFailed(UdogenError):

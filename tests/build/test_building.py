@@ -311,7 +311,7 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     done = build(folder, X86_CXX=compiler(name))
     assert done.returncode == 4
     lines = done.stderr.splitlines()
-    printed = [line for line in lines if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
+    printed = [line for line in lines if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:", "warning: "))]
     log = folder / "obj" / "cpu_x86.log"
     assert printed[0].startswith("error: cpu_x86 of LeakyReluPackage failed to build (")
     assert printed[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in printed[1]
@@ -342,6 +342,21 @@ def test_errors_in_json(folder: Path) -> None:
     assert error["details"][0] == f"{folder / KERNEL}:1: #error mine"
 
 
+@pytest.mark.parametrize(
+    ("line", "ops"),
+    [
+        ("make: *** [Makefile:33: obj/x86_64-linux-clang/src/ops/LeakyRelu.o] Error 1", ("LeakyRelu",)),
+        ("LeakyRelu.cpp:(.text+0x5): undefined reference to `helper()'", ("LeakyRelu",)),
+        ("/x/src/ops/LeakyRelu.cpp:2: undefined reference to `helper()'", ("LeakyRelu",)),
+        (">>> referenced by LeakyRelu.cpp:2 (/x/src/ops/LeakyRelu.cpp:2)", ("LeakyRelu",)),
+        (">>>               obj/LeakyRelu.o:(go)", ()),
+        ("make: *** [Makefile:33: obj/x86_64-linux-clang/src/Interface.o] Error 1", ()),
+    ],
+)
+def test_an_error_knows_the_ops_that_do_not_compile(package: PackageLibrary, line: str, ops: tuple[str, ...]) -> None:
+    assert driver.explain(f"{line}\n", package, planned(package)[0]).ops == ops
+
+
 def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
     step = planned(package)[0]
     text = "".join(f"src/a.cpp:{line}:1: error: fault {line}\n" for line in range(1, 21))
@@ -356,6 +371,34 @@ def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
 def test_a_build_whose_log_cannot_be_written_still_reports_why(package: PackageLibrary) -> None:
     (package.path / "obj").write_text("a file")
     assert driver.explain("make: something odd\n", package, planned(package)[0]).details == ("make: something odd",)
+
+
+def test_kernels_of_a_project_and_their_copies(tmp_path: Path) -> None:
+    def run(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        env = {**EMPTY, "X86_CXX": "g++", "EXTRA_CXXFLAGS": "-O0"}
+        return udogen(verb, *arguments, cwd=tmp_path / "scale", env=env)
+
+    def generated() -> str:
+        return run("generate", "Scale.xml", "--kernels", "kernels", "-o", "out", "--backend", "cpu").stderr
+
+    udogen("new", "scale", cwd=tmp_path)
+    kernel, name = tmp_path / "scale" / "kernels" / "Scale.cpp", "out/ScaleOpPackage/src/ops/Scale.cpp"
+    kernel.write_text(kernel.read_text() + "#error mine\n")
+    assert "warning" not in generated()
+    fault = run("build", "-C", "out")
+    assert fault.returncode == 4 and "  kernels/Scale.cpp:13: " in fault.stderr and name not in fault.stderr
+    kernel.write_text(kernel.read_text().replace("#error mine\n", ""))
+    old = run("build", "-C", "out").stderr
+    assert old.startswith(
+        f"warning: {name}, which is built, is an old copy of kernels/Scale.cpp: run `udogen generate`"
+    )
+    assert "warning" not in generated()
+    copy = tmp_path / "scale" / name
+    copy.write_text(copy.read_text() + "#error in the copy\n")
+    warning = f"warning: {name} was edited; it is built, and kernels/Scale.cpp is not.  Copy your edit to kernels/"
+    assert generated().startswith(warning) and copy.read_text().endswith("#error in the copy\n")
+    fault = run("build", "-C", "out")
+    assert fault.stderr.startswith(warning) and f"  {name}:13: " in fault.stderr
 
 
 def test_an_old_library_is_no_success(folder: Path) -> None:

@@ -138,6 +138,15 @@ def test_json_of_check() -> None:
     }
 
 
+def test_check_names_the_next_verb_of_a_project_and_of_a_config_alone(tmp_path: Path) -> None:
+    udogen("new", "scale", cwd=tmp_path)
+    assert udogen("check", "scale/Scale.xml", cwd=tmp_path).stderr == "next: `udogen test scale`\n"
+    (tmp_path / "scale" / "op_tests.toml").unlink()
+    alone = udogen("check", "Scale.xml", cwd=tmp_path / "scale").stderr
+    assert alone.startswith("next: `udogen new scale --from-config Scale.xml` makes a project with tests of it; ")
+    assert alone.endswith("`udogen generate Scale.xml -o out` only the packages\n")
+
+
 def test_json_of_convert(tmp_path: Path) -> None:
     reply = returned(udogen("convert", CONFIG, "--to", "json", "--json"))
     assert reply.keys() == {"ok", "file", "text", "warnings"}
@@ -162,7 +171,7 @@ def test_json_of_generate(tmp_path: Path, option: str) -> None:
 
 def test_json_of_build(built: Path) -> None:
     reply = returned(udogen("build", "-C", built, "--json", env={"EXTRA_CXXFLAGS": "-O0"}))
-    assert reply.keys() == {"ok", "seconds", "artifacts"}
+    assert reply.keys() == {"ok", "seconds", "artifacts", "warnings"} and not reply["warnings"]
     [artifact] = reply["artifacts"]
     assert artifact.keys() == {"package", "provider", "target", "library", "toolchain", "compiler", "compiled"}
 

@@ -69,8 +69,12 @@ class Compiled:
 
 def compile_node(node: Node, name: str, folder: Path) -> Compiled:
     """Write the kernel of a node and compile it into an object file."""
-    source = node.source()
-    op = fused_op(name, source.file, source.subgraph(source.select("node"), node.feeds()))
+    return compile_nodes(node.source(), "node", node.feeds(), name, folder)
+
+
+def compile_nodes(source: SourceModel, nodes: str, feeds: Mapping[str, Any], name: str, folder: Path) -> Compiled:
+    """The same of nodes of a model."""
+    op = fused_op(name, source.file, source.subgraph(source.select(nodes), feeds))
     file = folder / f"{name}.py"
     file.write_text(kernel_text(op))
     ports = [

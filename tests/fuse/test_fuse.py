@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ pytest.importorskip("onnxruntime", reason="pip install 'udogen[run]'")
 from tests.command_line import udogen
 from tests.fuse.models import attention, node, save
 from tests.making import need_runtime
+from udogen.errors import RunFailed
+from udogen.fuse import run
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
@@ -193,6 +196,45 @@ def test_what_is_wrong_on_the_command_line(options: tuple[str, ...], message: st
     nodes = [node("Relu", "x", "y", "r")]
     model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3]}, ["y"])
     assert fuse(model, "r", *options) == (2, message)
+
+
+def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "y", "r"), node("Neg", "z", "n", "n")]
+    model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3, "?", 8], "z": [4, "batch", "n words"]}, ["y", "n"])
+    done = udogen("onnx", "fuse", model, "--nodes", "r", "--name", "R", "--no-run", "--dim", "words=7")
+    sizes = ["--dim", "batch=1", "--dim", "x.2=224", "--dim", "n words=16"]
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: m.onnx: axis 0 of input `x` has no size, only the name batch",
+        "  m.onnx: axis 2 of input `x` has no size, only the name ?",
+        "  m.onnx: axis 2 of input `z` has no size, only the name n words",
+        "  --dim words: no input of m.onnx has this open dimension",
+        f"  = QNN takes models of fixed shapes: add {shlex.join(sizes)}, or the sizes that you need",
+    ]
+    assert fuse(model, "r", *sizes)["inputs"][0]["shape"] == [1, 3, 224, 8]
+
+
+def test_a_backend_that_fails_leaves_the_result_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_runtime("cpu")
+    model = save(tmp_path / "m.onnx", [node("Exp", "x", "a", "e"), node("Neg", "a", "y", "n")], {"x": [2, 3]}, ["y"])
+    on_qnn = run._on_qnn
+
+    def finalize(source: Any, op: Any, feeds: Any, backend: str, *rest: Any) -> Any:
+        if backend == "htp":
+            raise RunFailed("libQnnHtp.so cannot finalize", hint="make it smaller", details=["code 1002"])
+        return on_qnn(source, op, feeds, backend, *rest)
+
+    monkeypatch.setattr(run, "_on_qnn", finalize)
+    arguments = ("onnx", "fuse", model, "--nodes", "e", "--name", "Huge", "-o", tmp_path / "huge")
+    done = udogen(*arguments)
+    assert done.returncode == 5
+    *_, cpu, htp, detail, hint = done.stdout.splitlines()
+    assert cpu.startswith("cpu: right; the op is off by")
+    assert (htp, detail) == ("htp: NOT COMPARED: libQnnHtp.so cannot finalize", "  code 1002")
+    assert hint == "  = make it smaller"
+    answer = json.loads(udogen(*arguments, "--json").stdout)
+    assert not answer["ok"] and [each["right"] for each in answer["compared"]] == [True, False]
+    assert answer["compared"][1]["error"]["kind"] == "run-failed"
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -155,6 +155,29 @@ def test_a_package_that_does_not_compile_is_no_success_beside_one_that_passes(tm
     assert udogen("test", "--merge", tmp_path / "reply.json").returncode == 4
 
 
+def test_an_op_that_does_not_compile_does_not_hide_the_others_of_its_package(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    reply_file, tmp_path = tmp_path / "reply.json", tmp_path / "toy"
+    tests = "".join(f'{toy.HEAD.replace("Scale", op)}shape = "3"\ndtype = "FLOAT_32"\n' for op in ("Scale", "Broken"))
+    toy.write(tmp_path, tests)
+    begin, end = toy.CONFIG.index("    <OpDef>"), toy.CONFIG.index("  </OpDefList>")
+    other = toy.CONFIG[begin:end].replace("Scale", "Broken")
+    (tmp_path / "Toy.xml").write_text(toy.CONFIG[:end] + other + toy.CONFIG[end:])
+    kernel = toy.KERNEL.replace("Scale", "Broken").replace("return udo::ok;", "return missing;", 1)
+    (tmp_path / "kernels" / "cpu" / "Broken.cpp").write_text(kernel)
+    done = udogen("test", tmp_path, "--backend", "cpu", "--json")
+    reply = json.loads(done.stdout)
+    assert done.returncode == 4, done.stderr
+    cases = {case["op"]: case for case in reply["cases"]}
+    assert {op: case["status"] for op, case in cases.items()} == {"Broken": "error", "Scale": "passed"}
+    error = cases["Broken"]["error"]
+    assert error["kind"] == "build-failed" and error["details"][0].startswith(f"{tmp_path}/kernels/cpu/Broken.cpp:")
+    reply_file.write_text(done.stdout)
+    assert udogen("test", "--merge", reply_file).returncode == 4
+    one = udogen("test", tmp_path, "--backend", "cpu", "--case", "Scale/*")
+    assert one.returncode == 4 and "1 passed" in one.stdout and "Broken.cpp" in one.stdout + one.stderr
+
+
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
     text = (
         toy.HEAD

@@ -22,6 +22,12 @@ _FAULT = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$"
 )
 _LINKER = re.compile(r"undefined (?:reference to|symbol:) [`']?(?P<symbol>[^'\n]+)")
+# An object that was not made (`[obj/ops/Softmax.o] Error 1`), or for which a linker misses a symbol.
+_BROKEN = re.compile(
+    r"(?P<unmade>\w+)\.o\] Error"
+    r"|(?P<linked>\w+)\.(?:cpp|o)\b[^\n]*undefined reference"
+    r"|referenced by (?:\S*/)?(?P<referring>\w+)\.(?:cpp|o)\b"
+)
 _SHOWN = 5
 
 
@@ -136,7 +142,11 @@ def compile_python_kernels(
         kernels = objects.PythonKernels(
             package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
         )
-        objects.compile_kernels(kernels, machines, on_step, jobs)
+        try:
+            objects.compile_kernels(kernels, machines, on_step, jobs)
+        except (UsageError, BuildFailed) as fault:
+            ops = (file.stem for file in files if str(file) in fault.message)
+            raise BuildFailed(fault.message, hint=fault.hint, details=fault.details, ops=ops) from fault
 
 
 def build_package(
@@ -211,6 +221,10 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     more = len({match[0] for _, match in faults}) - len(shown)
     if more > 0:
         details.append(f"… and {more} more")
+    broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
     return BuildFailed(
-        f"{step.target.id} of {package.name} failed to build ({step.choice.title})", details=details, hint=hint
+        f"{step.target.id} of {package.name} failed to build ({step.choice.title})",
+        details=details,
+        hint=hint,
+        ops=(op for op in package.ops if op in broken),
     )

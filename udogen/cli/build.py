@@ -14,7 +14,7 @@ import click
 
 from udogen.backends.targets import ALL, GROUPS, UDO
 from udogen.cli import output
-from udogen.errors import UsageError
+from udogen.errors import UdogenError, UsageError
 
 if TYPE_CHECKING:
     from udogen.build.make import Artifact, Step
@@ -78,9 +78,11 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
     """Build targets of a package."""
     from udogen.build import make, tools
     from udogen.build.package import open_packages
+    from udogen.generate.pipeline import in_kernel_sources
 
     env, options = tools.environment(launcher=launcher), BuildOptions(**given)
     planned = _planned(options, env)
+    warnings = _unused_kernels(package for package, _ in planned)
     begun = time.perf_counter()
     built = []
     for package, steps in planned:
@@ -89,9 +91,12 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
                 f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}"
             )
         with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
-            built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
+            try:
+                built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
+            except UdogenError as fault:
+                raise in_kernel_sources(fault, package) from fault
     took = time.perf_counter() - begun
-    _print_built(built, took, as_json=as_json)
+    _print_built(built, took, warnings, as_json=as_json)
     if not built and not as_json:
         packages = open_packages(options.folder)
         have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
@@ -132,11 +137,22 @@ def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibra
     return planned
 
 
-def _print_built(built: Sequence[Artifact], took: float, *, as_json: bool) -> None:
+def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
+    """Warn of kernels in the user's folder that are not what is built."""
+    from udogen.generate.pipeline import kernels_not_used
+
+    found = list(dict.fromkeys(line for package in packages for line in kernels_not_used(package)))
+    for line in found:
+        output.warn(line)
+    return found
+
+
+def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         output.print_json(
             {
                 "ok": True,
+                "warnings": list(warnings),
                 "seconds": round(took, 3),
                 "artifacts": [
                     {

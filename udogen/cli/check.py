@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,19 +64,20 @@ def command(
         )
     for file, tools in taken.items():
         output.print_result(f"{file}: accepted by {' and '.join(tools)} of Qualcomm's release {_release()}")
-    _print_next([file for package, _ in resolved for file in package.sources])
+    _print_next([Path(file) for package, _ in resolved for file in package.sources])
 
 
-def _print_next(files: list[str]) -> None:
+def _print_next(files: Sequence[Path]) -> None:
     """Print what to do with configs: test their project, or make one."""
-    folders = {Path(file).parent for file in files}
-    names = " ".join(map(shlex.quote, files))
-    if len(folders) == 1 and (folder := folders.pop()).joinpath("op_tests.toml").is_file():
-        output.print_next(f"`udogen test {shlex.quote(str(folder))}`")
-    elif len(files) == 1:
-        output.print_next(f"`udogen new NAME --from-config {names}`, or `udogen generate {names} -o out`")
-    else:
-        output.print_next(f"`udogen generate {names} -o out`")
+    from udogen.generate.op_tests import FILE
+
+    folders = dict.fromkeys(file.parent for file in files)
+    if all((folder / FILE).is_file() for folder in folders):
+        output.print_next(" and ".join(f"`udogen test {shlex.quote(str(folder))}`" for folder in folders))
+        return
+    names = " ".join(shlex.quote(str(file)) for file in files)
+    new = "" if len(files) > 1 else f"`udogen new NAME --from-config {names}`, or "
+    output.print_next(f"{new}`udogen generate {names} -o out`")
 
 
 def _as_json(package: OpPackage) -> dict[str, object]:

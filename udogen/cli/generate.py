@@ -126,8 +126,20 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
     for each in found:
         _print_generated(each, dry_run=wanted.dry_run)
     _print_styles(found, wanted)
+    _warn_of_edits(found)
     if not wanted.dry_run:
         _print_next(found)
+
+
+def _warn_of_edits(found: Sequence[Generated]) -> None:
+    """Warn of copies of kernels that the user edited: what --kernels has is not used for them."""
+    from udogen.build.package import open_packages
+    from udogen.generate.pipeline import kernels_not_used
+
+    if any(change.action == "kept" for each in found for change in each.changes):
+        folders = [package for each in found if each.folder.is_dir() for package in open_packages(each.folder)]
+        for line in dict.fromkeys(line for package in folders for line in kernels_not_used(package)):
+            output.warn(line)
 
 
 def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:

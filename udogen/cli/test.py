@@ -133,7 +133,8 @@ def command(**given: Any) -> int:
     _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
         _print_next(run, arguments)
-    counts = {"failed": run.count("failed"), "error": run.count("error") + len(plan.unwritten)}
+    unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
+    counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(plan.unwritten)}
     return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
 
 
@@ -198,7 +199,9 @@ def _merge(arguments: _Arguments) -> int:
         for line in machine.lines(result):
             output.print_result(line)
     build_failed = any(state["build_failed"] for state in result["backends"])
-    return _exit_code(result["counts"], build_failed=build_failed, ok=result["ok"])
+    unbuilt = sum((case["error"] or {}).get("kind") == BuildFailed.kind for case in result["cases"])
+    counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt}
+    return _exit_code(counts, build_failed=build_failed, ok=result["ok"])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened
 from udogen.clients.ort.op_session import explain_failure
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
 from udogen.fuse import write
 from udogen.fuse.subgraph import SourceModel, read_source
 from udogen.fuse.write import FusedOp
@@ -72,13 +72,28 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class NotCompared:
+    """A backend that could not build the op, or not run the model."""
+
+    backend: str
+    error: UdogenError
+
+
+@dataclass(frozen=True)
 class Fused:
     """What was written, and how it compares."""
 
     op: FusedOp
     files: Mapping[Path, str]
     model: Path
-    compared: tuple[Compared, ...]
+    compared: tuple[Compared | NotCompared, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is right, otherwise that of wrong numbers, and then that of what could not be run."""
+        if any(isinstance(each, Compared) and not each.right for each in self.compared):
+            return VerificationFailed.exit_code
+        return max((each.error.exit_code for each in self.compared if isinstance(each, NotCompared)), default=0)
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
@@ -93,10 +108,13 @@ def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
     _check_reference(op, files[f"{op.name}.reference.onnx"], source)
     written = save({options.out / name: data for name, data in files.items()})
     model = options.out / _model_name(op)
-    compared = []
+    compared: list[Compared | NotCompared] = []
     for backend in options.backends:
         log(f"{op.name} on {backend}: build, and run {model.name} in ONNX Runtime")
-        compared.append(_compare(op, source, feeds, backend, options.out, model))
+        try:
+            compared.append(_compare(op, source, feeds, backend, options.out, model))
+        except UdogenError as error:
+            compared.append(NotCompared(backend, error))
     return Fused(op, written, model, tuple(compared))
 
 
@@ -229,6 +247,11 @@ def lines(fused: Fused) -> Sequence[str]:
     made = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
     found.append(f"{op.name}: {len(op.part.nodes)} nodes; takes {shapes}; returns {made}")
     for each in fused.compared:
+        if isinstance(each, NotCompared):
+            found.append(f"{each.backend}: NOT COMPARED: {each.error.message}")
+            found += [f"  {line}" for line in each.error.details]
+            found += [f"  = {each.error.hint}"] if each.error.hint else []
+            continue
         verdict = "right" if each.right else "WRONG"
         found.append(
             f"{each.backend}: {verdict}; the op is off by {each.own:.2g} of its range, the model by {each.model:.2g} "
@@ -245,7 +268,7 @@ def as_json(fused: Fused) -> dict[str, Any]:
     """The same, as `--json` prints it."""
     op = fused.op
     return {
-        "ok": all(each.right for each in fused.compared),
+        "ok": fused.exit_code == 0,
         "op": op.name,
         "nodes": [node.name or node.output[0] for node in op.part.nodes],
         "inputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.inputs],
@@ -253,8 +276,10 @@ def as_json(fused: Fused) -> dict[str, Any]:
         "model": str(fused.model),
         "files": [{"path": str(path), "action": action} for path, action in fused.files.items()],
         "compared": [
-            {"backend": each.backend, "runtime": each.runtime, "own": each.own, "model": each.model,
-             "right": each.right, "elsewhere": list(each.elsewhere)}
+            {"backend": each.backend, "right": False, "error": each.error.as_json()}
+            if isinstance(each, NotCompared)
+            else {"backend": each.backend, "runtime": each.runtime, "own": each.own, "model": each.model,
+                  "right": each.right, "elsewhere": list(each.elsewhere)}
             for each in fused.compared
         ],
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
 _LARGEST = (1 << 31) - (1 << 20)  # bytes
+_IMAGE, _PIXELS, _LENGTH = 4, 224, 16  # axes of images, and sizes in examples of --dim
+_DIMS = "dimensions are named as in the model, or INPUT.AXIS"
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
@@ -61,28 +64,30 @@ class SourceModel:
         self.static = self._static()
 
     def _fix(self, dims: Mapping[str, int]) -> None:
-        """Give each open dimension its size."""
+        """Give each open dimension its size; raises with all that have none, and all --dim that are for none."""
         used = set()
+        missing: dict[str, tuple[int, str]] = {}  # what to name in --dim -> an example, and what has no size
         for value in self.inputs:
-            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            shape = value.type.tensor_type.shape.dim
+            for axis, dim in enumerate(shape):
                 if dim.HasField("dim_value") and dim.dim_value > 0:
                     continue
-                names = [name for name in (dim.dim_param, f"{value.name}.{axis}") if name in dims]
-                if not names:
-                    shown = dim.dim_param or f"{value.name}.{axis}"
-                    raise UsageError(
-                        f"{self.file}: axis {axis} of input `{value.name}` has no size"
-                        + (f", only the name {dim.dim_param}" if dim.dim_param else ""),
-                        hint=f"QNN takes models of fixed shapes: give one, as --dim {shown}=1",
-                    )
-                used.add(names[0])
-                dim.dim_value = dims[names[0]]
-        for name in dims:
-            if name not in used:
-                raise UsageError(
-                    f"--dim {name}: no input of {self.file} has this open dimension",
-                    hint="dimensions are named as in the model, or INPUT.AXIS",
-                )
+                names = (f"{value.name}.{axis}", dim.dim_param)
+                if given := next((name for name in names if name in dims), ""):
+                    used.add(given)
+                    dim.dim_value = dims[given]
+                    continue
+                example = 1 if axis == 0 else _PIXELS if len(shape) == _IMAGE and axis > 1 else _LENGTH
+                known = f", only the name {dim.dim_param}" if dim.dim_param else ""
+                fault = f"{self.file}: axis {axis} of input `{value.name}` has no size{known}"
+                named = any(map(str.isalnum, dim.dim_param))  # some models call all of them `?`
+                missing.setdefault(dim.dim_param if named else names[0], (example, fault))
+        unused = (name for name in dims if name not in used)
+        strange = [f"--dim {name}: no input of {self.file} has this open dimension" for name in unused]
+        if faults := [*(fault for _, fault in missing.values()), *strange]:
+            more = " ".join(f"--dim {shlex.quote(f'{name}={example}')}" for name, (example, _) in missing.items())
+            hint = f"QNN takes models of fixed shapes: add {more}, or the sizes that you need" if missing else _DIMS
+            raise UsageError(faults[0], hint=hint, details=faults[1:])
         for value in (*self.graph.value_info, *self.graph.output):
             for dim in value.type.tensor_type.shape.dim:
                 if dim.dim_param in dims:

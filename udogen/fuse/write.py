@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -311,6 +312,9 @@ def _plain_nodes(onnx: Any, node: Any, call: Call, shapes: Sequence[tuple[int, .
             numbers(steps[2], shapes[0]),
             helper.make_node("Reshape", steps[1:3], [made]),
         ]
+    if kind == "Mean":  # evaluated into the memory of its first input
+        largest = max(range(len(shapes)), key=lambda place: math.prod(shapes[place]))
+        node.input[0], node.input[largest] = node.input[largest], node.input[0]
     if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without signs
         axis = int(str(options.get("axis", -1)))
         return [*norm(1, [axis], steps[0]), helper.make_node("Div", [given, steps[0]], [made])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,10 +14,18 @@ from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
 from udogen.backends.plan import Plan, RegisterFunction, Source
 from udogen.build import sdks, tools
-from udogen.build.package import Say, no_say, open_packages, read_manifest, read_parts
+from udogen.build.package import (
+    MEMORY,
+    PackageLibrary,
+    Say,
+    no_say,
+    open_packages,
+    read_manifest,
+    read_parts,
+)
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UdogenError, UsageError, read_plain
 from udogen.generate import cmake, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
 from udogen.generate.layouts.snpe import VERSION_FOLDER
@@ -24,9 +33,11 @@ from udogen.generate.write import Change, Conflict, Memory, all_new, compare, wr
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
+from udogen.resources import content_key
 
 # The interfaces of HTP, the usual one first, with the folder of --kernels for each.
 HTP_APIS = htp.BACKEND.interfaces
+_KERNELS = f"{MEMORY}/kernels"  # has the folder of the last --kernels, as seen from the package
 
 
 class GenerateOptions(NamedTuple):
@@ -120,6 +131,9 @@ def generate(
             if each.backup is not None:
                 folder.move_to_backup(each.backup)
             write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
+            if options.kernels is not None:
+                below = os.path.relpath(os.path.realpath(options.kernels), os.path.realpath(each.folder))
+                folder.put(_KERNELS, os.fsencode(below))
     return [each for each, _ in found]
 
 
@@ -548,6 +562,57 @@ def _kernel(path: Path) -> bytes:
     except OSError as fault:
         hint = "give a file with C++ (or, for a GPU, OpenCL C)"
         raise UsageError(f"the kernel {path} cannot be read: {fault.strerror}", hint=hint) from fault
+
+
+# --- kernels that were copied into packages ---------------------------------------------------------------------------
+
+
+def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
+    """The copies of kernels in a package, with the files of --kernels that they were copied from."""
+    root = os.path.realpath(package.path)
+    try:
+        folder = Path(os.path.normpath(os.path.join(root, os.fsdecode(read_plain(package.path / _KERNELS)))))
+    except (OSError, ValueError):
+        return {}
+    if folder.is_relative_to(Path.cwd()):
+        folder = folder.relative_to(Path.cwd())
+    found = {}
+    for path in (package.path / each for each in package.user_owned):
+        places = (*kernel_places(folder, package.backend, package.api or next(iter(HTP_APIS)), path.name), folder)
+        if source := next((each / path.name for each in places if (each / path.name).is_file()), None):
+            found[path] = source
+    return found
+
+
+def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenError:
+    """The same error with the names of kernels instead of those of their copies, where these are equal."""
+    found = copy.copy(fault)
+    for path, source in kernel_sources(package).items():
+        if path.is_file() and path.read_bytes() == source.read_bytes():
+            for name in (os.path.abspath(path), str(path)):
+                found.message = found.message.replace(name, str(source))
+                found.details = tuple(line.replace(name, str(source)) for line in found.details)
+    return found
+
+
+def kernels_not_used(package: PackageLibrary) -> list[str]:
+    """A sentence for each kernel of --kernels that is not what the package has, and what to do."""
+    manifest = read_manifest(package.path) or {}
+    files = manifest.get("files")
+    found = []
+    for path, source in kernel_sources(package).items():
+        own = path.read_bytes() if path.is_file() else None
+        if own is None or own == source.read_bytes():
+            continue
+        generated = files.get(path.relative_to(package.path).as_posix()) if isinstance(files, dict) else None
+        if generated == content_key(own):
+            found.append(f"{path}, which is built, is an old copy of {source}: run `udogen generate` again")
+        else:
+            found.append(
+                f"{path} was edited; it is built, and {source} is not.  Copy your edit to {source}, or remove {path}; "
+                "then run `udogen generate` again"
+            )
+    return found
 
 
 def make_package(

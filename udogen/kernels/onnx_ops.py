@@ -46,10 +46,14 @@ class Value:
     def at(self, *index: Any) -> Any:
         """An element."""
         key = (id(self), *(id(each) for each in index))
-        elements = _stores[-1].elements
-        if key not in elements:
-            elements[key] = (self.get(index), self, index)  # what the key names must stay
-        return elements[key][0]
+        store = _stores[-1]
+        if key not in store.elements:
+            around, store.used = store.used, set()
+            element = self.get(index)
+            store.elements[key] = _Element(element, frozenset(store.used), self, index)
+            store.used = around
+        store.used |= store.elements[key].folds
+        return store.elements[key].value
 
     @property
     def rank(self) -> int:
@@ -67,19 +71,33 @@ class _Fold:
     shape: tuple[int, ...]
     vector: bool = False  # its last axis is one vector
     calls: list[list[str]] = field(default_factory=list)  # the indices of each call, as text
+    folds: frozenset[int] = frozenset()  # those that it takes elements of
+
+
+@dataclass(frozen=True, eq=False)
+class _Element:
+    """An element of a tensor, with the folds that it takes; `of` and `index` stay alive, as keys have their ids."""
+
+    value: Any
+    folds: frozenset[int]
+    of: Value
+    index: Index
 
 
 @dataclass
 class _Store:
     """What is made while one output is written."""
 
-    elements: dict[tuple[int, ...], tuple[Any, Value, Index]] = field(default_factory=dict)
-    folds: dict[int, _Fold] = field(default_factory=dict)
+    elements: dict[tuple[int, ...], _Element] = field(default_factory=dict)
+    folds: dict[int, _Fold] = field(default_factory=dict)  # those that others use are before them
+    used: set[int] = field(default_factory=set)  # the folds of the element that is being made
 
 
 _stores = [_Store()]  # the last one is that of the output which is written
 _numbers = itertools.count()
 ZERO = hl.Expr(0)
+_LOOPS = re.compile(r"\b[dfr]\d+")  # in the text of an index: of outputs, of folds, over their domains
+_INNER = re.compile(r"\b[fr]\d+")
 
 
 def tensor(source: Any, *shape: int) -> Value:
@@ -122,47 +140,75 @@ def _loaded(element: Any) -> Any:
 # --- where folds are calculated ---------------------------------------------------------------------------------------
 
 
+_Row = tuple[frozenset[int], bool]  # of an index: the axes of the output, and whether also loops of other folds
+
+
+@dataclass(eq=False)
+class _Needs:
+    """What the indices of folds depend on: loops of the output, which have these names, and of other folds."""
+
+    names: list[str]
+    folds: list[_Fold]
+    known: dict[tuple[int, int, bool], _Row] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.owners = {name: (fold, axis) for fold in self.folds for axis, name in enumerate(fold.names)}
+
+    def rows(self, fold: _Fold) -> list[_Row]:
+        """Of each index of a fold; whole axes only where there is memory for them."""
+        axes = range(len(fold.shape))
+        rows = [self.row(fold, axis, True) for axis in axes]
+        fits = _elements(fold, rows, len(self.names)) * 4 <= STACK_BYTES
+        return rows if fits else [self.row(fold, axis, False) for axis in axes]
+
+    def row(self, fold: _Fold, axis: int, whole: bool) -> _Row:
+        """Of one index.
+
+        `whole`: all elements are needed where Halide does not see which: of an index that divides the one in a vector,
+        and of several indices for one element of the output.
+        """
+        key = (id(fold), axis, whole)
+        if key not in self.known:
+            texts = {call[axis] for call in fold.calls}
+            if whole and self._is_unclear(texts):
+                self.known[key] = frozenset(), True
+            else:
+                self.known[key] = self._of_names([each for text in texts for each in _LOOPS.findall(text)], whole)
+        return self.known[key]
+
+    def _is_unclear(self, texts: set[str]) -> bool:
+        several = len([text for text in texts if not _INNER.search(text)]) > 1
+        return several or any(re.search(r"[/%]", text) and self.names[-1] in _LOOPS.findall(text) for text in texts)
+
+    def _of_names(self, found: list[str], whole: bool) -> _Row:
+        axes: set[int] = set()
+        looped = False
+        for name in found:
+            if name in self.names:
+                axes.add(self.names.index(name))
+            elif name in self.owners:
+                more, inner = self.row(*self.owners[name], whole)
+                axes |= more
+                looped |= inner
+            else:
+                looped |= name.startswith("r")
+        return frozenset(axes), looped
+
+
 def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
     """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
-    folds = list(_stores[-1].folds.values())
-    owners = {name: (fold, axis) for fold in folds for axis, name in enumerate(fold.names)}
-    known: dict[tuple[int, int], tuple[frozenset[int], bool]] = {}
-
-    def needs(fold: _Fold, axis: int) -> tuple[frozenset[int], bool]:
-        """The axes of the output that an index of a fold depends on, and whether also on loops of other folds."""
-        key = (id(fold), axis)
-        if key not in known:
-            axes: set[int] = set()
-            looped = False
-            for call in fold.calls:
-                for name in re.findall(r"\b[dfr]\d+", call[axis]):
-                    if name in names:
-                        axes.add(names.index(name))
-                    elif name in owners:
-                        more, inner = needs(*owners[name])
-                        axes |= more
-                        looped |= inner
-                    else:
-                        looped |= name.startswith("r")
-            known[key] = frozenset(axes), looped
-        return known[key]
-
-    for fold in folds:
-        rows = [needs(fold, axis) for axis in range(len(fold.shape))]
-        used = frozenset().union(*(axes for axes, _ in rows))
-        level = 0
-        while level < len(shape) and (level in used or shape[level] == 1):
-            level += 1
-        direct = all(not re.search(r"\br\d+|\bf\d+", text) for call in fold.calls for text in call)
-        if level == len(shape) and direct:
+    needs = _Needs(names, list(_stores[-1].folds.values()))
+    most: dict[int, int] = {}  # a fold is calculated outside of those that use it
+    for key, fold in reversed(_stores[-1].folds.items()):
+        rows = needs.rows(fold)
+        level = _level(fold, rows, shape, most.get(key, len(shape)))
+        if level is None:
             continue  # Halide calculates it beside the element, in the same vector
-        while level < len(shape) and _elements(fold, rows, level) * 4 > STACK_BYTES:
-            level += 1
-        if _elements(fold, rows, level) * 4 > STACK_BYTES:
-            raise UsageError(
-                f"{fold.op} needs memory for {_elements(fold, rows, level)} numbers at once, and a kernel has no heap",
-                hint="fuse fewer nodes: end the op before this one, or begin it there",
-            )
+        most.update({each: min(level, most.get(each, level)) for each in fold.folds})
+        # Halide does not find the sizes of everything that is needed: it is told those that are known.
+        for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
+            if (looped or taken) and not any(each < level for each in taken):
+                fold.func.bound(hl.Var(name), 0, extent)
         fold.func.store_in(hl.MemoryType.Stack)
         if fold.vector and vectors:
             for stage in (fold.func, fold.func.update(0)):
@@ -173,7 +219,25 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
             fold.func.compute_at(output, index[level - 1])
 
 
-def _elements(fold: _Fold, rows: list[tuple[frozenset[int], bool]], level: int) -> int:
+def _level(fold: _Fold, rows: list[_Row], shape: tuple[int, ...], deepest: int) -> int | None:
+    """In how many loops of the output a fold is calculated; None: where each element is."""
+    used = frozenset().union(*(axes for axes, _ in rows))
+    level = 0
+    while level < deepest and (level in used or shape[level] == 1):
+        level += 1
+    if level == len(shape) and not any(_INNER.search(text) for call in fold.calls for text in call):
+        return None
+    while level < deepest and _elements(fold, rows, level) * 4 > STACK_BYTES:
+        level += 1
+    if _elements(fold, rows, level) * 4 > STACK_BYTES:
+        raise UsageError(
+            f"{fold.op} needs memory for {_elements(fold, rows, level)} numbers at once, and a kernel has no heap",
+            hint="fuse fewer nodes: end the op before this one, or begin it there",
+        )
+    return level
+
+
+def _elements(fold: _Fold, rows: list[_Row], level: int) -> int:
     """How many results of a fold are needed at once inside of this many loops; windows count as whole axes."""
     inside = frozenset(range(level))
     return math.prod(
@@ -194,18 +258,30 @@ def _fold(
     key = next(_numbers)
 
     def get(index: Index) -> Any:
-        folds = _stores[-1].folds
+        store = _stores[-1]
+        folds = store.folds
         if key not in folds:
+            around, store.used = store.used, set()
             fold = _Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(_numbers)}" for _ in shape], tuple(shape), vector)
             variables = tuple(hl.Var(name) for name in fold.names)
             at = tuple(reversed(variables))
-            fold.func[at] = _one_or_tuple([as_expr(start) for start in starts])
             domain = hl.RDom([(0, each) for each in over], f"r{next(_numbers)}")
             place = tuple(as_expr(domain[number]) for number in range(len(over)))
-            now = fold.func[at]
-            so_far = [hl.Expr(now)] if len(starts) == 1 else [hl.Expr(now[n]) for n in range(len(starts))]
-            fold.func[at] = _one_or_tuple(step(so_far, variables, place))
+            for names_place in (False, True):
+                fold.func = hl.Func(f"{op}_{key}")
+                fold.func[at] = _one_or_tuple([as_expr(start) for start in starts])
+                now = fold.func[at]
+                so_far = [hl.Expr(now)] if len(starts) == 1 else [hl.Expr(now[n]) for n in range(len(starts))]
+                values = step(so_far, variables, place)
+                if names_place:
+                    values[0] = hl.select(place[0] >= 0, values[0], so_far[0])
+                fold.func[at] = _one_or_tuple(values)
+                if fold.func.rvars(0) or not place:  # without, all elements are equal, and Halide would take one
+                    break
+            fold.folds = frozenset(store.used)
+            store.used = around
             folds[key] = fold
+        store.used.add(key)
         fold = folds[key]
         fold.calls.append([str(as_expr(each)) for each in index])
         found = fold.func[tuple(reversed(index))]

@@ -13,7 +13,7 @@ from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UdogenError, UsageError
-from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
+from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -48,7 +48,7 @@ def prepare(
         try:
             return built(folder)
         except UdogenError as fault:
-            raise _in_sources(fault, folder, _kernel_places(source, place.config)) from fault
+            raise in_kernel_sources(fault, folder) from fault
 
 
 def build(
@@ -109,7 +109,8 @@ def _generated(
     if missing:
         where = " or ".join(map(str, places[names[0]]))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
-    out = work / backend
+    key = resources.content_key(*(op.name.encode() for op in package.ops))
+    out = work / (backend if package in source.packages else f"{backend}-{key}")  # without ops that do not compile
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
     generate(
         [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
@@ -130,17 +131,6 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
     folder = source.subject.kernels or source.subject.config.parent / "kernels"
     names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
     return {name: kernel_places(folder, backend, _api(source), name) for name in names}
-
-
-def _in_sources(fault: UdogenError, package: PackageLibrary, places: dict[str, list[Path]]) -> UdogenError:
-    """An error in the kernels that were copied into a package, with the names of the originals."""
-    message, details = fault.message, list(fault.details)
-    for copy in (package.path / each for each in package.user_owned):
-        sources = (folder / copy.name for folders in places.values() for folder in folders)
-        if source := next((each for each in sources if each.is_file()), None):
-            message = message.replace(str(copy), str(source))
-            details = [line.replace(str(copy), str(source)) for line in details]
-    return type(fault)(message, details=details, hint=fault.hint)
 
 
 def _work(source: PackageSource, options: TestOptions) -> Path:

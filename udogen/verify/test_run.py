@@ -318,6 +318,8 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     try:
         check_available(place, on_step)
         built = packages.prepare(batch.source, batch.package, place, ops, options=options, on_step=on_step)
+    except BuildFailed as error:
+        return _run_others(batch, error, options, on_case, on_step)
     except UdogenError as error:
         return _not_run(batch, error)
     outdated = built.outdated if not options.build and not place.instructions else ""
@@ -326,7 +328,9 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
         found = run_cases(
             built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step
         )
-    except (ToolMissing, BuildFailed) as error:  # of what is compiled when it runs
+    except BuildFailed as error:  # of what is compiled when it runs
+        return _run_others(batch, error, options, on_case, on_step)
+    except ToolMissing as error:
         return replace(_not_run(batch, error), warnings=warnings)
     except RegistrationFailed as error:  # an error in the package: none of its cases has numbers
         state = BackendState(place.id, place.title, "ran", cases=len(cases))
@@ -334,6 +338,25 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     runtime = next((each.runtime for each in found if each.runtime), None)
     state = BackendState(place.id, place.title, "ran", real=_is_real(runtime), runtime=runtime, cases=len(cases))
     return _BatchResult(state, found, warnings)
+
+
+def _run_others(
+    batch: Batch, error: BuildFailed, options: TestOptions, on_case: OnCase, on_step: OnStep
+) -> _BatchResult:
+    """The ops that compile, in a package of their own; the cases of the others are errors."""
+    ops = tuple(op for op in batch.package.ops if op.name not in error.ops)
+    broken = replace(batch, cases=tuple(case for case in batch.cases if case.op in error.ops))
+    cases = tuple(case for case in batch.cases if case.op not in error.ops)
+    if not cases or not error.ops or batch.source.subject.config is None:
+        return _not_run(batch, error)
+    on_step(f"without {', '.join(error.ops)}: {error.message}")
+    found = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
+    if found.state.state in ABSENT:  # the reason of the whole package is the first one
+        return _not_run(batch, error)
+    warning = () if broken.cases else ("\n    ".join((error.message, *error.details)),)
+    state = replace(found.state, cases=len(batch.cases), build_failed=True)
+    outcomes = (*_all_errors(broken, error, on_case), *found.outcomes)
+    return _BatchResult(state, outcomes, (*warning, *found.warnings))
 
 
 def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:

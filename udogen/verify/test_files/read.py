@@ -267,7 +267,10 @@ def _path(raw: Any, folder: Path) -> Path | Invalid:
 
 
 def _shape(raw: Any) -> Shape | Invalid:
-    invalid = Invalid(f"`{raw}` is not a shape", 'as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"]')
+    invalid = Invalid(
+        f"`{raw}` is not a shape",
+        'as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"], [{ a = "2x3", b = "3" }, …]',
+    )
     if isinstance(raw, str):
         if not _SHAPE.match(raw):
             return Shape() if raw == "scalar" else invalid
