@@ -1,4 +1,4 @@
-"""${op} for CPU, HTP and DSP: x[i] is an element of an input, y[i] = … says what each element of an output is."""
+"""${op} for CPU, HTP and DSP: x[i] is an element of an input, y[i] = … defines each element of an output."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""${op} for CPU, HTP and DSP: x[i] is an element of the input, y[i] = … says what each element of the output is."""
+"""${op} for CPU, HTP and DSP: x[i] is an element of the input, y[i] = … defines each element of the output."""
 
 import halide as hl
 

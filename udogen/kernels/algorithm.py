@@ -59,7 +59,7 @@ class RowLayout:
 
 
 class KernelTensor:
-    """A tensor of the op.  `x[i]` is an element; `y[i] = …` says what each element of an output is."""
+    """A tensor of the op.  `x[i]` is an element; `y[i] = …` defines each element of an output."""
 
     def __init__(self, port: TensorPort, stored: str, view: View, place: RowLayout) -> None:
         self.name, self.view, self._stored, self._place = port.name, view, stored, place
