@@ -19,12 +19,12 @@ import pytest
 from tests.build.devices import CACHED
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
 from udogen import resources
 from udogen.backends.targets import ALL
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
-from udogen.build.package import PackageLibrary, open_package
+from udogen.build.package import PackageLibrary
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs
+from udogen.cli.options import SECONDS, argument, json_option, option, pairs, verb
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
@@ -17,59 +17,45 @@ if TYPE_CHECKING:
     from udogen.verify.test_files.references import ReferenceFunction
 
 
-@click.command("model")
-@click.argument("model", type=click.Path(path_type=Path), metavar="NET.onnx")
-@click.option(
-    "--package",
-    "packages",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A built op package with ops of the model; may repeat.",
-)
-@click.option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
-@click.option("--bits", type=click.Choice(["float", "8"]), default="float", help="8: calibrated on the inputs.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="An input, one sample or several with a first axis more; may repeat.  Others are random numbers.",
-)
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    metavar="OP=FILE.py:FUNCTION",
-    help="What a custom op is compared with, as in test files; may repeat.",
-)
-@click.option(
-    "--tests",
-    "tests",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A test file (op_tests.toml), or its folder, that names references; may repeat.",
-)
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0),
-    metavar="X",
-    help="How far a layer may be off, as a part of the range of its output.",
-)
-@click.option("--until", default="", metavar="TENSOR", help="Only what this tensor needs.")
-@click.option(
-    "--replace",
-    "replaced",
-    multiple=True,
-    metavar="OP=reference",
-    help="Compute an op (by its type, or one node by its name or tensor) by its reference, not on QNN; may repeat.",
-)
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For QNN.")
-@output.json_option
-@click.pass_context
-def command(click_context: click.Context, /, **given: Any) -> None:
+@dataclass(frozen=True)
+class RunModelOptions:
+    """The options of the command line."""
+
+    model: Path = argument(metavar="NET.onnx")
+    packages: tuple[Path, ...] = option(
+        "--package", metavar="DIR", help="A built op package with ops of the model; may repeat."
+    )
+    backend: str = option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
+    bits: str = option(
+        "--bits", type=click.Choice(["float", "8"]), default="float", help="8: calibrated on the inputs."
+    )
+    inputs: tuple[str, ...] = option(
+        "--input", metavar="NAME=FILE.npy",
+        help="An input, one sample or several with a first axis more; may repeat.  Others are random numbers.",
+    )  # fmt: skip
+    references: tuple[str, ...] = option(
+        "--reference", metavar="OP=FILE.py:FUNCTION",
+        help="What a custom op is compared with, as in test files; may repeat.",
+    )  # fmt: skip
+    tests: tuple[Path, ...] = option(
+        "--tests", metavar="FILE", help="A test file (op_tests.toml), or its folder, that names references; may repeat."
+    )
+    tolerance: float | None = option(
+        "--tolerance", type=click.FloatRange(min=0), metavar="X",
+        help="How far a layer may be off, as a part of the range of its output.",
+    )  # fmt: skip
+    until: str = option("--until", metavar="TENSOR", help="Only what this tensor needs.")
+    replaced: tuple[str, ...] = option(
+        "--replace", metavar="OP=reference",
+        help="Compute an op (by its type, or one node by its name or tensor) by its reference, not on QNN; may repeat.",
+    )  # fmt: skip
+    output_dir: Path | None = option("--output-dir", metavar="DIR", help="Where outputs are saved, as .npy.")
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="For QNN.")
+    as_json: bool = json_option()
+
+
+@verb("model", RunModelOptions)
+def command(options: RunModelOptions) -> int:
     """Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
 
     Every tensor is compared with ONNX Runtime's CPU, where custom ops are their references.  The table has for each
@@ -79,7 +65,6 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     from udogen.runtime.contexts import arrays
     from udogen.verify import network
 
-    options = RunModelOptions(**given)
     result = run_network(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
@@ -88,8 +73,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     else:
         for line in network.lines(result):
             output.print_result(line)
-    if result.first_wrong is not None:
-        click_context.exit(VerificationFailed.exit_code)
+    return VerificationFailed.exit_code if result.first_wrong is not None else 0
 
 
 def run_network(options: RunModelOptions) -> NetworkResult:
@@ -117,25 +101,6 @@ def run_network(options: RunModelOptions) -> NetworkResult:
             timeout=options.timeout,
         )
     )
-
-
-@dataclass(frozen=True)
-class RunModelOptions:
-    """The options of the command line."""
-
-    model: Path
-    packages: tuple[Path, ...]
-    backend: str
-    bits: str
-    inputs: tuple[str, ...]
-    references: tuple[str, ...]
-    tests: tuple[Path, ...]
-    tolerance: float | None
-    until: str
-    replaced: tuple[str, ...] = ()
-    output_dir: Path | None = None
-    timeout: float | None = None
-    as_json: bool = False
 
 
 def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:

@@ -7,14 +7,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import pairs, prove_option, runtime_kind, shape_of, soc_of
-from udogen.cli.safety_options import HEAP_HELP, print_findings
+from udogen.cli.options import (
+    POSITIVE,
+    SECONDS,
+    argument,
+    given,
+    heap_option,
+    json_option,
+    option,
+    pairs,
+    prove_option,
+    runtime_kind,
+    shape_of,
+    soc_of,
+    verb,
+)
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
@@ -26,93 +39,87 @@ if TYPE_CHECKING:
 _SHOWN_FUNCTIONS = 8
 
 
-@click.command("op")
-@click.argument("library", type=click.Path(path_type=Path))
-@click.argument("op")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy|2x3x4",
-    help="An input, or its shape, for random numbers; `NAME.0`, `NAME.1` … for a repeated one.",
-)
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter: 0.5, true, [1, 2], a text, or @FILE.npy.",
-)
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Where an output is saved.")
-@click.option(
-    "--quant",
-    "quants",
-    multiple=True,
-    metavar="NAME=SCALE,OFFSET",
-    help="Quantization: real = SCALE * (stored + OFFSET).",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=2x3x4",
-    help="The shape of an output (default: that of the first input).",
-)
-@click.option(
-    "--rules",
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Shape rules: Python functions, named as ops, that return the shapes of outputs.",
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="NAME=TYPE",
-    help="The data type of a tensor or parameter, where several fit.",
-)
-@click.option(
-    "--backend",
-    default="",
-    metavar="NAME",
-    help="cpu, gpu, htp, hexagon, dsp (default: the only one that LIBRARY is for; cpu where it is for several).",
-)
-@click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
-@click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
-@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
-@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets that the kernel takes.")
-@runtime_kind
-@click.option(
-    "--qnn-lib",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The runtime library (default: QNN_SDK_ROOT, then the wheel).",
-)
-@click.option("--provider", default="", metavar="SYMBOL", help="The interface provider (default: the only one).")
-@click.option(
-    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; the median time is printed."
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop an op that takes longer.",
-)
-@click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
-@click.option(
-    "--soc",
-    metavar="NAME",
-    help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
-)
-@click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
-@click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
-@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, and its kernels.")
-@click.option("--heap", is_flag=True, help=HEAP_HELP)
-@prove_option
-@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
-@output.json_option
-def command(**given: Any) -> int:
+@dataclass(frozen=True)
+class RunOpOptions:
+    """The options of the command line."""
+
+    library: Path = argument()
+    op: str = argument()
+    inputs: tuple[str, ...] = option(
+        "--input", metavar="NAME=FILE.npy|2x3x4",
+        help="An input, or its shape, for random numbers; `NAME.0`, `NAME.1` … for a repeated one.",
+    )  # fmt: skip
+    params: tuple[str, ...] = option(
+        "--param", metavar="NAME=VALUE", help="A parameter: 0.5, true, [1, 2], a text, or @FILE.npy."
+    )
+    outputs: tuple[str, ...] = option("--output", metavar="NAME=FILE.npy", help="Where an output is saved.")
+    quants: tuple[str, ...] = option(
+        "--quant", metavar="NAME=SCALE,OFFSET", help="Quantization: real = SCALE * (stored + OFFSET)."
+    )
+    shapes: tuple[str, ...] = option(
+        "--shape", metavar="NAME=2x3x4", help="The shape of an output (default: that of the first input)."
+    )
+    rules: Path | None = option(
+        "--rules", metavar="FILE.py",
+        help="Shape rules: Python functions, named as ops, that return the shapes of outputs.",
+    )  # fmt: skip
+    dtypes: tuple[str, ...] = option(
+        "--dtype", metavar="NAME=TYPE", help="The data type of a tensor or parameter, where several fit."
+    )
+    backend: str = option(
+        "--backend", metavar="NAME",
+        help="cpu, gpu, htp, hexagon, dsp (default: the only one that LIBRARY is for; cpu where it is for several).",
+    )  # fmt: skip
+    arch: str | None = option(
+        "--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it."
+    )
+    kernel: str | None = option(
+        "--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx)."
+    )
+    slices: int | None = option(
+        "--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices."
+    )
+    count: bool = option("--count", help="hexagon, dsp: count the packets that the kernel takes.")
+    kind: str = runtime_kind()
+    qnn_lib: Path | None = option(
+        "--qnn-lib", metavar="PATH", help="The runtime library (default: QNN_SDK_ROOT, then the wheel)."
+    )
+    provider: str = option("--provider", metavar="SYMBOL", help="The interface provider (default: the only one).")
+    loops: int = option(
+        "--loops", type=POSITIVE, default=1, metavar="N", help="Execute N times; the median time is printed."
+    )
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop an op that takes longer.")
+    target: str | None = option(
+        "--target", metavar="NAME", help="The target to register for (default: none, which fits this machine)."
+    )
+    soc: str | None = option(
+        "--soc", metavar="NAME",
+        help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
+    )  # fmt: skip
+    save_context: Path | None = option("--save-context", metavar="FILE", help="Save the finalized graph here.")
+    context: Path | None = option("--context", metavar="FILE", help="Restore what --save-context saved.")
+    graph: bool = option("--graph", help="htp, emulator: show the graph after each rewrite, and its kernels.")
+    heap: bool = heap_option()
+    prove: bool = prove_option()
+    force: bool = option("--force", help="Run a package that is built for another release of the SDK.")
+    verbose: bool = option("-v", "--verbose", help="Show what the runtime and the package log.")
+    as_json: bool = json_option()
+
+    @property
+    def hexagon(self) -> bool:
+        """Whether kernels are compiled for Hexagon and run under QEMU."""
+        place = backends.PLACES.get(self.backend)
+        return place is not None and place.instructions
+
+    @property
+    def config_backend(self) -> str:
+        """The backend whose config and package are meant."""
+        place = backends.PLACES.get(self.backend)
+        return place.config if place is not None else self.backend
+
+
+@verb("op", RunOpOptions)
+def command(options: RunOpOptions) -> int:
     """Example: udogen run op out Scale --backend htp --input x=2x3x4
 
     Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
@@ -124,7 +131,7 @@ def command(**given: Any) -> int:
     from udogen.runtime.execution_counts import proved
     from udogen.verify.safety.findings import findings_of_run
 
-    options = _checked(RunOpOptions(**given))
+    options = _checked(options)
     files = dict(pairs(options.outputs, "--output"))
     built = _built(options)
     warnings = [text for text in ("" if options.hexagon else built.outdated, _unverified(options.context)) if text]
@@ -152,53 +159,6 @@ def command(**given: Any) -> int:
     else:
         _print(done)
     return VerificationFailed.exit_code if findings else 0
-
-
-@dataclass(frozen=True)
-class RunOpOptions:
-    """The options of the command line."""
-
-    library: Path
-    op: str
-    inputs: tuple[str, ...]
-    params: tuple[str, ...]
-    outputs: tuple[str, ...]
-    quants: tuple[str, ...]
-    shapes: tuple[str, ...]
-    rules: Path | None
-    dtypes: tuple[str, ...]
-    backend: str
-    arch: str | None
-    kernel: str | None
-    slices: int | None
-    count: bool
-    kind: str
-    qnn_lib: Path | None
-    provider: str
-    loops: int
-    timeout: float | None
-    target: str | None
-    soc: str | None
-    save_context: Path | None
-    context: Path | None
-    graph: bool
-    heap: bool
-    prove: bool
-    force: bool
-    verbose: bool
-    as_json: bool
-
-    @property
-    def hexagon(self) -> bool:
-        """Whether kernels are compiled for Hexagon and run under QEMU."""
-        place = backends.PLACES.get(self.backend)
-        return place is not None and place.instructions
-
-    @property
-    def config_backend(self) -> str:
-        """The backend whose config and package are meant."""
-        place = backends.PLACES.get(self.backend)
-        return place.config if place is not None else self.backend
 
 
 @dataclass(frozen=True)
@@ -235,26 +195,18 @@ def _check_backend_options(options: RunOpOptions) -> None:
     """Raise for an option that the backend does not have."""
     from udogen.build import qemu_hexagon
 
-    records = {"--kernel": options.kernel, "--slices": options.slices}
-    of_hexagon = {"--arch": options.arch, "--count": options.count, **records}
-    of_runtimes: dict[str, object] = {
-        "--qnn-lib": options.qnn_lib,
-        "--provider": options.provider,
-        "--target": options.target,
-        "--soc": options.soc,
-        "--save-context": options.save_context,
-        "--context": options.context,
-        "--force": options.force,
-        "--heap": options.heap,
-        "--prove": options.prove,
-        "--runtime": "" if options.kind == "auto" else options.kind,
-    }
+    records = ("--kernel", "--slices")
+    of_hexagon = ("--arch", "--count", *records)
+    of_runtimes: tuple[str, ...] = (
+        *("--qnn-lib", "--provider", "--target", "--soc", "--save-context", "--context"),
+        *("--force", "--heap", "--prove", "--runtime"),
+    )
     if options.hexagon and not qemu_hexagon.harness_of(options.config_backend).records:
-        of_runtimes |= records
-    unfit = of_runtimes if options.hexagon else of_hexagon
-    for option in (name for name, value in unfit.items() if value):
-        hint = "only --backend hexagon has it" if option in of_hexagon else "it has no Qualcomm runtime in it"
-        raise UsageError(f"{option} means nothing with --backend {options.backend}", hint=hint)
+        of_runtimes = (*of_runtimes, *records)
+    asked = given(options)
+    for flag in (each for each in (of_runtimes if options.hexagon else of_hexagon) if each in asked):
+        hint = "only --backend hexagon has it" if flag in of_hexagon else "it has no Qualcomm runtime in it"
+        raise UsageError(f"{flag} means nothing with --backend {options.backend}", hint=hint)
 
 
 def _built(options: RunOpOptions) -> Built:
@@ -382,7 +334,7 @@ def _print(done: _OpResult) -> None:
         output.print_result(f"  {result.proof.sentence}")
     if done.findings is not None and not done.findings:
         output.print_result("  the op does not use the heap while it executes")
-    print_findings(done.findings or ())
+    output.print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
     if sys.stderr.isatty():  # for a person; programs call it often
