@@ -12,7 +12,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, writing
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, writing
 
 if TYPE_CHECKING:
     from udogen.draw.diagram import Diagram
@@ -230,12 +230,8 @@ def _diagram(options: InspectArguments) -> Diagram:
     from udogen.draw import sources
 
     path = options.path
-    try:
-        with open_plain(path) as file:
-            start = file.read(64)
-    except OSError as fault:
-        hint = "give a config, a context binary or an ONNX model"
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint=hint) from fault
+    with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
+        start = file.read(64)
     if sources.is_onnx(start, path.suffix):
         from udogen.opdef.onnx.load import load_model
 

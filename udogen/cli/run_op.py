@@ -28,7 +28,7 @@ from udogen.cli.options import (
     soc_of,
     verb,
 )
-from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
+from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, reading, writing
 
 if TYPE_CHECKING:
     from udogen.opdef.model import Op
@@ -390,11 +390,9 @@ def _content(file: Path | None) -> bytes | None:
 
     if file is None:
         return None
-    try:
+    with reading(file, hint="give a file of --save-context"):
         manifest.check(file).refuse()
         return read_plain(file)
-    except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
 
 def _input(name: str, text: str, op: Op | None) -> Array:

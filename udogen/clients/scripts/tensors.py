@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UsageError, read_plain, reading
 from udogen.opdef import datatypes
 from udogen.verify import tolerances
 
@@ -69,10 +69,8 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]
 
 
 def _read(name: str, sample: int, path: str) -> TensorData:
-    try:
+    with reading(path, hint="give a .npy or a raw file"):
         data = read_plain(path)
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a .npy or a raw file") from fault
     if not path.endswith(".npy"):
         return TensorData(name, sample, data, path=path)
     try:

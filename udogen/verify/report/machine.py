@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UsageError, read_plain, reading
 from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
@@ -123,7 +123,7 @@ def _plain(value: object) -> object:
 
 
 def junit(result: Mapping[str, Any]) -> str:
-    """JUnit XML of an result: a suite for each backend; where none of its cases ran, one that is skipped."""
+    """JUnit XML of a result: a suite for each backend; where none of its cases ran, one that is skipped."""
     from lxml import etree
 
     tree: Any = etree
@@ -220,20 +220,16 @@ _WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An result that `--json` printed."""
+    """A result that `--json` printed."""
+    hint = "give what `udogen test --json` wrote"
+    with reading(path, hint=hint):
+        data = read_plain(path)
     try:
-        found = json.loads(read_plain(path).decode("utf-8"))
+        found: dict[str, Any] = json.loads(data.decode("utf-8"))
         assert found.keys() >= _KEYS
-    except OSError as fault:
-        raise UsageError(
-            f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
-        ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(
-            f"{path} is not the JSON of a test run", hint="give what `udogen test --json` wrote"
-        ) from fault
-    result: dict[str, Any] = found
-    return result
+        raise UsageError(f"{path} is not the JSON of a test run", hint=hint) from fault
+    return found
 
 
 def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -276,7 +272,7 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """An result for the terminal: what failed, a row for each backend, the sum."""
+    """A result for the terminal: what failed, a row for each backend, the sum."""
     found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
     rows = []
     for state in result["backends"]:
