@@ -28,7 +28,7 @@ from udogen.cli.options import (
     soc_of,
     verb,
 )
-from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, reading, writing
+from udogen.errors import UsageError, VerificationFailed, read_plain, reading, writing
 
 if TYPE_CHECKING:
     from udogen.opdef.model import Op
@@ -220,12 +220,15 @@ def _built(options: RunOpOptions) -> Built:
 def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCall:
     """The call, its names and values compared with the config where there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
+    from udogen.verify.test_files.values import load_array
 
     built.check_op(options.op)
     op = built.op(options.op, options.config_backend)
     asked = CallOptions(
         inputs={name: _input(name, text, op) for name, text in pairs(options.inputs, "--input")},
-        params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
+        params={
+            name: load_array(Path(v[1:])) if v.startswith("@") else v for name, v in pairs(options.params, "--param")
+        },
         quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
         dtypes=dict(pairs(options.dtypes, "--dtype")),
         shapes={name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")},
@@ -399,8 +402,10 @@ def _input(name: str, text: str, op: Op | None) -> Array:
     """The array of a file; for a shape, random numbers of the first type that the input can have."""
     import numpy as np
 
+    from udogen.verify.test_files.values import load_array
+
     if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
-        return _array(text)
+        return load_array(Path(text))
     shape = shape_of(name, text, "--input")
     known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
     dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
@@ -408,22 +413,6 @@ def _input(name: str, text: str, op: Op | None) -> Array:
     most = 2 if dtype.kind == "b" else 100
     found: Array = random.normal(size=shape) if dtype.kind == "f" else random.integers(0, most, shape)
     return found.astype(dtype)
-
-
-def _array(file: str) -> Array:
-    import numpy as np
-
-    try:
-        with open_plain(file) as stream:
-            array: Array = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise UsageError(
-            f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
-        ) from fault
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    return array
 
 
 def _save(file: str, array: Array) -> str:

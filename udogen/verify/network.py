@@ -30,6 +30,7 @@ from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
 from udogen.verify.results import Finding
 from udogen.verify.test_files.references import ReferenceFunction
+from udogen.verify.test_files.values import load_array
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -329,12 +330,7 @@ class Network:
         return self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape
 
     def _load(self, name: str, file: Path) -> list[Array]:
-        try:
-            found = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as fault:
-            raise UsageError(
-                f"{file} cannot be read: {fault}", hint=f"give an array of numpy.save for `{name}`"
-            ) from fault
+        found = load_array(file)
         dtype, shape = self._type(name)
         rows = [found] if found.ndim == len(shape) else list(found) if found.ndim == len(shape) + 1 else []
         fits = rows and all(want in (None, have) for have, want in zip(rows[0].shape, shape, strict=True))
