@@ -245,15 +245,19 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         write_trace(options.trace_file, ran.profiles)
     if options.as_json:
         report = {**asdict(replace(ran, first=None)), "first": first_as_json(ran.first), "runtime": asdict(runtime)}
-        report["bind_plan"] = str(options.plan_file or "") or None
-        error = {"error": fault.as_json()} if fault else {}
-        output.print_json({"ok": not fault, **{k: v for k, v in report.items() if k not in _PRINTED}, **error})
+        report = {name: value for name, value in report.items() if name not in _PRINTED}
+        _print_json({**report, "bind_plan": str(options.plan_file or "") or None}, fault)
         return fault
     for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
         output.print_result(line)
     if fault:
         output.print_error(fault)
     return fault
+
+
+def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
+    """Print a report, with the error that the whole run is."""
+    output.print_json({"ok": not wrong and not fault, **report, **({"error": fault.as_json()} if fault else {})})
 
 
 def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
@@ -484,8 +488,7 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
             "sessions": done.placed and done.placed.plan,
             "warnings": done.warnings,
         }
-        error = {"error": fault.as_json()} if fault else {}
-        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, done.runtime), **about, **error})
+        _print_json({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
         return wrong
     for line in (*done.placed.table, "") if done.placed else ():
         output.print_result(line)
