@@ -13,8 +13,7 @@ from udogen.errors import UsageError
 
 _Options = TypeVar("_Options")
 
-FILE = click.Path(path_type=Path)
-_TYPES: Mapping[str, Any] = {"bool": bool, "int": int, "float": float, "Path": FILE}
+_TYPES: Mapping[str, Any] = {"bool": bool, "int": int, "float": float, "Path": click.Path(path_type=Path)}
 POSITIVE = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
 

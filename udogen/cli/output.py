@@ -242,7 +242,7 @@ def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
 
 
 def paint(text: str, state: str) -> str:
-    """A word of the result in the colour of its state; plain if stdout is no terminal."""
+    """A word of the result in the colour of its state; plain if stdout is not a terminal."""
     colour = {"found": _GREEN, "missing": _YELLOW, "wrong": _RED}.get(state)
     if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return text
