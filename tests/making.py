@@ -21,6 +21,7 @@ import pytest
 
 from udogen import resources
 from udogen.build import qemu_hexagon, tools
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs.load import load
 from udogen.errors import ToolMissing
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
@@ -53,6 +54,12 @@ def udogen(
         stdin=subprocess.DEVNULL,
         timeout=timeout,
     )
+
+
+def open_package(folder: Path) -> PackageLibrary:
+    """The only library of a package."""
+    [library] = open_packages(folder)
+    return library
 
 
 def make_packages(

@@ -160,6 +160,15 @@ def read_plain(path: Path | str) -> bytes:
 
 
 @contextmanager
+def reading(file: Path | str, *, hint: str) -> Iterator[None]:
+    """Around the reading of a file that a user named: errors of the system become a UsageError."""
+    try:
+        yield
+    except OSError as fault:
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=hint) from fault
+
+
+@contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
     """Around the writing of a file that a user named: errors of the system become a UsageError."""
     try:

@@ -8,16 +8,14 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
 
 
 def load_module(file: Path) -> ModuleType:
     """Run a Python file as a module that can import from its own folder. A file that has changed is loaded again."""
-    try:
+    with reading(file, hint="write it, or name another file"):
         changed = file.stat().st_mtime_ns
-    except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="write it, or name another file") from fault
     return _load(file.resolve(), changed)
 
 

@@ -14,21 +14,29 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) ->
 
     Columns in which every row has `-` are left out of a table that would be too wide.
     """
-    every = [list(row) for row in rows]
-    names = list(head)
-    if width and _total(_widths([names, *every])) > width:
-        kept = [column for column in range(len(names)) if not every or any(row[column] != "-" for row in every)]
-        names, every = [names[column] for column in kept], [[row[column] for column in kept] for row in every]
-    widths = _widths([names, *every])
-    longest = [
-        max(len(word) for row in [names, *every] for word in row[column].split() or [""])
-        for column in range(len(names))
-    ]
-    for least in (longest, [_NARROWEST] * len(names)):  # words are broken only if nothing else helps
-        while width and _total(widths) > width and (wide := [n for n, each in enumerate(widths) if each > least[n]]):
+    every = [list(head), *map(list, rows)]
+    widths = _widths(every)
+    if width and _total(widths) > width:
+        every = _without_unused(every)
+        widths = _narrowed(every, width)
+    every.insert(1, ["-" * each for each in widths])
+    return [line.rstrip() for row in every for line in _lines(row, widths)]
+
+
+def _without_unused(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The columns in which a row below the head has something."""
+    kept = [n for n in range(len(rows[0])) if len(rows) == 1 or any(row[n] != "-" for row in rows[1:])]
+    return [[row[n] for n in kept] for row in rows]
+
+
+def _narrowed(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The widths of columns that fit together; words are broken only if nothing else helps."""
+    widths = _widths(rows)
+    longest = [max(len(word) for row in rows for word in row[n].split() or [""]) for n in range(len(widths))]
+    for least in (longest, [_NARROWEST] * len(widths)):
+        while _total(widths) > width and (wide := [n for n, each in enumerate(widths) if each > least[n]]):
             widths[max(wide, key=lambda column: widths[column])] -= 1
-    lines = [line for row in (names, ["-" * each for each in widths], *every) for line in _lines(row, widths)]
-    return [line.rstrip() for line in lines]
+    return widths
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

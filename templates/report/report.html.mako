@@ -151,16 +151,7 @@ ${each}
 % if card.first:
 <div>
 <h5>The first wrong elements</h5>
-<div class="scroll" tabindex="0" role="group" aria-label="The first wrong elements">
-<table class="numbers">
-<thead><tr><th scope="col">${card.output}</th><th scope="col">expected</th><th scope="col">found</th><th scope="col">off by${card.unit}</th></tr></thead>
-<tbody>
-% for each in card.first:
-<tr><th scope="row">${each.index}</th><td>${each.expected}</td><td>${each.found}</td><td>${each.off}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${card.first}
 </div>
 % endif
 <div>
@@ -179,16 +170,7 @@ ${each}
 % if problem.rows:
 <details class="case">
 <summary><h4>${problem.more}</h4></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="${problem.more}">
-<table class="list failing stack">
-<thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest failing shape</th></tr></thead>
-<tbody>
-% for row in problem.rows:
-<tr id="${row.id}"><th scope="row">${row.name}</th><td>${row.where}</td><td>${row.what}</td><td>${row.first}</td><td>${row.smallest}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${problem.rows}
 </details>
 % endif
 </article>
@@ -253,16 +235,7 @@ ${each}
 <p class="quiet">${each}</p>
 % endfor
 % if network.layers:
-<div class="scroll" tabindex="0" role="group" aria-label="Layers of ${network.title}">
-<table class="list stack">
-<thead><tr><th scope="col">tensor</th><th scope="col">op</th><th scope="col">shape</th><th scope="col">own error</th><th scope="col">steps of 8 bits</th><th scope="col">error</th></tr></thead>
-<tbody>
-% for row in network.layers:
-<tr><th scope="row"><span class="chip ${row.kind}">${row.tensor}</span></th><td>${row.op}</td><td>${row.shape}</td><td>${row.own}</td><td>${row.steps}</td><td>${row.error}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${network.layers}
 % endif
 </div>
 </details>
@@ -380,30 +353,12 @@ ${line}
 </dl>
 % endif
 % if compared.worse:
-<div class="scroll" tabindex="0" role="group" aria-label="Costs that are worse">
-<table class="list changes stack">
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
-<tbody>
-% for each in compared.worse:
-<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${compared.worse}
 % endif
 % if compared.others:
 <details class="case">
 <summary><h3>Costs that are not worse</h3></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="Costs that are not worse">
-<table class="list changes stack">
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
-<tbody>
-% for each in compared.others:
-<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${compared.others}
 </details>
 % endif
 </section>
@@ -412,16 +367,7 @@ ${line}
 <section class="card" aria-labelledby="environment">
 <h2 id="environment">Environment</h2>
 % if runtimes:
-<div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
-<table class="runtimes stack">
-<thead><tr><th scope="col">backend</th><th scope="col">owner</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
-<tbody>
-% for each in runtimes:
-<tr><th scope="row">${each.name}<small>${each.title}</small></th><td>${each.owner}</td><td>${each.runtime}</td><td>${each.build}</td><td class="plain">${each.versions}</td><td class="path">${each.path}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+${runtimes}
 % endif
 <dl class="wide">
 % for each in environment:
@@ -432,51 +378,13 @@ ${line}
 
 <section class="card" aria-labelledby="cases">
 <h2 id="cases">All other cases</h2>
-% if skipped:
+% for each in cases:
 <details class="case">
-<summary><h3>${skipped_count} skipped</h3></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="Cases that were skipped">
-<table class="list skipping stack">
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
-<tbody>
-% for row in skipped:
-<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.why}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
+<summary><h3>${each.title}</h3></summary>
+${each.table}
 </details>
-% endif
-% if unchecked:
-<details class="case">
-<summary><h3>${unchecked_count} that ran without a reference</h3></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="Cases without a reference">
-<table class="list stack">
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
-<tbody>
-% for row in unchecked:
-<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>not known</td><td>${row.time}</td></tr>
 % endfor
-</tbody>
-</table>
-</div>
-</details>
-% endif
-% if passing:
-<details class="case">
-<summary><h3>${passing_count} passed</h3></summary>
-<div class="scroll" tabindex="0" role="group" aria-label="Cases that passed">
-<table class="list stack">
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
-<tbody>
-% for row in passing:
-<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>${row.error}</td><td>${row.time}</td></tr>
-% endfor
-</tbody>
-</table>
-</div>
-</details>
-% else:
+% if not passed:
 <p>None passed.</p>
 % endif
 </section>

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make_packages, need_runtime, udogen
+from tests.making import ROOT, make_packages, need_runtime, open_package, udogen
 from udogen.build.make import build_package
-from udogen.build.package import open_package
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, QnnTensor, Scalar

@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -17,14 +16,14 @@ from typing import Any
 import pytest
 
 from tests.build.devices import CACHED
+from tests.build.stand_ins import qnn_sdk, script
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
-from udogen import resources
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
 from udogen.backends.targets import ALL
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
-from udogen.build.package import PackageLibrary, open_package
+from udogen.build.package import PackageLibrary
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
@@ -58,13 +57,6 @@ def compiled(done: subprocess.CompletedProcess[str]) -> list[str]:
     return sorted(
         line.strip()[4:] for line in (done.stderr + done.stdout).splitlines() if line.strip().startswith("CXX ")
     )
-
-
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n" + text)
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
 
 
 # --- what is built again ------------------------------------------------------------------------------------
@@ -216,14 +208,8 @@ def test_no_make(folder: Path, tmp_path: Path) -> None:
     assert "`make` is not on PATH" in done.stderr and "apt-get install make" in done.stderr
 
 
-def sdk(root: Path) -> Path:
-    """A tree that looks like Qualcomm's, made of our own headers."""
-    shutil.copytree(resources.qnn_headers(), root / "include" / "QNN")
-    return root
-
-
 def test_headers_of_an_sdk_are_used_and_named(folder: Path, tmp_path: Path) -> None:
-    root = sdk(tmp_path / "the sdk")
+    root = qnn_sdk(tmp_path / "the sdk")
     shutil.rmtree(folder / "include" / "QNN")
     clang = compiler("clang++")
     done = build(folder, QNN_SDK_ROOT=str(root), X86_CXX=clang)
@@ -268,7 +254,7 @@ def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
         f'for name in {names}; do eval "echo $name=\\$$name"; done; }} > called\n'
         "mkdir -p libs/arm64-v8a && echo stand-in > libs/arm64-v8a/libLeakyReluPackage.so\n",
     )
-    root = sdk(tmp_path / "sdk")
+    root = qnn_sdk(tmp_path / "sdk")
     done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path / "ndk"), QNN_SDK_ROOT=str(root))
     assert done.returncode == 0, done.stderr
     assert "sdk toolchain: ndk-build of" in done.stderr

@@ -15,9 +15,8 @@ import pytest
 
 from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled, script
 from tests.command_line import udogen
-from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, open_package
 from udogen import process
-from udogen.build.package import open_package
 
 LONG_AGO = (978307200, 978307200)
 HEADER = "include/ops/LeakyRelu.hpp"

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime
+from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime, open_package
 from udogen.build.make import build_package
-from udogen.build.package import open_package
 from udogen.errors import ToolMissing, UdogenError
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")

@@ -234,7 +234,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"inputs": (("i", "{base}/bad.npy"),)},
-        "{base}/bad.npy cannot be loaded by numpy",
+        "{base}/bad.npy is not an array that numpy can load",
         "save it with numpy.save",
     ),
     (

@@ -114,16 +114,6 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
-def open_package(path: Path) -> PackageLibrary:
-    """The package in this folder, or the only one directly below it; raises if there is none."""
-    found = open_packages(path)
-    if len(found) > 1:
-        raise UsageError(
-            f"{path} contains several packages", hint="choose one of " + ", ".join(str(each.path) for each in found[:5])
-        )
-    return found[0]
-
-
 def open_packages(path: Path) -> list[PackageLibrary]:
     """The libraries of the package in this folder, or of all directly below it; raises if there are none."""
     if (path / MANIFEST).is_file():

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output, run_context, run_model
-from udogen.cli.options import runtime_kind
+from udogen.cli.options import POSITIVE, SECONDS, argument, json_option, option, runtime_kind, same_options, verb
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
@@ -18,79 +17,70 @@ if TYPE_CHECKING:
     from udogen.verify.results import Finding
 
 
-@click.command("bisect")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="model.toml|DIR|NET.onnx")
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="FILE.npz",
-    help="The expected tensors: CONTEXT.TENSOR, one array or one for each step.  Not for NET.onnx.",
-)
-@click.option("--feed", "feeds", multiple=True, metavar="NAME=FILE", help="An input of the model; may repeat.")
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Execute N steps (default: one for each array in FILE.npz).",
-)
-@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph in each step; may repeat.")
-@click.option("--tolerance", type=click.FloatRange(min=0), metavar="X", help="As in `run context` and `run model`.")
-@click.option("--until", default="", metavar="NAME", help="Stop after this context; for NET.onnx: after this tensor.")
-@click.option(
-    "--replace",
-    "replaced",
-    multiple=True,
-    metavar="NAME=BY",
-    help="CONTEXT=FILE.py:FUNCTION; for NET.onnx: OP=reference.  May repeat.",
-)
-@click.option(
-    "--shard-runtime", "shard_runtimes", multiple=True, metavar="CONTEXT=RUNTIME[:FILE]", help="As in `run context`."
-)
-@click.option("--link", "links", multiple=True, metavar="INPUT=OUTPUT", help="As in `run context`.")
-@click.option("--state", "states", multiple=True, metavar="INPUT=OUTPUT", help="As in `run context`.")
-@click.option("--package", "--op-package", "packages", multiple=True, metavar="DIR|LIB", help="An op package.")
-@click.option("--reference", "references", multiple=True, metavar="OP=FILE.py:FUNCTION", help="As in `run model`.")
-@click.option("--tests", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="As in `run model`.")
-@click.option("--bits", type=click.Choice(["float", "8"]), default="float", help="As in `run model`.")
-@click.option("--backend", metavar="NAME", help="Default: the backend of the binaries; for NET.onnx: cpu.")
-@runtime_kind
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
-@output.json_option
-@click.pass_context
-def command(click_context: click.Context, /, **given: Any) -> None:
+@dataclass(frozen=True)
+class BisectOptions:
+    """The options of the command line."""
+
+    paths: tuple[Path, ...] = argument(metavar="model.toml|DIR|NET.onnx")
+    against: Path | None = option(
+        "--against", metavar="FILE.npz",
+        help="The expected tensors: CONTEXT.TENSOR, one array or one for each step.  Not for NET.onnx.",
+    )  # fmt: skip
+    feeds: tuple[str, ...] = option("--feed", metavar="NAME=FILE", help="An input of the model; may repeat.")
+    steps: int | None = option(
+        "--steps", type=POSITIVE, metavar="N", help="Execute N steps (default: one for each array in FILE.npz)."
+    )
+    graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph in each step; may repeat.")
+    tolerance: float | None = option(
+        "--tolerance", type=click.FloatRange(min=0), metavar="X", help="As in `run context` and `run model`."
+    )
+    until: str = option("--until", metavar="NAME", help="Stop after this context; for NET.onnx: after this tensor.")
+    replaced: tuple[str, ...] = option(
+        "--replace", metavar="NAME=BY", help="CONTEXT=FILE.py:FUNCTION; for NET.onnx: OP=reference.  May repeat."
+    )
+    shard_runtimes: tuple[str, ...] = option(
+        "--shard-runtime", metavar="CONTEXT=RUNTIME[:FILE]", help="As in `run context`."
+    )
+    links: tuple[str, ...] = option("--link", metavar="INPUT=OUTPUT", help="As in `run context`.")
+    states: tuple[str, ...] = option("--state", metavar="INPUT=OUTPUT", help="As in `run context`.")
+    packages: tuple[str, ...] = option("--package", "--op-package", metavar="DIR|LIB", help="An op package.")
+    references: tuple[str, ...] = option("--reference", metavar="OP=FILE.py:FUNCTION", help="As in `run model`.")
+    tests: tuple[Path, ...] = option("--tests", metavar="FILE", help="As in `run model`.")
+    bits: str = option("--bits", type=click.Choice(["float", "8"]), default="float", help="As in `run model`.")
+    backend: str | None = option(
+        "--backend", metavar="NAME", help="Default: the backend of the binaries; for NET.onnx: cpu."
+    )
+    kind: str = runtime_kind()
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop after this time.")
+    as_json: bool = json_option()
+
+
+@verb("bisect", BisectOptions)
+def command(options: BisectOptions) -> int:
     """Example: udogen bisect model.toml --against expected.npz
 
     Find the first tensor that differs, in the order of execution, step by step.
 
-    A model of context binaries is compared with FILE.npz, up to the step with the first difference.  An ONNX model is
-    compared with ONNX Runtime's CPU, where custom ops run their references.  Prints step, context (or node), tensor,
-    size of the error, and the likely cause, if known.  The exit code is 6 if a tensor differs.
+    A model of context binaries is compared with FILE.npz; it ends with the step that has the first difference.  An ONNX
+    model is compared with ONNX Runtime's CPU, where custom ops are their references.  Prints step, context (or node),
+    tensor, size of the error, and the most likely reason if one is known.  The exit code is 6 if a tensor differs.
     """
-    if not given["paths"]:
+    if not options.paths:
         raise UsageError("no model was given", hint="udogen bisect model.toml --against FILE.npz; see --help")
-    is_network = any(each.suffix == ".onnx" for each in given["paths"])
-    if _network(given) if is_network else _contexts(given):
-        click_context.exit(VerificationFailed.exit_code)
+    is_network = any(each.suffix == ".onnx" for each in options.paths)
+    is_different = _network(options) if is_network else _contexts(options)
+    return VerificationFailed.exit_code if is_different else 0
 
 
-_Options = TypeVar("_Options")
-
-
-def _options(kind: Callable[..., _Options], given: Mapping[str, Any], **others: Any) -> _Options:
-    """The options of another verb: those that this command line has too, by their names."""
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{**{name: value for name, value in given.items() if name in known}, **others})
-
-
-def _contexts(given: Mapping[str, Any]) -> bool:
+def _contexts(options: BisectOptions) -> bool:
     """A model of context binaries; whether a tensor differs."""
-    if given["against"] is None:
+    if options.against is None:
         raise UsageError(
             "nothing to compare the model with",
             hint="give --against FILE.npz, written by numpy.savez: CONTEXT.TENSOR=array",
         )
-    options = _options(run_context.RunContextOptions, given, tolerance=given["tolerance"] or 0.0)
-    ran, runtime = run_context.run_steps(options, stop=True)
+    how = same_options(run_context.RunContextOptions, options, tolerance=options.tolerance or 0.0)
+    ran, runtime = run_context.run_steps(how, stop=True)
     findings = _findings(ran.first) if ran.first and not ran.first.reason else ()
     if options.as_json:
         output.print_json(
@@ -115,26 +105,26 @@ def _contexts(given: Mapping[str, Any]) -> bool:
     return True
 
 
-def _network(given: Mapping[str, Any]) -> bool:
+def _network(options: BisectOptions) -> bool:
     """An ONNX model; whether a layer is wrong."""
-    if given["against"] is not None or given["shard_runtimes"] or len(given["paths"]) > 1:
+    if options.against is not None or options.shard_runtimes or len(options.paths) > 1:
         raise UsageError(
             "--against, --shard-runtime and several paths are for context binaries",
             hint="an ONNX model is compared with ONNX Runtime's CPU, op by op",
         )
     from udogen.verify import network
 
-    options = _options(
+    how = same_options(
         run_model.RunModelOptions,
-        given,
-        model=given["paths"][0],
-        packages=tuple(map(Path, given["packages"])),
-        backend=given["backend"] or "cpu",
-        inputs=given["feeds"],
+        options,
+        model=options.paths[0],
+        packages=tuple(map(Path, options.packages)),
+        backend=options.backend or "cpu",
+        inputs=options.feeds,
     )
-    result = run_model.run_network(options)
+    result = run_model.run_network(how)
     findings = network.causes(result)
-    if given["as_json"]:
+    if options.as_json:
         output.print_json({**network.as_json(result), "reasons": [each.__dict__ for each in findings]})
     else:
         for line in network.first_lines(result):

@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.backends.targets import ALL, GROUPS, UDO
 from udogen.cli import output
+from udogen.cli.options import POSITIVE, argument, json_option, option, verb
 from udogen.errors import UdogenError, UsageError
 
 if TYPE_CHECKING:
@@ -43,44 +44,42 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 """
 
 
-@click.command("build", help=_HELP)
-@click.argument("names", nargs=-1, metavar="[TARGET...]")
-@click.option(
-    "-C",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    metavar="DIR",
-    help="The package folder (default: the current folder).",
-)
-@click.option(
-    "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",
-    help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; auto: the SDK if it fits, else open.",
-)  # fmt: skip
-@click.option(
-    "--launcher", metavar="CMD",
-    help="A program in front of each compiler: ccache, sccache, distcc (default: UDOGEN_LAUNCHER).",
-)  # fmt: skip
-@click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Parallel compilers (default: one per core).")
-@click.option(
-    "--sanitize",
-    multiple=True,
-    metavar="NAME[,NAME]",
-    help="Build with sanitizers, in a folder below the normal library: address, undefined, thread; may repeat.",
-)
-@click.option("--lines", is_flag=True, help="Build with line numbers (-g), in a folder below the normal library.")
-@click.option(
-    "--prove", is_flag=True,
-    help="Build libraries that append the execution counts of their ops to the file UDOGEN_PROVE.",
-)  # fmt: skip
-@output.json_option
-def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any) -> None:
+@dataclass(frozen=True)
+class BuildOptions:
+    """The options of the command line."""
+
+    names: tuple[str, ...] = argument(metavar="[TARGET...]")
+    folder: Path = option("-C", default=Path(), metavar="DIR", help="The package folder (default: the current folder).")
+    toolchain: str = option(
+        "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",
+        help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; "
+        "auto: the SDK if it fits, else open.",
+    )  # fmt: skip
+    launcher: str | None = option(
+        "--launcher", metavar="CMD",
+        help="A program in front of each compiler: ccache, sccache, distcc (default: UDOGEN_LAUNCHER).",
+    )  # fmt: skip
+    jobs: int | None = option("-j", type=POSITIVE, metavar="N", help="Parallel compilers (default: one per core).")
+    sanitize: tuple[str, ...] = option(
+        "--sanitize", metavar="NAME[,NAME]",
+        help="Build with sanitizers, in a folder below the normal library: address, undefined, thread; may repeat.",
+    )  # fmt: skip
+    lines: bool = option("--lines", help="Build with line numbers (-g), in a folder below the normal library.")
+    prove: bool = option(
+        "--prove",
+        help="Build libraries that append the execution counts of their ops to the file UDOGEN_PROVE.",
+    )  # fmt: skip
+    as_json: bool = json_option()
+
+
+@verb("build", BuildOptions, help=_HELP)
+def command(options: BuildOptions) -> None:
     """Build targets of a package."""
     from udogen.build import make, tools
     from udogen.build.package import open_packages
     from udogen.generate.pipeline import in_kernel_sources
 
-    env, options = tools.environment(launcher=launcher), BuildOptions(**given)
+    env = tools.environment(launcher=options.launcher)
     planned = _planned(options, env)
     warnings = _unused_kernels(package for package, _ in planned)
     begun = time.perf_counter()
@@ -92,33 +91,21 @@ def command(jobs: int | None, launcher: str | None, as_json: bool, **given: Any)
             )
         with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
             try:
-                built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
+                built += make.build(package, steps, jobs=options.jobs or 0, on_step=advance, say=output.print_note)
             except UdogenError as fault:
                 raise in_kernel_sources(fault, package) from fault
     took = time.perf_counter() - begun
-    _print_built(built, took, warnings, as_json=as_json)
-    if not built and not as_json:
+    _print_built(built, took, warnings, as_json=options.as_json)
+    if not built and not options.as_json:
         packages = open_packages(options.folder)
         have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
         output.print_next(f"nothing here runs on this machine; name a target: `udogen build {' '.join(have)}`")
     _print_releases(built, env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
-    if here and not as_json:
+    if here and not options.as_json:
         folder = shlex.quote(str(options.folder))
         run = f"`udogen run op {folder} {here[0].ops[0]} --input NAME=2x3x4`"
         output.print_next(f"{run}, or `udogen inspect {folder}`")
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """What is built, and how."""
-
-    names: tuple[str, ...]  # of targets
-    folder: Path
-    toolchain: str
-    sanitize: tuple[str, ...]
-    lines: bool
-    prove: bool
 
 
 def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibrary, Sequence[Step]]]:

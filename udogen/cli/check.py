@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
-from udogen.cli import options, output
+from udogen.cli import output
+from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 
 if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
     from udogen.opdef.problems import Problems
 
 
-@click.command("check")
-@options.configs
-@click.option(
-    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Check only for this backend; may repeat.",
-)  # fmt: skip
-@click.option(
-    "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
-    help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
-)  # fmt: skip
-@click.option("--vendor", "vendors", is_flag=True, help="Also check that Qualcomm's own generators accept the config.")
-@options.strict
-@output.json_option
-def command(
-    configs: tuple[str, ...],
-    config_paths: tuple[str, ...],
-    chosen: tuple[str, ...],
-    layout: str | None,
-    vendors: bool,
-    strict: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class CheckOptions(ConfigOptions):
+    """The options of the command line."""
+
+    chosen: tuple[str, ...] = option(
+        "--backend", type=click.Choice(list(backends.ALL)),
+        help="Check only for this backend; may repeat.",
+    )  # fmt: skip
+    layout: str | None = option(
+        "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
+        help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
+    )  # fmt: skip
+    vendors: bool = option("--vendor", help="Also check that Qualcomm's own generators accept the config.")
+    strict: bool = strict_option()
+    as_json: bool = json_option()
+
+
+@verb("check", CheckOptions)
+def command(options: CheckOptions) -> None:
     """Example: udogen check scale/Scale.xml
 
     Report all errors in configs, with file, line and fix.
@@ -46,12 +45,12 @@ def command(
     from udogen.configs.load import load
     from udogen.generate.pipeline import GenerateOptions, resolve_all
 
-    packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    resolved = resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
-    taken = _vendor_generators(problems) if vendors else {}
-    problems.stop_if_any(strict=strict)
-    if as_json:
-        vendor = {"vendor": {file: list(tools) for file, tools in taken.items()}} if vendors else {}
+    packages, problems = load(options.all_configs, strict=options.strict)
+    resolved = resolve_all(packages, problems, GenerateOptions(backends=options.chosen, layout=options.layout or ""))
+    taken = _vendor_generators(problems) if options.vendors else {}
+    problems.stop_if_any(strict=options.strict)
+    if options.as_json:
+        vendor = {"vendor": {file: list(tools) for file, tools in taken.items()}} if options.vendors else {}
         warnings = [problem.as_json() for problem in problems.warnings]
         output.print_json({"ok": True, "packages": [*map(_as_json, packages)], **vendor, "warnings": warnings})
         return

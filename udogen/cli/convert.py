@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
-from udogen.cli import options, output
+from udogen.cli import output
+from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.errors import UsageError, read_plain, writing
 
 if TYPE_CHECKING:
@@ -21,44 +22,39 @@ if TYPE_CHECKING:
 _SHOWN = 8  # refusals of Qualcomm's generators
 
 
-@click.command("convert")
-@options.configs
-@click.option("--to", "language", type=click.Choice(["xml", "json"]), required=True, help="The format to write.")
-@click.option(
-    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE", help="The output file (default: stdout)."
-)
-@click.option(
-    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Write only the parts for this backend; may repeat.",
-)  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-@options.strict
-@output.json_option
-def command(
-    configs: tuple[str, ...],
-    config_paths: tuple[str, ...],
-    language: str,
-    out: Path | None,
-    chosen: tuple[str, ...],
-    force: bool,
-    strict: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class ConvertOptions(ConfigOptions):
+    """The options of the command line."""
+
+    language: str = option("--to", type=click.Choice(["xml", "json"]), required=True, help="The format to write.")
+    out: Path | None = option("-o", "--output", metavar="FILE", help="The output file (default: stdout).")
+    chosen: tuple[str, ...] = option(
+        "--backend", type=click.Choice(list(backends.ALL)),
+        help="Write only the parts for this backend; may repeat.",
+    )  # fmt: skip
+    force: bool = option("--force", help="Overwrite FILE.")
+    strict: bool = strict_option()
+    as_json: bool = json_option()
+
+
+@verb("convert", ConvertOptions)
+def command(options: ConvertOptions) -> None:
     """Example: udogen convert scale/Scale.xml --to json -o op.json
 
     Write configs in the other language; what it cannot express is a warning.
     """
     from udogen.configs.load import load
 
-    packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    packages = tuple(_only(package, chosen) for package in packages) if chosen else packages
+    packages, problems = load(options.all_configs, strict=options.strict)
+    packages = tuple(_only(package, options.chosen) for package in packages) if options.chosen else packages
 
     def write(package: OpPackage) -> str:
         from udogen.configs import xml_write
 
         return xml_write.write(package, problems)
 
-    if language == "json":
+    out = options.out
+    if options.language == "json":
         from udogen.configs import json_write
 
         text = json_write.write(packages, problems)
@@ -72,16 +68,16 @@ def command(
         )
     _check(text, out, packages, problems)
     _warn_of_refusals(text, packages[0], problems)
-    problems.stop_if_any(strict=strict)
+    problems.stop_if_any(strict=options.strict)
     if out is not None:
-        _save(out, text, force=force)
-    if as_json:
+        _save(out, text, force=options.force)
+    if options.as_json:
         warnings = [problem.as_json() for problem in problems.warnings]
         output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": warnings})
         return
     output.print_problems(problems.warnings)
     if out is None:
-        output.print_file(output.json_text(text) if language == "json" else output.xml_text(text))
+        output.print_file(output.json_text(text) if options.language == "json" else output.xml_text(text))
     else:
         output.print_note(f"{out}: written")
         output.print_next(f"`udogen check {shlex.quote(str(out))}`")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from udogen.cli import output
+from udogen.cli.options import argument, json_option, option, verb
 from udogen.tables import table
 
 
@@ -93,17 +95,24 @@ def _print_registry(what: str, *, as_json: bool) -> None:
         output.print_result("\n".join(table(head, rows(), output.width())))
 
 
-@click.command("doctor")
-@click.argument("folder", type=click.Path(exists=True, path_type=Path), metavar="[DIR]", required=False)
-@click.option(
-    "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
-    help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
-    "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
-)  # fmt: skip
-@click.option("--list", "registry", type=click.Choice(list(_REGISTRIES)), help="List the available choices instead.")
-@output.json_option
-@click.pass_context
-def command(context: click.Context, folder: Path | None, warm: str | None, registry: str | None, as_json: bool) -> None:
+@dataclass(frozen=True)
+class DoctorOptions:
+    """The options of the command line."""
+
+    folder: Path | None = argument(type=click.Path(exists=True, path_type=Path), metavar="[DIR]", required=False)
+    warm: str | None = option(
+        "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
+        help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
+        "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
+    )  # fmt: skip
+    registry: str | None = option(
+        "--list", type=click.Choice(list(_REGISTRIES)), help="List the available choices instead."
+    )
+    as_json: bool = json_option()
+
+
+@verb("doctor", DoctorOptions)
+def command(options: DoctorOptions) -> int:
     """Example: udogen doctor
 
     List the tools, SDKs, variables, runtimes and emulators of this machine, and what works with them.
@@ -111,17 +120,17 @@ def command(context: click.Context, folder: Path | None, warm: str | None, regis
     With DIR, also check the packages in it.  Exit code 0: a package can be generated, built for this machine and run in
     the CPU runtime; 3: it cannot; 5: it can, but a package in DIR has a problem.
     """
-    if registry is not None:
-        _print_registry(registry, as_json=as_json)
-        return
-    if warm is not None:
-        _warm([] if warm == "all" else warm.split(","), as_json)
-        return
+    if options.registry is not None:
+        _print_registry(options.registry, as_json=options.as_json)
+        return 0
+    if options.warm is not None:
+        _warm([] if options.warm == "all" else options.warm.split(","), options.as_json)
+        return 0
     from udogen.doctor.examination import examine, lines
     from udogen.doctor.model import this_machine
 
-    found = examine(this_machine(), folder)
-    if as_json:
+    found = examine(this_machine(), options.folder)
+    if options.as_json:
         output.print_json(
             {
                 "ok": found.exit_code == 0,
@@ -133,7 +142,7 @@ def command(context: click.Context, folder: Path | None, warm: str | None, regis
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         output.print_result("\n".join(lines(found, width=width, paint=output.paint)))
-    context.exit(found.exit_code)
+    return found.exit_code
 
 
 def _warm(chosen: list[str], as_json: bool) -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from udogen.cli import output
+from udogen.cli.options import argument, json_option, option, verb
 from udogen.error_tables import INTERFACES
 
 
-@click.command("explain", context_settings={"ignore_unknown_options": True})
-@click.argument("errors", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CODE|NAME|LOG...")
-@click.option(
-    "--of",
-    type=click.Choice(INTERFACES),
-    default=None,
-    help="The interface of the number (default: every interface that has it, the likeliest first).",
-)
-@output.json_option
-def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The options of the command line."""
+
+    errors: tuple[str, ...] = argument(required=True, type=click.UNPROCESSED, metavar="CODE|NAME|LOG...")
+    of: str | None = option(
+        "--of", type=click.Choice(INTERFACES),
+        help="The interface of the number (default: every interface that has it, the likeliest first).",
+    )  # fmt: skip
+    as_json: bool = json_option()
+
+
+@verb("explain", ExplainOptions, context_settings={"ignore_unknown_options": True})
+def command(options: ExplainOptions) -> None:
     """Example: udogen explain 3110
 
     Explain errors: what they mean, their causes by likelihood, and what to try.
@@ -32,17 +38,17 @@ def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
 
     width = min(shutil.get_terminal_size().columns, 120)
     texts, data = [], []
-    for error in errors:
+    for error in options.errors:
         path = Path(error)
         if explain.parse_number(error) is None and path.exists():
             log = explain.explain_log(path)
             texts.append(explain.log_text(log, width=width))
             data.append(explain.log_json(log))
         else:
-            meanings = explain.explain_error(error, of=of or "")
+            meanings = explain.explain_error(error, of=options.of or "")
             texts.append(explain.error_text(error, meanings, width=width))
             data.append(explain.error_json(error, meanings))
-    if as_json:
+    if options.as_json:
         output.print_json({"ok": True, "errors": data})
     else:
         output.print_result("\n\n".join(texts))

@@ -6,61 +6,72 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from udogen.cli import options, output
+from udogen.cli import output
+from udogen.cli.options import (
+    ConfigOptions,
+    json_option,
+    option,
+    same_options,
+    split_names,
+    strict_option,
+    style_of,
+    verb,
+)
 
 if TYPE_CHECKING:
     from udogen.generate.pipeline import Generated, GenerateOptions
 
 
-@click.command("generate")
-@options.configs
-@click.option(
-    "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-    help="The output folder (default: UDO_PACKAGE_PATH of the config, or the current folder).",
-)  # fmt: skip
-@click.option(
-    "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
-    help="Only for these backends; may repeat.",
-)  # fmt: skip
-@click.option("--layout", default="", metavar="NAME", help="The folder layout: snpe (default for JSON), qnn (for XML).")
-@click.option(
-    "--kernels", type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder with finished kernels, <Op>.cpp, to use instead of skeletons.",
-)  # fmt: skip
-@click.option(
-    "--htp-api", default="", metavar="NAME",
-    help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, needs an SDK, works with its release only).",
-)  # fmt: skip
-@options.styles
-@click.option(
-    "--dsp-folders", "version_folders", is_flag=True,
-    help="Layout snpe: a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
-)  # fmt: skip
-@click.option(
-    "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
-    help="Also generate the package from which converters get the shapes and types of outputs.",
-)  # fmt: skip
-@click.option(
-    "--gen_cmakelists", "--cmake", "cmake", is_flag=True,
-    help="Also write a CMakeLists.txt, which builds the CPU libraries on Linux and Windows.",
-)  # fmt: skip
-@click.option(
-    "-f", "--force-generation", "force", is_flag=True,
-    help="Move an existing folder to <name>.bak-N, and generate a new one.",
-)  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="List the files that would be written; write nothing.")
-@click.option("--diff", "show_diff", is_flag=True, help="Show the changes; write nothing.")
-@options.strict
-@output.json_option
-def command(
-    configs: tuple[str, ...], config_paths: tuple[str, ...], show_diff: bool, as_json: bool, **chosen: Any
-) -> None:
+@dataclass(frozen=True)
+class GenerateArguments(ConfigOptions):
+    """The options of the command line."""
+
+    out: Path | None = option(
+        "-o", "--output_path", "--output", metavar="DIR",
+        help="The output folder (default: UDO_PACKAGE_PATH of the config, or the current folder).",
+    )  # fmt: skip
+    backends: tuple[str, ...] = option(
+        "--backend", metavar="NAME[,NAME]", callback=split_names, help="Only for these backends; may repeat."
+    )
+    layout: str = option("--layout", metavar="NAME", help="The folder layout: snpe (default for JSON), qnn (for XML).")
+    kernels: Path | None = option(
+        "--kernels", metavar="DIR", help="A folder with finished kernels, <Op>.cpp, to use instead of skeletons."
+    )
+    htp_api: str = option(
+        "--htp-api", metavar="NAME",
+        help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, needs an SDK, works with its release only).",
+    )  # fmt: skip
+    cpu_api: str = style_of("cpu")
+    gpu_api: str = style_of("gpu")
+    dsp_api: str = style_of("dsp")
+    version_folders: bool = option(
+        "--dsp-folders",
+        help="Layout snpe: a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
+    )  # fmt: skip
+    converter: bool = option(
+        "-cop", "--converter", "--converter_op_package",
+        help="Also generate the package from which converters get the shapes and types of outputs.",
+    )  # fmt: skip
+    cmake: bool = option(
+        "--gen_cmakelists", "--cmake",
+        help="Also write a CMakeLists.txt, which builds the CPU libraries on Linux and Windows.",
+    )  # fmt: skip
+    force: bool = option(
+        "-f", "--force-generation",
+        help="Move an existing folder to <name>.bak-N, and generate a new one.",
+    )  # fmt: skip
+    dry_run: bool = option("--dry-run", help="List the files that would be written; write nothing.")
+    show_diff: bool = option("--diff", help="Show the changes; write nothing.")
+    strict: bool = strict_option()
+    as_json: bool = json_option()
+
+
+@verb("generate", GenerateArguments)
+def command(options: GenerateArguments) -> None:
     """Example: udogen generate scale/Scale.xml --kernels scale/kernels -o out
 
     Generate an op package for each backend of each config.
@@ -71,27 +82,27 @@ def command(
     from udogen.configs.load import load
     from udogen.generate import pipeline
 
-    wanted = pipeline.GenerateOptions(**chosen)
-    if show_diff:
+    wanted = same_options(pipeline.GenerateOptions, options)
+    if options.show_diff:
         wanted = wanted._replace(dry_run=True)
-    loaded, problems = load(options.all_configs(configs, config_paths), strict=wanted.strict)
+    loaded, problems = load(options.all_configs, strict=wanted.strict)
     found = pipeline.generate(
         loaded,
         wanted,
         problems,
         log=output.print_note,
-        before_writing=lambda: output.print_problems(() if as_json else problems.warnings),
+        before_writing=lambda: output.print_problems(() if options.as_json else problems.warnings),
     )
-    if not as_json:
-        print_all(found, wanted, show_diff=show_diff)
+    if not options.as_json:
+        print_all(found, wanted, show_diff=options.show_diff)
     if not wanted.dry_run:
         pipeline.stop_on_conflict(found)
-    if as_json:
+    if options.as_json:
         output.print_json(
             {
                 "ok": True,
                 "written": not wanted.dry_run,
-                "packages": [_package_json(each, show_diff=show_diff) for each in found],
+                "packages": [_package_json(each, show_diff=options.show_diff) for each in found],
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )

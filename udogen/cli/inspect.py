@@ -6,62 +6,68 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs, shape_of
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, writing
+from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, writing
 
 if TYPE_CHECKING:
     from udogen.draw.diagram import Diagram
 
 
-@click.command("inspect")
-@click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
-@click.option(
-    "--against",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="LIB",
-    help="A runtime library to compare with, or the folder of one; may repeat "
-    "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
-)
-@click.option("--no-register", is_flag=True, help="Read the file without running its code.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every kernel record, and every tensor.")
-@click.option("--write-manifest", is_flag=True, help="Write the checksum of a context binary next to it.")
-@click.option(
-    "--json-out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
-)
-@click.option(
-    "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Of a config, model or context binary: draw its ops and tensors.",
-)  # fmt: skip
-@click.option(
-    "--around", type=click.IntRange(0, 1000), metavar="N",
-    help="Of a model: only nodes within N steps of its custom ops (default: all; 3 for a large graph).",
-)  # fmt: skip
-@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
-@click.option(
-    "--config", "configs", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Of a kernel in Python: the config of its op; may repeat.",
-)  # fmt: skip
-@click.option(
-    "--machine", "machines", multiple=True, metavar="NAME",
-    help="Of a kernel in Python: only for this machine (hexagon-v68); may repeat.",
-)  # fmt: skip
-@click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME=2x3x4",
-    help="Of a kernel in Python: execute it under QEMU with tensors of these shapes, and count packets; may repeat.",
-)  # fmt: skip
-@click.option("--loops", is_flag=True, help="Of a kernel in Python: also print the loops of each function.")
-@output.json_option
-@click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+@dataclass(frozen=True)
+class InspectArguments:
+    """The options of the command line."""
+
+    path: Path = argument(metavar="PATH")
+    against: tuple[Path, ...] = option(
+        "--against", metavar="LIB",
+        help="A runtime library to compare with, or the folder of one; may repeat "
+        "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
+    )  # fmt: skip
+    no_register: bool = option("--no-register", help="Read the file without running its code.")
+    verbose: bool = option("-v", "--verbose", help="Show every kernel record, and every tensor.")
+    write_manifest: bool = option("--write-manifest", help="Write the checksum of a context binary next to it.")
+    json_out: Path | None = option(
+        "--json-out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+        help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
+    )  # fmt: skip
+    svg: Path | None = option(
+        "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+        help="Of a config, model or context binary: draw its ops and tensors.",
+    )  # fmt: skip
+    around: int | None = option(
+        "--around", type=click.IntRange(0, 1000), metavar="N",
+        help="Of a model: only nodes within N steps of its custom ops (default: all; 3 for a large graph).",
+    )  # fmt: skip
+    wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
+    configs: tuple[Path, ...] = option(
+        "--config", metavar="FILE", help="Of a kernel in Python: the config of its op; may repeat."
+    )
+    machines: tuple[str, ...] = option(
+        "--machine", metavar="NAME", help="Of a kernel in Python: only for this machine (hexagon-v68); may repeat."
+    )
+    shapes: tuple[str, ...] = option(
+        "--shape", metavar="NAME=2x3x4",
+        help="Of a kernel in Python: execute it under QEMU with tensors of these shapes, and count packets; "
+        "may repeat.",
+    )  # fmt: skip
+    loops: bool = option("--loops", help="Of a kernel in Python: also print the loops of each function.")
+    as_json: bool = json_option()
+
+    def refuse(self, what: str, names: Iterable[str]) -> None:
+        """Raise for the first of these options that is given."""
+        asked = given(self)
+        for name in names:
+            if name in asked:
+                raise UsageError(f"{name} is for {what}; {self.path} is not one", hint="leave it out")
+
+
+@verb("inspect", InspectArguments)
+def command(options: InspectArguments) -> int:
     """Example: udogen inspect out
 
     Show what PATH contains: a library or a folder of them, a context binary, a config, an ONNX model, or a kernel in
@@ -77,47 +83,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its code on
     each machine, its vector instructions by kind, and why a function has none.
     """
-    options = InspectArguments(**given)
-    context.exit(_inspect(options))
-
-
-@dataclass(frozen=True)
-class InspectArguments:
-    """The options of the command line."""
-
-    path: Path
-    against: tuple[Path, ...]
-    no_register: bool
-    verbose: bool
-    write_manifest: bool
-    json_out: Path | None
-    svg: Path | None
-    around: int | None
-    wanted: tuple[str, ...]
-    configs: tuple[Path, ...]
-    machines: tuple[str, ...]
-    shapes: tuple[str, ...]
-    loops: bool
-    as_json: bool
-
-    def refuse(self, what: str, names: Iterable[str]) -> None:
-        """Raise for the first of these options that is given."""
-        values = {
-            "--svg": self.svg,
-            "--around": self.around is not None,
-            "--op": self.wanted,
-            "--config": self.configs,
-            "--machine": self.machines,
-            "--shape": self.shapes,
-            "--loops": self.loops,
-            "--against": self.against,
-            "--no-register": self.no_register,
-            "--write-manifest": self.write_manifest,
-            "--json-out": self.json_out,
-        }
-        for name in names:
-            if values[name]:
-                raise UsageError(f"{name} is for {what}; {self.path} is not one", hint="leave it out")
+    return _inspect(options)
 
 
 _OF_MODELS = ("--around", "--op")
@@ -264,12 +230,8 @@ def _diagram(options: InspectArguments) -> Diagram:
     from udogen.draw import sources
 
     path = options.path
-    try:
-        with open_plain(path) as file:
-            start = file.read(64)
-    except OSError as fault:
-        hint = "give a config, a context binary or an ONNX model"
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint=hint) from fault
+    with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
+        start = file.read(64)
     if sources.is_onnx(start, path.suffix):
         from udogen.opdef.onnx.load import load_model
 

@@ -7,18 +7,16 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import sizes
+from udogen.cli.options import argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from udogen.adopt.project import AdoptReport
     from udogen.init.draft import Draft
     from udogen.init.project import Project, ProjectFiles
@@ -26,76 +24,42 @@ if TYPE_CHECKING:
 _SHOWN = 12  # decisions
 
 
-@click.command("new")
-@click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="NAME")
-@click.option("--from-onnx", "model", type=click.Path(path_type=Path), metavar="MODEL", help="The ops of a model.")
-@click.option("--from-config", "config", type=click.Path(path_type=Path), metavar="FILE", help="The ops of a config.")
-@click.option(
-    "--from-package", "package_folder", type=click.Path(path_type=Path), metavar="DIR",
-    help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
-)  # fmt: skip
-@click.option(
-    "--from-contexts", "contexts", type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder of context binaries: describe their model in DIR/model.toml, or in NAME.",
-)  # fmt: skip
-@click.option(
-    "--kernel", type=click.Choice(["cpp", "python"]), default=None,
-    help="The language of the kernels (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
-)  # fmt: skip
-@click.option("--input", "inputs", multiple=True, metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
-@click.option("--output", "outputs", multiple=True, metavar="NAME:TYPE:RANK", help="An output; may repeat.")
-@click.option("--param", "params", multiple=True, metavar="NAME:TYPE=VALUE", help="A parameter: axis:INT_32=-1.")
-@click.option(
-    "--package",
-    metavar="NAME",
-    help="The name of the package; for a model: one package with all ops (default: one for each op).",
-)
-@click.option(
-    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="For this backend; may repeat (default: cpu, and htp if it supports the op).",
-)  # fmt: skip
-@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
-@click.option("--to", "port", type=click.Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible.")
-@output.json_option
-def command(**given: Any) -> None:
-    """Example: udogen new scale
-
-    Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
-
-    With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
-    from flags, a model, a config or an old package.  Without NAME, questions are asked.  Existing files are never
-    overwritten.
-    """
-    options = NewOptions(**given)
-    _check(options)
-    if options.contexts is not None:
-        _from_contexts(options, options.contexts)
-    elif options.package_folder is not None:
-        _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
-    else:
-        _make(options)
-
-
 @dataclass(frozen=True)
 class NewOptions:
     """The options of the command line."""
 
-    folder: Path | None
-    model: Path | None
-    config: Path | None
-    package_folder: Path | None
-    contexts: Path | None
-    kernel: str | None
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    params: tuple[str, ...]
-    package: str | None
-    chosen: tuple[str, ...]
-    wanted: tuple[str, ...]
-    dims: tuple[str, ...]
-    port: str | None
-    as_json: bool
+    folder: Path | None = argument(required=False, metavar="NAME")
+    model: Path | None = option("--from-onnx", metavar="MODEL", help="The ops of a model.")
+    config: Path | None = option("--from-config", metavar="FILE", help="The ops of a config.")
+    package_folder: Path | None = option(
+        "--from-package", metavar="DIR",
+        help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
+    )  # fmt: skip
+    contexts: Path | None = option(
+        "--from-contexts", metavar="DIR",
+        help="A folder of context binaries: describe their model in DIR/model.toml, or in NAME.",
+    )  # fmt: skip
+    kernel: str | None = option(
+        "--kernel", type=click.Choice(["cpp", "python"]),
+        help="The language of the kernels (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
+    )  # fmt: skip
+    inputs: tuple[str, ...] = option("--input", metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
+    outputs: tuple[str, ...] = option("--output", metavar="NAME:TYPE:RANK", help="An output; may repeat.")
+    params: tuple[str, ...] = option("--param", metavar="NAME:TYPE=VALUE", help="A parameter: axis:INT_32=-1.")
+    package: str | None = option(
+        "--package", metavar="NAME",
+        help="The name of the package; for a model: one package with all ops (default: one for each op).",
+    )  # fmt: skip
+    chosen: tuple[str, ...] = option(
+        "--backend", type=click.Choice(list(backends.ALL)),
+        help="For this backend; may repeat (default: cpu, and htp if it supports the op).",
+    )  # fmt: skip
+    wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
+    dims: tuple[str, ...] = option("--dim", metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
+    port: str | None = option(
+        "--to", type=click.Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible."
+    )
+    as_json: bool = json_option()
 
     @property
     def sources(self) -> dict[str, Path | None]:
@@ -108,26 +72,44 @@ class NewOptions:
         }
 
 
+@verb("new", NewOptions)
+def command(options: NewOptions) -> None:
+    """Example: udogen new scale
+
+    Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
+
+    With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
+    from flags, a model, a config or an old package.  Without NAME, questions are asked.  Existing files are never
+    overwritten.
+    """
+    _check(options)
+    if options.contexts is not None:
+        _from_contexts(options, options.contexts)
+    elif options.package_folder is not None:
+        _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
+    else:
+        _make(options)
+
+
 def _check(options: NewOptions) -> None:
     """Raise for options that exclude each other."""
-    given = [name for name, path in options.sources.items() if path is not None]
-    if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint="leave one of them out")
-    source = given[0] if given else ""
-    described = {"--input": options.inputs, "--output": options.outputs, "--param": options.params}
-    fits: dict[str, tuple[object, Iterable[str]]] = {
-        **{name: (value, ("",)) for name, value in described.items()},
-        "--op": (options.wanted, ("--from-onnx",)),
-        "--dim": (options.dims, ("--from-onnx",)),
-        "--to": (options.port, ("--from-package",)),
-        "--package": (options.package, ("", "--from-onnx")),
-        "--backend": (options.chosen, ("", "--from-onnx")),
-        "--kernel": (options.kernel, ("", "--from-onnx", "--from-config")),
+    asked = given(options)
+    sources = [name for name in options.sources if name in asked]
+    if len(sources) > 1:
+        raise UsageError(f"{sources[0]} and {sources[1]} exclude each other", hint="leave one of them out")
+    source = sources[0] if sources else ""
+    fits = {
+        **dict.fromkeys(("--input", "--output", "--param"), ("",)),
+        "--op": ("--from-onnx",),
+        "--dim": ("--from-onnx",),
+        "--to": ("--from-package",),
+        "--package": ("", "--from-onnx"),
+        "--backend": ("", "--from-onnx"),
+        "--kernel": ("", "--from-onnx", "--from-config"),
     }
-    for name, (value, sources) in fits.items():
-        if value and source not in sources:
-            what = f"means nothing with {source}" if source else f"is for {' and '.join(sources)}"
-            raise UsageError(f"{name} {what}", hint="leave it out")
+    for name in (each for each in fits if each in asked and source not in fits[each]):
+        what = f"means nothing with {source}" if source else f"is for {' and '.join(fits[name])}"
+        raise UsageError(f"{name} {what}", hint="leave it out")
     if options.folder is None and source in ("--from-onnx", "--from-config", "--from-package"):
         raise UsageError("the project has no name", hint=f"udogen new NAME {source} {options.sources[source]}")
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from udogen.cli import output
+from udogen.cli.options import argument, json_option, option, verb
 
 
-@click.command("context")
-@click.argument("binary", type=click.Path(path_type=Path), metavar="FILE.bin")
-@click.option(
-    "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
-    help="The model to write: beside the binary, or in a folder above it.",
-)  # fmt: skip
-@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat.  Default: all.")
-@click.option("--embed", is_flag=True, help="Embed the binary in the model instead of naming its file.")
-@click.option("--float", "floats", is_flag=True, help="Real numbers where tensors are quantized; converted on the CPU.")
-@output.json_option
-def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, floats: bool, as_json: bool) -> None:
+@dataclass(frozen=True)
+class OnnxContextOptions:
+    """The options of the command line."""
+
+    binary: Path = argument(metavar="FILE.bin")
+    out: Path = option(
+        "-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
+        help="The model to write: beside the binary, or in a folder above it.",
+    )  # fmt: skip
+    graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph; may repeat.  Default: all.")
+    embed: bool = option("--embed", help="Embed the binary in the model instead of naming its file.")
+    floats: bool = option("--float", help="Real numbers where tensors are quantized; converted on the CPU.")
+    as_json: bool = json_option()
+
+
+@verb("context", OnnxContextOptions)
+def command(options: OnnxContextOptions) -> None:
     """Example: udogen onnx context scale.bin -o scale.onnx
 
     Write an ONNX model with which ONNX Runtime restores and executes a context binary (EPContext).
@@ -29,12 +37,14 @@ def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, float
     """
     from udogen.clients.ort import context_model
 
-    made = context_model.write_model(binary, out, graphs=graphs, embed=embed, floats=floats)
-    if as_json:
+    made = context_model.write_model(
+        options.binary, options.out, graphs=options.graphs, embed=options.embed, floats=options.floats
+    )
+    if options.as_json:
         output.print_json({"ok": True, **context_model.as_json(made)})
         return
     for graph, inputs, outputs in made.graphs:
-        output.print_result(f"{out}: graph {graph.name}")
+        output.print_result(f"{options.out}: graph {graph.name}")
         for what, side in (("input", inputs), ("output", outputs)):
             for port in side:
                 shape = "x".join(map(str, port.tensor.shape))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
+from udogen.cli.options import argument, json_option, option, verb
 from udogen.errors import UsageError, writing
 
 if TYPE_CHECKING:
@@ -17,32 +19,30 @@ if TYPE_CHECKING:
 _CONFIGS = (".xml", ".json")
 
 
-@click.command("schema")
-@click.argument("source", type=click.Path(path_type=Path), metavar="MODEL|CONFIG")
-@click.option(
-    "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",
-    help="The model to write.",
-)  # fmt: skip
-@click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op, DOMAIN::TYPE or TYPE; may repeat.")
-@click.option(
-    "--config", "configs", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="For a model: the config of its ops, which defines the shapes of outputs; may repeat.",
-)  # fmt: skip
-@click.option(
-    "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
-    help="For a model: rules for these shapes, as for `udogen run op --rules`; needs --config.",
-)  # fmt: skip
-@click.option("--domain", default="", metavar="NAME", help="For a config: the ops' domain (default: the config's).")
-@output.json_option
-def command(
-    source: Path,
-    out: Path,
-    ops: tuple[str, ...],
-    configs: tuple[Path, ...],
-    rules: Path | None,
-    domain: str,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class SchemaOptions:
+    """The options of the command line."""
+
+    source: Path = argument(metavar="MODEL|CONFIG")
+    out: Path = option(
+        "-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",
+        help="The model to write.",
+    )  # fmt: skip
+    ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op, DOMAIN::TYPE or TYPE; may repeat.")
+    configs: tuple[Path, ...] = option(
+        "--config", metavar="FILE",
+        help="For a model: the config of its ops, which defines the shapes of outputs; may repeat.",
+    )  # fmt: skip
+    rules: Path | None = option(
+        "--rules", metavar="FILE.py",
+        help="For a model: rules for these shapes, as for `udogen run op --rules`; needs --config.",
+    )  # fmt: skip
+    domain: str = option("--domain", metavar="NAME", help="For a config: the ops' domain (default: the config's).")
+    as_json: bool = json_option()
+
+
+@verb("schema", SchemaOptions)
+def command(options: SchemaOptions) -> None:
     """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
 
     Add schemas for the custom ops of an ONNX model, without which ONNX Runtime does not load it.
@@ -52,21 +52,23 @@ def command(
     where configs (--config) or rules define them.  For a CONFIG only the functions are written, in a model without
     nodes.
     """
-    if rules is not None and not configs:
+    if options.rules is not None and not options.configs:
         raise UsageError("--rules are read with the config of the op", hint="--config FILE.xml")
-    if source.suffix.lower() in _CONFIGS:
-        if configs:
-            raise UsageError(f"{source} is a config itself, and --config is for models", hint="leave --config out")
-        written = _write_library(source, out, ops, domain)
+    if options.source.suffix.lower() in _CONFIGS:
+        if options.configs:
+            raise UsageError(
+                f"{options.source} is a config itself, and --config is for models", hint="leave --config out"
+            )
+        written = _write_library(options)
         notes: list[str] = []
     else:
-        if domain:
+        if options.domain:
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
-        written, notes = _add_to_model(source, out, ops, configs, rules)
-    if as_json:
-        output.print_json({"ok": True, "written": str(out), "ops": written, "notes": notes})
+        written, notes = _add_to_model(options)
+    if options.as_json:
+        output.print_json({"ok": True, "written": str(options.out), "ops": written, "notes": notes})
         return
-    output.print_result(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
+    output.print_result(f"{options.out}: {', '.join(written) or 'no op of it needs a schema'}")
     for note in notes:
         output.print_note(f"note: {note}")
 
@@ -79,15 +81,16 @@ def _load(configs: Sequence[Path]) -> Sequence[OpPackage]:
     return packages
 
 
-def _write_library(config: Path, out: Path, ops: Sequence[str], domain: str) -> list[str]:
+def _write_library(options: SchemaOptions) -> list[str]:
     """Write the schemas of a config; their names."""
     from udogen.clients.ort import schema
 
+    config, out, ops = options.source, options.out, options.ops
     packages = _load([config])
     found = [op for package in packages for op in package.ops if not ops or op.name in ops]
     if not found:
         raise UsageError(f"{config} has no op {', '.join(ops)}", hint="leave --op out")
-    name = domain or packages[0].domain or packages[0].name
+    name = options.domain or packages[0].domain or packages[0].name
     if out.exists() and out.samefile(config):
         raise UsageError(f"{out} is the config itself", hint="choose another name for the model")
     with writing(out):
@@ -95,18 +98,16 @@ def _write_library(config: Path, out: Path, ops: Sequence[str], domain: str) -> 
     return [f"{name}::{op.name}" for op in found]
 
 
-def _add_to_model(
-    model: Path, out: Path, ops: Sequence[str], configs: Sequence[Path], rules: Path | None
-) -> tuple[list[str], list[str]]:
+def _add_to_model(options: SchemaOptions) -> tuple[list[str], list[str]]:
     """Write a model with schemas; their names, and notes."""
     from udogen.clients.ort import schema
 
-    packages = _load(configs)
+    packages = _load(options.configs)
     made = schema.add_schemas(
-        model,
-        out,
-        ops,
-        outputs=schema.outputs_of_configs(packages, rules),
+        options.source,
+        options.out,
+        options.ops,
+        outputs=schema.outputs_of_configs(packages, options.rules),
         params=schema.params_of(op for package in packages for op in package.ops),
     )
     missing = [f"{text}; {schema.SHAPE_HINT}" for text in schema.without_shape(made)]

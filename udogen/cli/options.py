@@ -1,51 +1,143 @@
-"""Options that several verbs share."""
+"""A verb's options are the fields of a dataclass: `verb` makes the command of them; and options that several share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from udogen.errors import UsageError
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Options = TypeVar("_Options")
+
+_TYPES: Mapping[str, Any] = {"bool": bool, "int": int, "float": float, "Path": click.Path(path_type=Path)}
+POSITIVE = click.IntRange(min=1)
+SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-def configs(command: _Command) -> _Command:
-    """CONFIG…, and the vendor tools' `-p/--config_path`, which may repeat."""
-    command = click.option(
-        "-p", "--config_path", "config_paths", multiple=True, type=click.Path(), metavar="FILE",
-        help="A config, in the syntax of the vendor's tools; may repeat.",
-    )(command)  # fmt: skip
-    return click.argument("configs", nargs=-1, type=click.Path(), metavar="CONFIG...")(command)
+def option(*flags: str, **settings: Any) -> Any:
+    """A field that is an option; its annotation gives the type, and whether it may repeat (a tuple) or is a flag."""
+    return field(metadata={"flags": flags, **settings})
 
 
-def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list[str]:
-    """The configs of both options; at least one."""
-    found = [*configs, *config_paths]
-    if not found:
-        raise UsageError("no config was given", hint="name an XML OpDef or a JSON UDO config; see --help")
+def argument(**settings: Any) -> Any:
+    """A field that is an argument; a tuple takes all that are left."""
+    return field(metadata=settings)
+
+
+def verb(
+    name: str, kind: type[_Options], **settings: Any
+) -> Callable[[Callable[[_Options], int | None]], click.Command]:
+    """A command that calls a function with its options, a dataclass of `option` and `argument`."""
+
+    def decorate(run: Callable[[_Options], int | None]) -> click.Command:
+        def call(**given: Any) -> int | None:
+            return run(kind(**given))
+
+        parameters = [_parameter(each) for each in fields(kind)]  # type: ignore[arg-type]
+        return click.Command(name, callback=call, params=parameters, **{"help": run.__doc__, **settings})
+
+    return decorate
+
+
+def _parameter(of: Field[Any]) -> click.Parameter:
+    """What click parses for a field."""
+    settings = dict(of.metadata)
+    flags = settings.pop("flags", ())
+    kind = str(of.type).removeprefix("tuple[").partition(",")[0].partition(" |")[0]
+    several = str(of.type).startswith("tuple[")
+    if kind in _TYPES:
+        settings.setdefault("type", _TYPES[kind])
+    if not flags:
+        return click.Argument([of.name], **{"nargs": -1 if several else 1, **settings})
+    if kind == "bool":
+        settings.setdefault("is_flag", True)
+    if of.type == "str" and not settings.get("required"):
+        settings.setdefault("default", "")
+    return click.Option([of.name, *flags], **{"multiple": several, **settings})
+
+
+def same_options(kind: Callable[..., _Options], options: object, **others: Any) -> _Options:
+    """Options of another kind: the fields that these options have too, and others; the rest as without its flag."""
+    known = getattr(kind, "_fields", ()) or [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    unset = {each.name: _unset(each) for each in fields(kind) if each.metadata} if is_dataclass(kind) else {}
+    same = {name: getattr(options, name) for name in known if hasattr(options, name)}
+    return kind(**{**unset, **same, **others})
+
+
+def given(options: Any) -> dict[str, Any]:
+    """The options that are given: flag -> value."""
+    found = {}
+    for each in fields(options):
+        flags = each.metadata.get("flags")
+        if flags and (value := getattr(options, each.name)) != _unset(each):
+            found[next((flag for flag in flags if flag.startswith("--")), flags[0])] = value
     return found
 
 
-def styles(command: _Command) -> _Command:
-    """`--cpu-api`, `--gpu-api`, `--dsp-api`: in which style kernels are written."""
-    for backend in ("dsp", "gpu", "cpu"):
-        text = f"Kernel style for {backend}: args, or vendor (Qualcomm's generators); default: recognized."
-        command = click.option(f"--{backend}-api", default="", metavar="NAME", help=text)(command)
-    return command
+def _unset(of: Field[Any]) -> Any:
+    """What a field is whose option is not given."""
+    kind = str(of.type)
+    usual = () if kind.startswith("tuple[") else {"bool": False, "str": ""}.get(kind)
+    return of.metadata.get("default", usual)
 
 
-strict = click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@dataclass(frozen=True)
+class ConfigOptions:
+    """CONFIG…, and the vendor tools' `-p/--config_path`, which may repeat."""
 
-runtime_kind = click.option(
-    "--runtime",
-    "kind",
-    type=click.Choice(["auto", "real", "emulator"]),
-    default="auto",
-    help="Qualcomm's runtime, or udogen's emulator (default: the real one, if it can run on this machine).",
-)
+    configs: tuple[str, ...] = argument(type=click.Path(), metavar="CONFIG...")
+    config_paths: tuple[str, ...] = option(
+        "-p", "--config_path", type=click.Path(), metavar="FILE",
+        help="A config, in the syntax of the vendor's tools; may repeat.",
+    )  # fmt: skip
+
+    @property
+    def all_configs(self) -> list[str]:
+        """The configs of both; at least one."""
+        found = [*self.configs, *self.config_paths]
+        if not found:
+            raise UsageError("no config was given", hint="name an XML OpDef or a JSON UDO config; see --help")
+        return found
+
+
+def style_of(backend: str) -> Any:
+    """In which style the kernels of a backend are written."""
+    text = f"Kernel style for {backend}: args, or vendor (Qualcomm's generators); default: recognized."
+    return option(f"--{backend}-api", metavar="NAME", help=text)
+
+
+def json_option() -> Any:
+    """--json."""
+    return option("--json", help="Print the result as JSON.")
+
+
+def strict_option() -> Any:
+    """--strict."""
+    return option("--strict", help="Treat warnings as errors.")
+
+
+def runtime_kind() -> Any:
+    """--runtime."""
+    return option(
+        "--runtime",
+        type=click.Choice(["auto", "real", "emulator"]),
+        default="auto",
+        help="Qualcomm's runtime, or udogen's emulator (default: the real one, if it can run on this machine).",
+    )
+
+
+def heap_option() -> Any:
+    """--heap."""
+    return option("--heap", help="Report heap use during execution, with function and line.")
+
+
+def prove_option() -> Any:
+    """--prove."""
+    return option("--prove", help="Show the package's execution counts; exit code 6 if something else was executed.")
 
 
 def split_names(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,9 +203,3 @@ def soc_of(text: str | None, backend: str) -> int:
             hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model
-
-
-def prove_option(command: _Command) -> _Command:
-    """--prove: parameter `prove`."""
-    text = "Show the package's execution counts; exit code 6 if something else was executed."
-    return click.option("--prove", is_flag=True, help=text)(command)

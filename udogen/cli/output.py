@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,10 +20,8 @@ from udogen import __version__
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_lines, visible
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-
+if TYPE_CHECKING:
+    from udogen.verify.results import Finding
 
 _STYLES = {  # by the noncharacter that marks it until the text is written
     "\ufdd0": "\x1b[0m",
@@ -90,6 +88,16 @@ def print_next(text: str) -> None:
 def warn(text: str) -> None:
     """A warning on stderr."""
     print_note(f"{_colour('warning:', True)} {text}")
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print what is wrong with a kernel."""
+    for finding in findings:
+        print_result(f"{paint(finding.cause, 'wrong')}: {finding.sentence}")
+        for line in finding.evidence.splitlines():
+            print_result(f"  {line}")
+        if finding.hint:
+            print_result(f"  = {finding.hint}")
 
 
 def print_problems(problems: Iterable[Problem]) -> None:
@@ -238,7 +246,7 @@ def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
 
 
 def paint(text: str, state: str) -> str:
-    """A word of the result in the colour of its state; plain if stdout is no terminal."""
+    """A word of the result in the colour of its state; plain if stdout is not a terminal."""
     colour = {"found": _GREEN, "missing": _YELLOW, "wrong": _RED}.get(state)
     if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return text

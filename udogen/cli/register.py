@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from udogen.cli import output
+from udogen.cli.options import argument, json_option, option, verb
 
 # Repeated here so that --help imports no client; a test compares it with `programs.ALL`.
 CLIENTS = (
@@ -15,33 +17,28 @@ CLIENTS = (
 ).split()
 
 
-@click.command("register")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LIB|DIR...")
-@click.option(
-    "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
-    help=f"The program that registers the package: {', '.join(CLIENTS)}.",
-)  # fmt: skip
-@click.option(
-    "--target",
-    default="",
-    metavar="TARGET",
-    help="The machine: cpu, gpu or htp (this PC), v75 (a device with HTP), cpu_android … (default: this PC).",
-)
-@click.option("--android", is_flag=True, help="The device has Android; otherwise Linux.")
-@click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op; may repeat.")
-@click.option("--folder", default="", metavar="DIR", help="The folder of the libraries on the device.")
-@click.option("--only", default="", metavar="KIND", help="Print only one part: option, flag, python, cpp …")
-@output.json_option
-def command(
-    paths: tuple[Path, ...],
-    client: str,
-    target: str,
-    android: bool,
-    ops: tuple[str, ...],
-    folder: str,
-    only: str,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class RegisterOptions:
+    """The options of the command line."""
+
+    paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
+    client: str = option(
+        "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
+        help=f"The program that registers the package: {', '.join(CLIENTS)}.",
+    )  # fmt: skip
+    target: str = option(
+        "--target", metavar="TARGET",
+        help="The machine: cpu, gpu or htp (this PC), v75 (a device with HTP), cpu_android … (default: this PC).",
+    )  # fmt: skip
+    android: bool = option("--android", help="The device has Android; otherwise Linux.")
+    ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op; may repeat.")
+    folder: str = option("--folder", metavar="DIR", help="The folder of the libraries on the device.")
+    only: str = option("--only", metavar="KIND", help="Print only one part: option, flag, python, cpp …")
+    as_json: bool = json_option()
+
+
+@verb("register", RegisterOptions)
+def command(options: RegisterOptions) -> None:
     """Example: udogen register out --client ort --target htp
 
     Print what a client needs to use built op packages: option, flag, code, environment, with their paths and names.
@@ -52,12 +49,14 @@ def command(
     from udogen.clients.client import register
     from udogen.clients.package import PackageOptions, find_packages
 
-    packages = find_packages(paths, PackageOptions(target, android, ops, folder))
-    registration = register(programs.ALL[client], packages, only=only)
-    if as_json:
+    packages = find_packages(
+        options.paths, PackageOptions(options.target, options.android, options.ops, options.folder)
+    )
+    registration = register(programs.ALL[options.client], packages, only=options.only)
+    if options.as_json:
         output.print_json({"ok": True, **registration.as_json()})
         return
-    output.print_result(registration.as_text(only=bool(only)))
-    if not only:
+    output.print_result(registration.as_text(only=bool(options.only)))
+    if not options.only:
         for note in registration.notes:
             output.print_note(f"note: {note}")

@@ -13,7 +13,19 @@ import click
 
 from udogen.cli import output
 from udogen.cli.lazy import LazyChoice
-from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
+from udogen.cli.options import (
+    POSITIVE,
+    SECONDS,
+    argument,
+    given,
+    json_option,
+    option,
+    pairs,
+    prove_option,
+    runtime_kind,
+    soc_of,
+    verb,
+)
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
@@ -35,128 +47,104 @@ _ALIGNMENT = 64  # bytes
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
 
 
-@click.command("context")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="DIR|FILE|model.toml...")
-@click.option(
-    "--ctx_dir", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="The same as DIR."
-)
-@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat (default: all).")
-@click.option(
-    "--op-package",
-    "packages",
-    multiple=True,
-    metavar="LIB|DIR[:PROVIDER[:TARGET]]",
-    help="Register this op package first, a library or the folder it was built in; may repeat.",
-)
-@click.option(
-    "--link",
-    "links",
-    multiple=True,
-    metavar="INPUT=OUTPUT",
-    help="A model: this input is an output of an earlier context; may repeat.",
-)
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    metavar="INPUT=OUTPUT",
-    help="A model: this output becomes the input of the next step, and stays on the device; may repeat.",
-)
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="A model: execute N steps.")
-@click.option(
-    "--feed",
-    "feeds",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="A model: an input, TENSOR or GRAPH:TENSOR (.npy, raw bytes); one array for all steps, or one for each.",
-)
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="FILE.npz",
-    help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); report the first difference.",
-)
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    metavar="X",
-    help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
-)
-@click.option("--until", default="", metavar="CONTEXT|K", help="A model: end each step with this context.")
-@click.option(
-    "--replace",
-    "replaced",
-    multiple=True,
-    metavar="CONTEXT=FILE.py:FUNCTION",
-    help="A model: compute a context with a Python function of (graph, inputs); may repeat.",
-)
-@click.option(
-    "--shard-runtime",
-    "shard_runtimes",
-    multiple=True,
-    metavar="CONTEXT=RUNTIME[:FILE]",
-    help="A model: run a context in another runtime (emulator, cpu, htp …), from a binary for it; may repeat.",
-)
-@click.option("--dry-run", is_flag=True, help="A model: show links and state; execute nothing.")
-@click.option("--backend", type=LazyChoice(_runtimes), help="Default: htp; for a model: the backend of its binaries.")
-@runtime_kind
-@click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
-@click.option(
-    "--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside the runtime)."
-)
-@click.option("--soc", metavar="NAME", help="htp: the processor to restore for (SM8650, its number, v75).")
-@click.option("--device", type=click.IntRange(min=0), metavar="N", help="htp: run on HTP<N> of the platform.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
-)
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Save outputs here, as .npy.")
-@click.option(
-    "--sessions",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Keep all contexts restored, on N sessions (0: one for each device), and show the plan.",
-)
-@click.option("--session-limit", metavar="SIZE", help="The memory limit of a session: 3.5GB (the default), 2000MiB.")
-@click.option("--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64).")
-@click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
-@click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
-@click.option(
-    "--bind-plan-out",
-    "--bind_plan_out",
-    "--plan",
-    "plan_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the place of each tensor as JSON, and as a picture beside it (.svg).",
-)
-@click.option(
-    "--log-level",
-    "--log_level",
-    "level",
-    metavar="N",
-    help="Show the runtime's log up to a level: 1 (error) to 5 (debug).",
-)
-@click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
-@prove_option
-@click.option("--profile", is_flag=True, help="Show the runtime's measurements, per op if available.")
-@click.option(
-    "--trace",
-    "trace_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE.json",
-    help="Write the runtime's measurements as a trace for Perfetto.",
-)
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="The time limit of each context."
-)
-@output.json_option
-@click.pass_context
-def command(click_context: click.Context, /, **given: Any) -> None:
+@dataclass(frozen=True)
+class RunContextOptions:
+    """The options of the command line."""
+
+    paths: tuple[Path, ...] = argument(metavar="DIR|FILE|model.toml...")
+    folders: tuple[Path, ...] = option("--ctx_dir", metavar="DIR", help="The same as DIR.")
+    graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph; may repeat (default: all).")
+    packages: tuple[str, ...] = option(
+        "--op-package", metavar="LIB|DIR[:PROVIDER[:TARGET]]",
+        help="Register this op package first, a library or the folder it was built in; may repeat.",
+    )  # fmt: skip
+    links: tuple[str, ...] = option(
+        "--link", metavar="INPUT=OUTPUT", help="A model: this input is an output of an earlier context; may repeat."
+    )
+    states: tuple[str, ...] = option(
+        "--state", metavar="INPUT=OUTPUT",
+        help="A model: this output becomes the input of the next step, and stays on the device; may repeat.",
+    )  # fmt: skip
+    steps: int | None = option("--steps", type=POSITIVE, metavar="N", help="A model: execute N steps.")
+    feeds: tuple[str, ...] = option(
+        "--feed", metavar="NAME=FILE",
+        help="A model: an input, TENSOR or GRAPH:TENSOR (.npy, raw bytes); one array for all steps, or one for each.",
+    )  # fmt: skip
+    against: Path | None = option(
+        "--against", metavar="FILE.npz",
+        help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); report the first difference.",
+    )  # fmt: skip
+    tolerance: float = option(
+        "--tolerance", type=click.FloatRange(min=0), default=0.0, metavar="X",
+        help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
+    )  # fmt: skip
+    until: str = option("--until", metavar="CONTEXT|K", help="A model: end each step with this context.")
+    replaced: tuple[str, ...] = option(
+        "--replace", metavar="CONTEXT=FILE.py:FUNCTION",
+        help="A model: compute a context with a Python function of (graph, inputs); may repeat.",
+    )  # fmt: skip
+    shard_runtimes: tuple[str, ...] = option(
+        "--shard-runtime", metavar="CONTEXT=RUNTIME[:FILE]",
+        help="A model: run a context in another runtime (emulator, cpu, htp …), from a binary for it; may repeat.",
+    )  # fmt: skip
+    dry_run: bool = option("--dry-run", help="A model: show links and state; execute nothing.")
+    backend: str | None = option(
+        "--backend", type=LazyChoice(_runtimes), help="Default: htp; for a model: the backend of its binaries."
+    )
+    kind: str = runtime_kind()
+    library: Path | None = option("--qnn-lib", "--backend_so", help="The runtime library.")
+    system: Path | None = option("--system_so", help="libQnnSystem.so (default: beside the runtime).")
+    soc: str | None = option(
+        "--soc", metavar="NAME", help="htp: the processor to restore for (SM8650, its number, v75)."
+    )
+    device: int | None = option(
+        "--device", type=click.IntRange(min=0), metavar="N", help="htp: run on HTP<N> of the platform."
+    )
+    inputs: tuple[str, ...] = option(
+        "--input", metavar="NAME=FILE",
+        help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
+    )  # fmt: skip
+    output_dir: Path | None = option("--output-dir", metavar="DIR", help="Save outputs here, as .npy.")
+    sessions: int | None = option(
+        "--sessions", type=click.IntRange(min=0), metavar="N",
+        help="Keep all contexts restored, on N sessions (0: one for each device), and show the plan.",
+    )  # fmt: skip
+    session_limit: str | None = option(
+        "--session-limit", metavar="SIZE", help="The memory limit of a session: 3.5GB (the default), 2000MiB."
+    )
+    align: int = option(
+        "--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64)."
+    )
+    separate: bool = option("--separate", help="A buffer for each tensor, instead of one for all.")
+    shared: bool = option("--shared", help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
+    plan_file: Path | None = option(
+        "--bind-plan-out", "--bind_plan_out", "--plan", metavar="FILE",
+        help="Write the place of each tensor as JSON, and as a picture beside it (.svg).",
+    )  # fmt: skip
+    level: str | None = option(
+        "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
+    )
+    loops: int = option("--loops", type=POSITIVE, default=1, metavar="N", help="Execute each graph N times.")
+    prove: bool = prove_option()
+    profile: bool = option("--profile", help="Show the runtime's measurements, per op if available.")
+    trace_file: Path | None = option(
+        "--trace", metavar="FILE.json", help="Write the runtime's measurements as a trace for Perfetto."
+    )
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of each context.")
+    as_json: bool = json_option()
+
+    @property
+    def is_model(self) -> bool:
+        """Whether the contexts are to run as one model."""
+        from udogen.runtime.contexts.commands import is_description
+
+        asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
+        changed = self.until or self.replaced or self.shard_runtimes
+        return bool(asked or changed) or any(is_description(each) for each in self.paths)
+
+
+@verb("context", RunContextOptions)
+def command(options: RunContextOptions) -> int:
     """Example: udogen run context scale.bin --op-package out
 
     Restore context binaries, execute their graphs, and free them again.
@@ -168,68 +156,14 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: each context reads the outputs
     of the one before it, and state stays on the device from step to step.
     """
-    options = RunContextOptions(**given)
     if options.is_model:
         fault = _run_model(options)
-        if fault:
-            click_context.exit(fault.exit_code)
-        return
+        return fault.exit_code if fault else 0
     with _started("udogen.runtime.contexts.worker") as worker:
         done = _run(options, worker)
     fault = _unproved(done.results.values()) if options.prove else None
     wrong = _print(done, fault, options)
-    if wrong or fault:
-        click_context.exit(RunFailed.exit_code if wrong or not fault else fault.exit_code)
-
-
-@dataclass(frozen=True)
-class RunContextOptions:
-    """The options of the command line."""
-
-    paths: tuple[Path, ...]
-    folders: tuple[Path, ...] = ()
-    graphs: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    links: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-    steps: int | None = None
-    feeds: tuple[str, ...] = ()
-    against: Path | None = None
-    tolerance: float = 0.0
-    until: str = ""
-    replaced: tuple[str, ...] = ()
-    shard_runtimes: tuple[str, ...] = ()
-    dry_run: bool = False
-    backend: str | None = None
-    kind: str = "auto"
-    library: Path | None = None
-    system: Path | None = None
-    soc: str | None = None
-    device: int | None = None
-    inputs: tuple[str, ...] = ()
-    output_dir: Path | None = None
-    sessions: int | None = None
-    session_limit: str | None = None
-    align: int = _ALIGNMENT
-    separate: bool = False
-    shared: bool = False
-    plan_file: Path | None = None
-    level: str | None = None
-    loops: int = 1
-    prove: bool = False
-    profile: bool = False
-    trace_file: Path | None = None
-    timeout: float | None = None
-    as_json: bool = False
-
-    @property
-    def is_model(self) -> bool:
-        """Whether the contexts are to run as one model."""
-        from udogen.runtime.contexts.commands import is_description
-
-        asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
-        changed = self.until or self.replaced or self.shard_runtimes
-        return bool(asked or changed) or any(is_description(each) for each in self.paths)
+    return RunFailed.exit_code if wrong else fault.exit_code if fault else 0
 
 
 @dataclass(frozen=True)
@@ -313,15 +247,19 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         write_trace(options.trace_file, ran.profiles)
     if options.as_json:
         report = {**asdict(replace(ran, first=None)), "first": first_as_json(ran.first), "runtime": asdict(runtime)}
-        report["bind_plan"] = str(options.plan_file or "") or None
-        error = {"error": fault.as_json()} if fault else {}
-        output.print_json({"ok": not fault, **{k: v for k, v in report.items() if k not in _PRINTED}, **error})
+        report = {name: value for name, value in report.items() if name not in _PRINTED}
+        _print_json({**report, "bind_plan": str(options.plan_file or "") or None}, fault)
         return fault
     for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
         output.print_result(line)
     if fault:
         output.print_error(fault)
     return fault
+
+
+def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
+    """Print a report, with the error that the whole run is."""
+    output.print_json({"ok": not wrong and not fault, **report, **({"error": fault.as_json()} if fault else {})})
 
 
 def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
@@ -351,21 +289,17 @@ def _description(options: RunContextOptions) -> ModelDescription:
     from udogen.runtime.contexts.commands import is_description, parse_package
     from udogen.runtime.models.description import ModelDescription, describe, parse_shard_runtime
 
-    for option, used in (
-        ("--loops", options.loops > 1),
-        ("--separate", options.separate),
-        ("--align", options.align != _ALIGNMENT),
-        ("--device", options.device is not None),
-    ):
-        if used:
-            raise UsageError(f"{option} is for contexts alone, not for a model", hint="leave it out; see --help")
+    asked = given(options)
+    for flag in ("--loops", "--separate", "--align", "--device"):
+        if flag in asked:
+            raise UsageError(f"{flag} is for contexts alone, not for a model", hint="leave it out; see --help")
     paths = [*options.paths, *options.folders]
     if not paths:
         raise UsageError("no model was given", hint="name model.toml, or a folder of context binaries; see --help")
     if len(paths) > 1 and any(is_description(each) for each in paths):
         raise UsageError("a description of a model stands alone", hint="leave out " + str(paths[-1]))
     found = describe(paths[0]) if len(paths) == 1 else ModelDescription(contexts=tuple(paths))
-    given = {
+    changes: dict[str, Any] = {
         "packages": tuple(map(parse_package, options.packages)),
         "links": dict(pairs(options.links, "--link")),
         "state": dict(pairs(options.states, "--state")),
@@ -382,8 +316,7 @@ def _description(options: RunContextOptions) -> ModelDescription:
             name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
         },
     }
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value}
-    return replace(found, **changes)
+    return replace(found, **{key: value for key, value in changes.items() if value})
 
 
 def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:
@@ -557,8 +490,7 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
             "sessions": done.placed and done.placed.plan,
             "warnings": done.warnings,
         }
-        error = {"error": fault.as_json()} if fault else {}
-        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, done.runtime), **about, **error})
+        _print_json({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
         return wrong
     for line in (*done.placed.table, "") if done.placed else ():
         output.print_result(line)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs
+from udogen.cli.options import SECONDS, argument, json_option, option, pairs, verb
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
@@ -17,77 +17,57 @@ if TYPE_CHECKING:
     from udogen.verify.test_files.references import ReferenceFunction
 
 
-@click.command("model")
-@click.argument("model", type=click.Path(path_type=Path), metavar="NET.onnx")
-@click.option(
-    "--package",
-    "packages",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A built op package with ops of the model; may repeat.",
-)
-@click.option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
-@click.option(
-    "--bits",
-    type=click.Choice(["float", "8"]),
-    default="float",
-    help="8: quantized to 8 bits, calibrated on the inputs.",
-)
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="An input: one sample, or several along an additional first axis; may repeat.  Others are random.",
-)
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    metavar="OP=FILE.py:FUNCTION",
-    help="The reference of a custom op, as in test files; may repeat.",
-)
-@click.option(
-    "--tests",
-    "tests",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A test file (op_tests.toml), or its folder, with references; may repeat.",
-)
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0),
-    metavar="X",
-    help="The allowed error of a layer, as a fraction of the range of its output.",
-)
-@click.option("--until", default="", metavar="TENSOR", help="Only what this tensor needs.")
-@click.option(
-    "--replace",
-    "replaced",
-    multiple=True,
-    metavar="OP=reference",
-    help="Compute an op (by type, or one node by name or tensor) with its reference, not on QNN; may repeat.",
-)
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Save outputs here, as .npy.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="The time limit of QNN."
-)
-@output.json_option
-@click.pass_context
-def command(click_context: click.Context, /, **given: Any) -> None:
-    """Example: udogen run model net.onnx --package out --tests scale
+@dataclass(frozen=True)
+class RunModelOptions:
+    """The options of the command line."""
 
-    Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+    model: Path = argument(metavar="NET.onnx")
+    packages: tuple[Path, ...] = option(
+        "--package", metavar="DIR", help="A built op package with ops of the model; may repeat."
+    )
+    backend: str = option("--backend", type=click.Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
+    bits: str = option(
+        "--bits",
+        type=click.Choice(["float", "8"]),
+        default="float",
+        help="8: quantized to 8 bits, calibrated on the inputs.",
+    )
+    inputs: tuple[str, ...] = option(
+        "--input", metavar="NAME=FILE.npy",
+        help="An input: one sample, or several along an additional first axis; may repeat.  Others are random.",
+    )  # fmt: skip
+    references: tuple[str, ...] = option(
+        "--reference", metavar="OP=FILE.py:FUNCTION",
+        help="The reference of a custom op, as in test files; may repeat.",
+    )  # fmt: skip
+    tests: tuple[Path, ...] = option(
+        "--tests", metavar="FILE", help="A test file (op_tests.toml), or its folder, with references; may repeat."
+    )
+    tolerance: float | None = option(
+        "--tolerance", type=click.FloatRange(min=0), metavar="X",
+        help="The allowed error of a layer, as a fraction of the range of its output.",
+    )  # fmt: skip
+    until: str = option("--until", metavar="TENSOR", help="Only what this tensor needs.")
+    replaced: tuple[str, ...] = option(
+        "--replace", metavar="OP=reference",
+        help="Compute an op (by type, or one node by name or tensor) with its reference, not on QNN; may repeat.",
+    )  # fmt: skip
+    output_dir: Path | None = option("--output-dir", metavar="DIR", help="Save outputs here, as .npy.")
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of QNN.")
+    as_json: bool = json_option()
 
-    Every tensor is compared with ONNX Runtime's CPU, where custom ops run their references.  The table lists for each
-    layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is wrong.
+
+@verb("model", RunModelOptions)
+def command(options: RunModelOptions) -> int:
+    """Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+
+    Every tensor is compared with ONNX Runtime's CPU, where custom ops are their references.  The table has for each
+    layer its own error (from the inputs that it had) and the error since the first layer; the exit code is 6 if a layer
+    is wrong.
     """
     from udogen.runtime.contexts import arrays
     from udogen.verify import network
 
-    options = RunModelOptions(**given)
     result = run_network(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
@@ -96,8 +76,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     else:
         for line in network.lines(result):
             output.print_result(line)
-    if result.first_wrong is not None:
-        click_context.exit(VerificationFailed.exit_code)
+    return VerificationFailed.exit_code if result.first_wrong is not None else 0
 
 
 def run_network(options: RunModelOptions) -> NetworkResult:
@@ -125,25 +104,6 @@ def run_network(options: RunModelOptions) -> NetworkResult:
             timeout=options.timeout,
         )
     )
-
-
-@dataclass(frozen=True)
-class RunModelOptions:
-    """The options of the command line."""
-
-    model: Path
-    packages: tuple[Path, ...]
-    backend: str
-    bits: str
-    inputs: tuple[str, ...]
-    references: tuple[str, ...]
-    tests: tuple[Path, ...]
-    tolerance: float | None
-    until: str
-    replaced: tuple[str, ...] = ()
-    output_dir: Path | None = None
-    timeout: float | None = None
-    as_json: bool = False
 
 
 def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:

@@ -7,15 +7,28 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import pairs, prove_option, runtime_kind, shape_of, soc_of
-from udogen.cli.safety_options import HEAP_HELP, print_findings
-from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
+from udogen.cli.options import (
+    POSITIVE,
+    SECONDS,
+    argument,
+    given,
+    heap_option,
+    json_option,
+    option,
+    pairs,
+    prove_option,
+    runtime_kind,
+    shape_of,
+    soc_of,
+    verb,
+)
+from udogen.errors import UsageError, VerificationFailed, read_plain, reading, writing
 
 if TYPE_CHECKING:
     from udogen.opdef.model import Op
@@ -26,95 +39,87 @@ if TYPE_CHECKING:
 _SHOWN_FUNCTIONS = 8
 
 
-@click.command("op")
-@click.argument("library", type=click.Path(path_type=Path))
-@click.argument("op")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy|2x3x4",
-    help="An input, or its shape for random numbers; `NAME.0`, `NAME.1` … for a repeated input.",
-)
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter: 0.5, true, [1, 2], a string, or @FILE.npy.",
-)
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Save an output.")
-@click.option(
-    "--quant",
-    "quants",
-    multiple=True,
-    metavar="NAME=SCALE,OFFSET",
-    help="Quantization: real = SCALE * (stored + OFFSET).",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=2x3x4",
-    help="The shape of an output (default: that of the first input).",
-)
-@click.option(
-    "--rules",
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Shape rules: Python functions, named like the ops, that return output shapes.",
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="NAME=TYPE",
-    help="The data type of a tensor or parameter, if several are possible.",
-)
-@click.option(
-    "--backend",
-    default="",
-    metavar="NAME",
-    help="cpu, gpu, htp, hexagon, dsp (default: the backend of LIBRARY; cpu if it has several).",
-)
-@click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
-@click.option("--kernel", metavar="NAME", help="hexagon: run the kernel with this name, or for this unit (main, hvx).")
-@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel with slices.")
-@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets of the kernel.")
-@runtime_kind
-@click.option(
-    "--qnn-lib",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The runtime library (default: QNN_SDK_ROOT, then the wheel).",
-)
-@click.option("--provider", default="", metavar="SYMBOL", help="The interface provider (default: the only one).")
-@click.option(
-    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; print the median time."
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop an op that takes longer.",
-)
-@click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
-@click.option(
-    "--soc",
-    metavar="NAME",
-    help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
-)
-@click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
-@click.option(
-    "--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore a graph saved by --save-context."
-)
-@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, and its kernels.")
-@click.option("--heap", is_flag=True, help=HEAP_HELP)
-@prove_option
-@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the log of the runtime and the package.")
-@output.json_option
-def command(**given: Any) -> int:
+@dataclass(frozen=True)
+class RunOpOptions:
+    """The options of the command line."""
+
+    library: Path = argument()
+    op: str = argument()
+    inputs: tuple[str, ...] = option(
+        "--input", metavar="NAME=FILE.npy|2x3x4",
+        help="An input, or its shape for random numbers; `NAME.0`, `NAME.1` … for a repeated input.",
+    )  # fmt: skip
+    params: tuple[str, ...] = option(
+        "--param", metavar="NAME=VALUE", help="A parameter: 0.5, true, [1, 2], a string, or @FILE.npy."
+    )
+    outputs: tuple[str, ...] = option("--output", metavar="NAME=FILE.npy", help="Save an output.")
+    quants: tuple[str, ...] = option(
+        "--quant", metavar="NAME=SCALE,OFFSET", help="Quantization: real = SCALE * (stored + OFFSET)."
+    )
+    shapes: tuple[str, ...] = option(
+        "--shape", metavar="NAME=2x3x4", help="The shape of an output (default: that of the first input)."
+    )
+    rules: Path | None = option(
+        "--rules", metavar="FILE.py",
+        help="Shape rules: Python functions, named like the ops, that return output shapes.",
+    )  # fmt: skip
+    dtypes: tuple[str, ...] = option(
+        "--dtype", metavar="NAME=TYPE", help="The data type of a tensor or parameter, if several are possible."
+    )
+    backend: str = option(
+        "--backend", metavar="NAME",
+        help="cpu, gpu, htp, hexagon, dsp (default: the backend of LIBRARY; cpu if it has several).",
+    )  # fmt: skip
+    arch: str | None = option(
+        "--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it."
+    )
+    kernel: str | None = option(
+        "--kernel", metavar="NAME", help="hexagon: run the kernel with this name, or for this unit (main, hvx)."
+    )
+    slices: int | None = option(
+        "--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel with slices."
+    )
+    count: bool = option("--count", help="hexagon, dsp: count the packets of the kernel.")
+    kind: str = runtime_kind()
+    qnn_lib: Path | None = option(
+        "--qnn-lib", metavar="PATH", help="The runtime library (default: QNN_SDK_ROOT, then the wheel)."
+    )
+    provider: str = option("--provider", metavar="SYMBOL", help="The interface provider (default: the only one).")
+    loops: int = option(
+        "--loops", type=POSITIVE, default=1, metavar="N", help="Execute N times; print the median time."
+    )
+    timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop an op that takes longer.")
+    target: str | None = option(
+        "--target", metavar="NAME", help="The target to register for (default: none, which fits this machine)."
+    )
+    soc: str | None = option(
+        "--soc", metavar="NAME",
+        help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
+    )  # fmt: skip
+    save_context: Path | None = option("--save-context", metavar="FILE", help="Save the finalized graph here.")
+    context: Path | None = option("--context", metavar="FILE", help="Restore a graph saved by --save-context.")
+    graph: bool = option("--graph", help="htp, emulator: show the graph after each rewrite, and its kernels.")
+    heap: bool = heap_option()
+    prove: bool = prove_option()
+    force: bool = option("--force", help="Run a package that is built for another release of the SDK.")
+    verbose: bool = option("-v", "--verbose", help="Show the log of the runtime and the package.")
+    as_json: bool = json_option()
+
+    @property
+    def hexagon(self) -> bool:
+        """Whether kernels are compiled for Hexagon and run under QEMU."""
+        place = backends.PLACES.get(self.backend)
+        return place is not None and place.instructions
+
+    @property
+    def config_backend(self) -> str:
+        """The backend whose config and package are meant."""
+        place = backends.PLACES.get(self.backend)
+        return place.config if place is not None else self.backend
+
+
+@verb("op", RunOpOptions)
+def command(options: RunOpOptions) -> int:
     """Example: udogen run op out Scale --backend htp --input x=2x3x4
 
     Register LIBRARY (a library, or the folder of a package), make a graph with the op OP, and execute it.
@@ -126,7 +131,7 @@ def command(**given: Any) -> int:
     from udogen.runtime.execution_counts import proved
     from udogen.verify.safety.findings import findings_of_run
 
-    options = _checked(RunOpOptions(**given))
+    options = _checked(options)
     files = dict(pairs(options.outputs, "--output"))
     built = _built(options)
     warnings = [text for text in ("" if options.hexagon else built.outdated, _unverified(options.context)) if text]
@@ -154,53 +159,6 @@ def command(**given: Any) -> int:
     else:
         _print(done)
     return VerificationFailed.exit_code if findings else 0
-
-
-@dataclass(frozen=True)
-class RunOpOptions:
-    """The options of the command line."""
-
-    library: Path
-    op: str
-    inputs: tuple[str, ...]
-    params: tuple[str, ...]
-    outputs: tuple[str, ...]
-    quants: tuple[str, ...]
-    shapes: tuple[str, ...]
-    rules: Path | None
-    dtypes: tuple[str, ...]
-    backend: str
-    arch: str | None
-    kernel: str | None
-    slices: int | None
-    count: bool
-    kind: str
-    qnn_lib: Path | None
-    provider: str
-    loops: int
-    timeout: float | None
-    target: str | None
-    soc: str | None
-    save_context: Path | None
-    context: Path | None
-    graph: bool
-    heap: bool
-    prove: bool
-    force: bool
-    verbose: bool
-    as_json: bool
-
-    @property
-    def hexagon(self) -> bool:
-        """Whether kernels are compiled for Hexagon and run under QEMU."""
-        place = backends.PLACES.get(self.backend)
-        return place is not None and place.instructions
-
-    @property
-    def config_backend(self) -> str:
-        """The backend whose config and package are meant."""
-        place = backends.PLACES.get(self.backend)
-        return place.config if place is not None else self.backend
 
 
 @dataclass(frozen=True)
@@ -237,26 +195,18 @@ def _check_backend_options(options: RunOpOptions) -> None:
     """Raise for an option that the backend does not have."""
     from udogen.build import qemu_hexagon
 
-    records = {"--kernel": options.kernel, "--slices": options.slices}
-    of_hexagon = {"--arch": options.arch, "--count": options.count, **records}
-    of_runtimes: dict[str, object] = {
-        "--qnn-lib": options.qnn_lib,
-        "--provider": options.provider,
-        "--target": options.target,
-        "--soc": options.soc,
-        "--save-context": options.save_context,
-        "--context": options.context,
-        "--force": options.force,
-        "--heap": options.heap,
-        "--prove": options.prove,
-        "--runtime": "" if options.kind == "auto" else options.kind,
-    }
+    records = ("--kernel", "--slices")
+    of_hexagon = ("--arch", "--count", *records)
+    of_runtimes: tuple[str, ...] = (
+        *("--qnn-lib", "--provider", "--target", "--soc", "--save-context", "--context"),
+        *("--force", "--heap", "--prove", "--runtime"),
+    )
     if options.hexagon and not qemu_hexagon.harness_of(options.config_backend).records:
-        of_runtimes |= records
-    unfit = of_runtimes if options.hexagon else of_hexagon
-    for option in (name for name, value in unfit.items() if value):
-        hint = "only --backend hexagon has it" if option in of_hexagon else "it has no Qualcomm runtime in it"
-        raise UsageError(f"{option} means nothing with --backend {options.backend}", hint=hint)
+        of_runtimes = (*of_runtimes, *records)
+    asked = given(options)
+    for flag in (each for each in (of_runtimes if options.hexagon else of_hexagon) if each in asked):
+        hint = "only --backend hexagon has it" if flag in of_hexagon else "it has no Qualcomm runtime in it"
+        raise UsageError(f"{flag} means nothing with --backend {options.backend}", hint=hint)
 
 
 def _built(options: RunOpOptions) -> Built:
@@ -270,12 +220,15 @@ def _built(options: RunOpOptions) -> Built:
 def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCall:
     """The call, its names and values compared with the config where there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
+    from udogen.verify.test_files.values import load_array
 
     built.check_op(options.op)
     op = built.op(options.op, options.config_backend)
     asked = CallOptions(
         inputs={name: _input(name, text, op) for name, text in pairs(options.inputs, "--input")},
-        params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
+        params={
+            name: load_array(Path(v[1:])) if v.startswith("@") else v for name, v in pairs(options.params, "--param")
+        },
         quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
         dtypes=dict(pairs(options.dtypes, "--dtype")),
         shapes={name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")},
@@ -384,7 +337,7 @@ def _print(done: _OpResult) -> None:
         output.print_result(f"  {result.proof.sentence}")
     if done.findings is not None and not done.findings:
         output.print_result("  the op does not use the heap while it executes")
-    print_findings(done.findings or ())
+    output.print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
     if sys.stderr.isatty():  # for a person; programs call it often
@@ -435,19 +388,19 @@ def _content(file: Path | None) -> bytes | None:
 
     if file is None:
         return None
-    try:
+    with reading(file, hint="give a file of --save-context"):
         manifest.check(file).refuse()
         return read_plain(file)
-    except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
 
 def _input(name: str, text: str, op: Op | None) -> Array:
     """The array of a file; for a shape, random numbers of the first type that the input can have."""
     import numpy as np
 
+    from udogen.verify.test_files.values import load_array
+
     if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
-        return _array(text)
+        return load_array(Path(text))
     shape = shape_of(name, text, "--input")
     known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
     dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
@@ -455,22 +408,6 @@ def _input(name: str, text: str, op: Op | None) -> Array:
     most = 2 if dtype.kind == "b" else 100
     found: Array = random.normal(size=shape) if dtype.kind == "f" else random.integers(0, most, shape)
     return found.astype(dtype)
-
-
-def _array(file: str) -> Array:
-    import numpy as np
-
-    try:
-        with open_plain(file) as stream:
-            array: Array = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise UsageError(
-            f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
-        ) from fault
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
-    return array
 
 
 def _save(file: str, array: Array) -> str:

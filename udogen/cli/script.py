@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from udogen.cli import output
-from udogen.cli.options import repeated_pairs
+from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
 
 # Repeated here so that --help imports no client; tests compare them with the tables.
@@ -34,55 +34,61 @@ def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> t
     return found
 
 
-@click.command("script")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LIB|DIR...")
-@click.option(
-    "--client", required=True, type=click.Choice([*CLIENTS, *OTHERS]), metavar="NAME",
-    help=f"The program to run: {', '.join(CLIENTS)}.",
-)  # fmt: skip
-@click.option("--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on.")
-@click.option(
-    "-o", "--output", "out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="The folder to write.",
-)  # fmt: skip
-@click.option(
-    "--target", default="", metavar="TARGET",
-    help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
-)  # fmt: skip
-@click.option("--linux", is_flag=True, help="The device behind adb has Linux, not Android.")
-@click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op of the packages; may repeat.")
-@click.option(
-    "--model", type=click.Path(path_type=Path), metavar="FILE", help="The model, in the format of the client."
-)
-@click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="A context binary instead of a model.")
-@click.option("--graph", default="", metavar="NAME", help="The graph of the context binary, if it has several.")
-@click.option(
-    "--input", "inputs", multiple=True, metavar="NAME=FILE", callback=_pairs,
-    help="An input, .npy or raw bytes; repeat the name for further samples.",
-)  # fmt: skip
-@click.option(
-    "--reference", "references", multiple=True, metavar="NAME=FILE", callback=_pairs,
-    help="The expected output, .npy or raw (float32 if its type is unknown); once for each sample.",
-)  # fmt: skip
-@click.option(
-    "--tolerance", default="", metavar="ABS[,REL]", callback=_tolerance,
-    help="The allowed difference from the reference (default: by type, as in `udogen test`).",
-)  # fmt: skip
-@click.option("--devices", type=click.IntRange(1, 64), default=1, metavar="N", help="Run on HTP0 … HTP(N-1) at once.")
-@click.option("--signed-pd", "signed", is_flag=True, help="HTP: in a signed process domain.")
-@click.option("--logcat", is_flag=True, help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
-@click.option("--prove", is_flag=True, help="Fail if the packages' own kernels did not run.")
-@click.option(
-    "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
-    help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
-)  # fmt: skip
-@click.option(
-    "--folder", "remote", default="", metavar="DIR", help="The folder on the device; `run.py --remote` overrides it."
-)
-@output.json_option
-def command(out: Path, as_json: bool, **options: Any) -> None:
+@dataclass(frozen=True)
+class ScriptArguments:
+    """The options of the command line."""
+
+    paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
+    client: str = option(
+        "--client", required=True, type=click.Choice([*CLIENTS, *OTHERS]), metavar="NAME",
+        help=f"The program to run: {', '.join(CLIENTS)}.",
+    )  # fmt: skip
+    device: str = option(
+        "--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on."
+    )
+    out: Path = option(
+        "-o", "--output", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+        help="The folder to write.",
+    )  # fmt: skip
+    target: str = option(
+        "--target", metavar="TARGET",
+        help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
+    )  # fmt: skip
+    linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")
+    ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op of the packages; may repeat.")
+    model: Path | None = option("--model", metavar="FILE", help="The model, in the format of the client.")
+    context: Path | None = option("--context", metavar="FILE", help="A context binary instead of a model.")
+    graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
+    inputs: tuple[tuple[str, str], ...] = option(
+        "--input", metavar="NAME=FILE", callback=_pairs,
+        help="An input, .npy or raw bytes; repeat the name for further samples.",
+    )  # fmt: skip
+    references: tuple[tuple[str, str], ...] = option(
+        "--reference", metavar="NAME=FILE", callback=_pairs,
+        help="The expected output, .npy or raw (float32 if its type is unknown); once for each sample.",
+    )  # fmt: skip
+    tolerance: tuple[float, float] | None = option(
+        "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
+        help="The allowed difference from the reference (default: by type, as in `udogen test`).",
+    )  # fmt: skip
+    devices: int = option(
+        "--devices", type=click.IntRange(1, 64), default=1, metavar="N", help="Run on HTP0 … HTP(N-1) at once."
+    )
+    signed: bool = option("--signed-pd", help="HTP: in a signed process domain.")
+    logcat: bool = option("--logcat", help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
+    prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
+    rules: Path | None = option(
+        "--rules", metavar="FILE.py",
+        help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
+    )  # fmt: skip
+    remote: str = option("--folder", metavar="DIR", help="The folder on the device; `run.py --remote` overrides it.")
+    as_json: bool = json_option()
+
+
+@verb("script", ScriptArguments)
+def command(options: ScriptArguments) -> None:
     """\b
-    Example: udogen script out --client cpp --device local --target htp \\
+    Example: udogen script out --client cpp --device local --target htp \
                --context scale.bin --input x=x.npy -o here
 
     Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
@@ -96,12 +102,12 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
     from udogen.clients.scripts.options import ScriptOptions
 
     with output.progress("script") as advance:
-        plan, references = make_plan(ScriptOptions(**options, on_step=advance))
-        written = write.write(out, write.render(plan, references))
-    if as_json:
-        output.print_json({"ok": True, "folder": str(out), "written": written, "plan": plan.as_json()})
+        plan, references = make_plan(same_options(ScriptOptions, options, on_step=advance))
+        written = write.write(options.out, write.render(plan, references))
+    if options.as_json:
+        output.print_json({"ok": True, "folder": str(options.out), "written": written, "plan": plan.as_json()})
         return
-    output.print_result(f"{out}: {plan.title} ({len(written)} files written)")
-    output.print_result(f"  python3 {shlex.quote(str(out / 'run.py'))}")
+    output.print_result(f"{options.out}: {plan.title} ({len(written)} files written)")
+    output.print_result(f"  python3 {shlex.quote(str(options.out / 'run.py'))}")
     for note in plan.notes:
         output.print_note(f"note: {note}")

@@ -6,14 +6,24 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from udogen.cli import options, output
-from udogen.cli.safety_options import safety_options
+from udogen.cli import output
+from udogen.cli.options import (
+    POSITIVE,
+    SECONDS,
+    argument,
+    heap_option,
+    json_option,
+    option,
+    same_options,
+    split_names,
+    verb,
+)
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
@@ -24,25 +34,6 @@ if TYPE_CHECKING:
     Listeners = tuple[Callable[[Batch], None], Callable[[Outcome], None], Callable[[str], None]]
 
 
-@dataclass(frozen=True)
-class _Arguments:
-    """What is tested, and where the results go."""
-
-    paths: tuple[Path, ...]
-    merge: bool
-    cost: bool
-    junit: Path | None
-    html: Path | None
-    save: Path | None
-    compare: Path | None
-    as_json: bool
-
-
-def _taken(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that are fields of a dataclass; they are removed from the given ones."""
-    return {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
-
-
 def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
     number, slash, count = text.partition("/")
     found = (int(number), int(count)) if slash and number.isdecimal() and count.isdecimal() else (0, 0)
@@ -51,53 +42,54 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
     return found
 
 
-@click.command("test")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]")
-@click.option(
-    "--backend", "backends", multiple=True, metavar="NAME[,NAME]", callback=options.split_names,
-    help="Only in these places: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
-)  # fmt: skip
-@click.option(
-    "--on", "on", multiple=True, metavar="DEVICE",
-    help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
-)  # fmt: skip
-@click.option("--shard", default="1/1", metavar="I/N", callback=_shard, help="Only part I of N, for N machines in CI.")
-@click.option(
-    "--merge", is_flag=True, help="Run nothing: merge results of --json, as in `udogen test --merge *.json`."
-)  # fmt: skip
-@click.option("--keep", is_flag=True, help="Keep the files on the devices.")
-@click.option(
-    "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."
-)
-@click.option(
-    "-j",
-    "jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Parallel programs: compilers, QEMU (default: one per core).",
-)
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
-              help="Stop a case that takes longer.")  # fmt: skip
-@click.option("--cost", is_flag=True, help="Measure times and packets more precisely, and show the cost of each case.")
-@safety_options
-@click.option(
-    "--no-build",
-    "build",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Test existing packages; build nothing.",
-)
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write an HTML report.")
-@click.option(
-    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Save the costs of this run."
-)
-@click.option(
-    "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
-)
-@output.json_option
-def command(**given: Any) -> int:
+@dataclass(frozen=True)
+class TestArguments:
+    """The options of the command line."""
+
+    __test__ = False  # not a test class, although pytest would take it for one
+
+    paths: tuple[Path, ...] = argument(metavar="[DIR]")
+    backends: tuple[str, ...] = option(
+        "--backend", metavar="NAME[,NAME]", callback=split_names,
+        help="Only in these places: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
+    )  # fmt: skip
+    on: tuple[str, ...] = option(
+        "--on", metavar="DEVICE",
+        help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
+    )  # fmt: skip
+    shard: tuple[int, int] = option(
+        "--shard", type=str, multiple=False, default="1/1", metavar="I/N", callback=_shard,
+        help="Only part I of N, for N machines in CI.",
+    )  # fmt: skip
+    merge: bool = option("--merge", help="Run nothing: merge results of --json, as in `udogen test --merge *.json`.")
+    keep: bool = option("--keep", help="Keep the files on the devices.")
+    pattern: str = option("--case", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *.")
+    jobs: int | None = option(
+        "-j", type=POSITIVE, metavar="N", help="Parallel programs: compilers, QEMU (default: one per core)."
+    )
+    timeout: float = option(
+        "--timeout", type=SECONDS, default=60.0, metavar="SECONDS", help="Stop a case that takes longer."
+    )
+    cost: bool = option("--cost", help="Measure times and packets more precisely, and show the cost of each case.")
+    heap: bool = heap_option()
+    guard: bool = option("--guard", help="Report reads and writes outside of tensors, with guard pages.")
+    leaks: bool = option("--leaks", help="Report memory that is never freed, over 1,000 executions and 100 graphs.")
+    sanitize: tuple[str, ...] = option(
+        "--sanitize", metavar="NAME[,NAME]",
+        help="Build and run with sanitizers: address, undefined, thread (two graphs at once); may repeat.",
+    )  # fmt: skip
+    build: bool = option(
+        "--no-build", is_flag=True, flag_value=False, default=True, help="Test existing packages; build nothing."
+    )
+    junit: Path | None = option("--junit", metavar="FILE", help="Also write JUnit XML.")
+    html: Path | None = option("--html", metavar="FILE", help="Also write an HTML report.")
+    save: Path | None = option("--save-baseline", metavar="FILE", help="Save the costs of this run.")
+    compare: Path | None = option("--compare", metavar="FILE", help="Compare costs with those of an earlier run.")
+    as_json: bool = json_option()
+
+
+@verb("test", TestArguments)
+def command(arguments: TestArguments) -> int:
     """Example: udogen test scale --backend cpu
 
     Run the tests in DIR: compare each op with its reference, on every backend that this machine can run.
@@ -112,14 +104,15 @@ def command(**given: Any) -> int:
     from udogen.verify.options import SafetyOptions, TestOptions
     from udogen.verify.test_files.read import load_test_files
 
-    arguments = _Arguments(**_taken(_Arguments, given))
     if arguments.merge:
         return _merge(arguments)
     if len(arguments.paths) > 1:
         raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
-    safety = SafetyOptions.parse(**_taken(SafetyOptions, given))
+    safety = SafetyOptions.parse(
+        heap=arguments.heap, guard=arguments.guard, leaks=arguments.leaks, sanitize=arguments.sanitize
+    )
     measure = bool(arguments.cost or arguments.save or arguments.compare)
-    options = TestOptions(safety=safety, measure=measure, **{**given, "jobs": given["jobs"] or 0})
+    options = same_options(TestOptions, arguments, safety=safety, measure=measure, jobs=arguments.jobs or 0)
     options.safety.check_tools()
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
@@ -147,7 +140,7 @@ def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> in
     return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
 
 
-def _print_next(run: TestRun, arguments: _Arguments) -> None:
+def _print_next(run: TestRun, arguments: TestArguments) -> None:
     """Print what to do with the result."""
     command = shlex.join(["udogen", "test", *(str(each) for each in arguments.paths[:1])])
     is_bad = run.count("failed") + run.count("error") > 0
@@ -159,7 +152,7 @@ def _print_next(run: TestRun, arguments: _Arguments) -> None:
         output.print_next(f"`{command} --cost` measures times; `udogen register` prepares a program to use it")
 
 
-def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
+def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, costs: bool) -> None:
     """Write and print what the options ask for."""
     from udogen.verify import baseline
     from udogen.verify.report import machine, terminal
@@ -180,7 +173,7 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
         output.print_result(line)
 
 
-def _merge(arguments: _Arguments) -> int:
+def _merge(arguments: TestArguments) -> int:
     """Several results as one report."""
     from udogen.verify.report import machine
 

@@ -3,72 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from udogen import __version__
 from udogen.cli import output
 from udogen.cli.main import main
+from udogen.cli.options import option, same_options, verb
 from udogen.errors import UsageError
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_version = click.version_option(__version__, "--version", message="%(prog)s of udogen %(version)s")
 
 
-def _shared_options(command: _Command) -> _Command:
+@dataclass(frozen=True)
+class VendorOptions:
     """The flags of both generators."""
-    for decorate in (
-        click.version_option(__version__, "--version", message="%(prog)s of udogen %(version)s"),
-        click.option(
-            "--gen_cmakelists", "cmake", is_flag=True, help="Write a CMakeLists.txt, which builds on Windows too."
-        ),
-        click.option(
-            "-f", "--force-generation", "--force_generation", "force", is_flag=True,
-            help="Replace an existing package, which is moved to <name>.bak-N, not deleted.",
-        ),
-        click.option(
-            "-o", "--output_path", "out", type=click.Path(path_type=Path), metavar="DIR",
-            help="Where the package folders go.",
-        ),
-        click.option(
-            "--htp_api", "htp_api", default="", metavar="NAME",
-            help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, tied to the SDK of its headers).",
-        ),
-        click.option("--debug", is_flag=True, help="Print what happens to each file."),
-        click.option(
-            "-p", "--config_path", "configs", multiple=True, required=True, type=click.Path(), metavar="FILE",
-            help="A config, XML OpDef or JSON UDO; may repeat. Ops of one package name go to one package.",
-        ),
-    ):  # fmt: skip
-        command = decorate(command)
-    return command
+
+    configs: tuple[str, ...] = option(
+        "-p", "--config_path", required=True, type=click.Path(), metavar="FILE",
+        help="A config, XML OpDef or JSON UDO; may repeat. Ops of one package name go to one package.",
+    )  # fmt: skip
+    debug: bool = option("--debug", help="Print what happens to each file.")
+    htp_api: str = option(
+        "--htp_api", metavar="NAME",
+        help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, tied to the SDK of its headers).",
+    )  # fmt: skip
+    out: Path | None = option("-o", "--output_path", metavar="DIR", help="Where the package folders go.")
+    force: bool = option(
+        "-f", "--force-generation", "--force_generation",
+        help="Replace an existing package, which is moved to <name>.bak-N, not deleted.",
+    )  # fmt: skip
+    cmake: bool = option("--gen_cmakelists", help="Write a CMakeLists.txt, which builds on Windows too.")
 
 
-def _generate(configs: tuple[str, ...], *, debug: bool, **chosen: Any) -> None:
-    """Generate with what was chosen (fields of `GenerateOptions`), and print what was done."""
+def _generate(options: VendorOptions, layout: str, out: Path | None) -> None:
+    """Generate packages in a layout, and print what was done."""
     from udogen.cli.generate import print_all
     from udogen.configs.load import load
     from udogen.generate import pipeline
 
-    _check_variables(configs)
-    loaded, problems = load(configs)
-    options = pipeline.GenerateOptions(**chosen)
+    _check_variables(options.configs)
+    loaded, problems = load(options.configs)
+    asked = same_options(pipeline.GenerateOptions, options, layout=layout, out=out)
     found = pipeline.generate(
         loaded,
-        options,
+        asked,
         problems,
         log=output.print_note,
         before_writing=lambda: output.print_problems(problems.warnings),
     )
-    for each in found if debug else ():
+    for each in found if options.debug else ():
         for change in each.changes:
             output.print_note(f"  {change.action:<9} {each.folder / change.path}")
-    print_all(found, options)
+    print_all(found, asked)
     pipeline.stop_on_conflict(found)
 
 
@@ -83,37 +74,49 @@ def _check_variables(configs: tuple[str, ...]) -> None:
             )
 
 
-@click.command(QNN, context_settings=_SETTINGS)
-@_shared_options
-@click.option(
-    "-cop", "--converter_op_package", "converter", is_flag=True,
-    help="Also generate the package from which converters get the shapes and types of outputs.",
-)  # fmt: skip
-def qnn_generator(configs: tuple[str, ...], out: Path | None, debug: bool, **chosen: Any) -> None:
+@dataclass(frozen=True)
+class QnnOptions(VendorOptions):
+    """The flags of qnn-op-package-generator."""
+
+    converter: bool = option(
+        "-cop", "--converter_op_package",
+        help="Also generate the package from which converters get the shapes and types of outputs.",
+    )  # fmt: skip
+
+
+@_version
+@verb(QNN, QnnOptions, context_settings=_SETTINGS)
+def qnn_generator(options: QnnOptions) -> None:
     """Generate QNN op packages, one folder per backend.
 
     Without -o they go beside the first config.  An existing package is updated, and what you wrote in it
     stays.
     """
-    _generate(configs, debug=debug, out=out or Path(configs[0]).parent, layout="qnn", **chosen)
+    _generate(options, "qnn", options.out or Path(options.configs[0]).parent)
 
 
-@click.command(SNPE, context_settings=_SETTINGS)
-@_shared_options
-@click.option(
-    "--dsp_folders", "version_folders", is_flag=True,
-    help="A folder for each version of DSP (DSP_V68, DSP_V69 …), as Qualcomm's release 2.25 makes them.",
-)  # fmt: skip
-@click.option("-c", "--ignore_includes", "without_headers", is_flag=True, hidden=True)
-def snpe_generator(configs: tuple[str, ...], debug: bool, without_headers: bool, **chosen: Any) -> None:
+@dataclass(frozen=True)
+class SnpeOptions(VendorOptions):
+    """The flags of snpe-udo-package-generator."""
+
+    version_folders: bool = option(
+        "--dsp_folders",
+        help="A folder for each version of DSP (DSP_V68, DSP_V69 …), as Qualcomm's release 2.25 makes them.",
+    )  # fmt: skip
+    without_headers: bool = option("-c", "--ignore_includes", hidden=True)
+
+
+@_version
+@verb(SNPE, SnpeOptions, context_settings=_SETTINGS)
+def snpe_generator(options: SnpeOptions) -> None:
     """Generate UDO packages of SNPE, one folder for all cores.
 
     Without -o they go to the config's UDO_PACKAGE_PATH, or here.  An existing package is updated, and
     what you wrote in it stays.
     """
-    if without_headers:
+    if options.without_headers:
         output.print_note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
-    _generate(configs, debug=debug, layout="snpe", **chosen)
+    _generate(options, "snpe", options.out)
 
 
 def qnn_main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, interface, log_lines, printed_numbers
-from udogen.errors import UsageError, open_plain
+from udogen.errors import UsageError, open_plain, reading
 from udogen.opdef.problems import nearest, wrapped
 from udogen.runtime import log_messages
 
@@ -226,13 +226,10 @@ class ExplainedLog:
 
 def explain_log(path: Path) -> ExplainedLog:
     """Read a log; an error where it cannot be read, is binary, or has no known line."""
-    try:
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder", hint="give a log file")
-        with open_plain(path, streams=True) as stream:
-            entries, count = _read_log(path, stream)
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a log file") from fault
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="give a log file")
+    with reading(path, hint="give a log file"), open_plain(path, streams=True) as stream:
+        entries, count = _read_log(path, stream)
     if not entries:
         raise UsageError(
             f"{path}: none of its {count} lines is known to udogen",

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from udogen import backends
 from udogen.backends.plan import PlannedFile
 from udogen.configs.load import load
-from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.generate.render import render_file
@@ -112,10 +112,8 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
 def of_config(config: Path) -> ProjectFiles:
     """A config as it is; its name becomes that of its package if make could not take it."""
     packages, problems = load([config])
-    try:
+    with reading(config, hint="give a config"):
         content = read_plain(config)
-    except OSError as fault:
-        raise UsageError(f"{config} cannot be read: {fault.strerror}", hint="give a config") from fault
     plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", config.name)
     name = config.name if plain else f"{packages[0].name}{config.suffix.lower()}"
     return ProjectFiles({name: content}, warnings=problems.warnings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from udogen.errors import UsageError
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.kernels.explain import FunctionCode
 from udogen.opdef.datatypes import DataType, parse
-from udogen.opdef.model import Op
-from udogen.runtime.built import find_source
+from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.problems import Problems
+from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import Array
 from udogen.runtime.op.request import CallOptions, make_call
 
+_Shapes = Mapping[str, tuple[int, ...]]
 _ARCHS = {"emulated-v68": "v68", "hexagon-v66": "v66"}  # of the machines whose code QEMU runs
 _SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}  # of fixed point with so many bits
 
@@ -36,7 +38,7 @@ class PacketCount:
 
 
 def count_packets(
-    file: Path, configs: Sequence[Path], codes: Sequence[FunctionCode], shapes: Mapping[str, tuple[int, ...]]
+    file: Path, configs: Sequence[Path], codes: Sequence[FunctionCode], shapes: _Shapes
 ) -> list[PacketCount]:
     """Execute each combination of types of these functions where QEMU runs it, with random tensors of these shapes."""
     packages, problems = load(configs)
@@ -46,34 +48,42 @@ def count_packets(
         raise UsageError(
             f"{op.name} is not executed: the shape of `{missing[0]}` is missing", hint="--shape NAME=2x3x4"
         )
-    found = []
+    found: list[PacketCount] = []
     for machine, arch in _ARCHS.items():
-        of_machine = [code for code in codes if code.machine == machine]
-        if not of_machine:
-            continue
-        backend = of_machine[0].backend
-        with tempfile.TemporaryDirectory() as folder:
-            kernels = Path(folder) / "kernels"
-            kernels.mkdir()
-            shutil.copy(file, kernels)
-            options = GenerateOptions(Path(folder) / "out", backends=(backend,), kernels=kernels, layout="qnn")
-            [made] = generate([package.with_ops((op,))], options, problems)
-            built = find_source(made.folder, backend=backend)
-            assert built.folder is not None
-            session = HexagonSession(built.folder, arch=arch, count=True)
-            resolved = built.op(op.name, backend)
-            assert resolved is not None
-            names = {code.name for code in of_machine}
-            for types in dict.fromkeys(tuple(code.types.items()) for code in of_machine):
-                call = make_call(resolved, built, op.name, _options(resolved, dict(types), shapes))
-                packets = session.run(call).packets
-                assert packets is not None
-                executed = {name: count for name, count in packets.functions if name in names}
-                found.append(PacketCount(machine, dict(types), executed, packets.total))
+        functions = [code for code in codes if code.machine == machine]
+        if functions:
+            with tempfile.TemporaryDirectory() as folder:
+                built = _generated(Path(folder), file, package.with_ops((op,)), functions[0].backend, problems)
+                found += _executed(built, op.name, machine, arch, functions, shapes)
     return found
 
 
-def _options(op: Op, types: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> CallOptions:
+def _generated(folder: Path, file: Path, package: OpPackage, backend: str, problems: Problems) -> Built:
+    """The package with this kernel."""
+    kernels = folder / "kernels"
+    kernels.mkdir()
+    shutil.copy(file, kernels)
+    options = GenerateOptions(folder / "out", backends=(backend,), kernels=kernels, layout="qnn")
+    [made] = generate([package], options, problems)
+    return find_source(made.folder, backend=backend)
+
+
+def _executed(
+    built: Built, name: str, machine: str, arch: str, functions: Sequence[FunctionCode], shapes: _Shapes
+) -> Iterator[PacketCount]:
+    """Each combination of types that these functions are for, executed once."""
+    op = built.op(name, functions[0].backend)
+    assert built.folder is not None and op is not None
+    session = HexagonSession(built.folder, arch=arch, count=True)
+    names = {code.name for code in functions}
+    for types in dict.fromkeys(tuple(code.types.items()) for code in functions):
+        packets = session.run(make_call(op, built, name, _options(op, dict(types), shapes))).packets
+        assert packets is not None
+        executed = {name: count for name, count in packets.functions if name in names}
+        yield PacketCount(machine, dict(types), executed, packets.total)
+
+
+def _options(op: Op, types: Mapping[str, str], shapes: _Shapes) -> CallOptions:
     """Random inputs of these types."""
     tensors = {each.name: each for each in (*op.inputs, *op.outputs) if types.get(each.name)}
     rows = {name: parse(types[name]) for name in tensors}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import __version__
-from udogen.errors import UsageError, read_plain, writing
+from udogen.errors import UsageError, read_plain, reading, writing
 from udogen.verify.results import Outcome, TestRun
 
 _FORMAT = "udogen costs 1"
@@ -83,10 +83,10 @@ class Baseline:
 
 def load(path: Path) -> Baseline:
     """A file of `save`."""
+    with reading(path, hint="--save-baseline writes one"):
+        data = read_plain(path)
     try:
-        found = json.loads(read_plain(path))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes one") from error
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a file of --save-baseline: {error}", hint="--save-baseline writes one"

@@ -30,6 +30,7 @@ from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
 from udogen.verify.results import Finding
 from udogen.verify.test_files.references import ReferenceFunction
+from udogen.verify.test_files.values import load_array
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -112,9 +113,10 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         evaluator = Evaluator(onnx, network, options.references or {}, network.rounded_weights(quants))
     replaced = network.numbers_of(options.replaced)
     made = _Executor(onnx, options, network, evaluator, quants, replaced).run(samples)
+    values = [{**_rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
     layers = [
         replace(each, replaced=each.number in replaced)
-        for each in _layers(options, network, evaluator, quants, (samples, expected, made.values))
+        for each in _layers(options, evaluator, quants, expected, values)
     ]
     first = next((each for each in layers if each.wrong), None)
     return NetworkResult(
@@ -127,7 +129,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         elsewhere=made.elsewhere,
         random=random,
         outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
-        failed=None if first is None else _failed(options, evaluator, first, quants, samples, made.values),
+        failed=None if first is None else _failed(options, evaluator, first, quants, values),
     )
 
 
@@ -146,23 +148,16 @@ def _failed(
     evaluator: Evaluator,
     layer: LayerResult,
     quants: Mapping[str, Quant],
-    samples: Sequence[Mapping[str, Array]],
-    found: Sequence[Mapping[str, Array]],
+    values: Sequence[Mapping[str, Array]],
 ) -> FailedCase:
     """A layer as a case of its op, for the sample in which it is farthest off."""
     cases = []
-    for sample, made in zip(samples, found, strict=True):
-        values = {**{name: quants[name].rounded(array) if name in quants else array for name, array in sample.items()}}
-        values |= made
-        expected = evaluator.node(layer.number, values)[layer.tensor]
-        cases.append((_apart(made[layer.tensor], expected), values, expected))
-    _, values, expected = max(cases, key=lambda each: each[0])
+    for sample in values:
+        expected = evaluator.node(layer.number, sample)[layer.tensor]
+        cases.append((_apart(sample[layer.tensor], expected), sample, expected))
+    _, worst, expected = max(cases, key=lambda each: each[0])
     quant = quants.get(layer.tensor)
-    if quant is not None:
-        allowed = quant.scale * STEPS
-    else:
-        allowed = (options.tolerance or TOLERANCES[options.backend, FLOAT]) * _span(expected)
-    inputs, params, reference = evaluator.question(layer.number, layer.tensor, values)
+    inputs, params, reference = evaluator.question(layer.number, layer.tensor, worst)
     origin = Origin(reshaped=lambda _shapes: None, reference=reference, baseline=lambda: None)
     case = Case(
         layer.node,
@@ -170,10 +165,10 @@ def _failed(
         inputs,
         {layer.tensor: expected},
         params=params,
-        tolerance=allowed,
+        tolerance=_limit(options, quant) * (_span(expected) if quant is None else quant.span),
         origin=origin,
     )
-    return FailedCase(case, {layer.tensor: values[layer.tensor]})
+    return FailedCase(case, {layer.tensor: worst[layer.tensor]})
 
 
 def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
@@ -202,6 +197,11 @@ class Quant:
         scale = float(np.float32((high - low) / 255)) or 1.0
         return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
 
+    @property
+    def span(self) -> float:
+        """The range that it has numbers for."""
+        return self.scale * 255
+
     def real(self, stored: Array) -> Array:
         """What stored numbers mean."""
         found: Array = (stored.astype(np.float32) - self.zero) * np.float32(self.scale)
@@ -215,6 +215,11 @@ class Quant:
     def rounded(self, real: Array) -> Array:
         """Real numbers as 8 bits have them."""
         return self.real(self.stored(real))
+
+
+def _rounded(values: Mapping[str, Array], quants: Mapping[str, Quant]) -> dict[str, Array]:
+    """Tensors as 8 bits have them, those that have 8 bits."""
+    return {name: quants[name].rounded(array) if name in quants else array for name, array in values.items()}
 
 
 class Network:
@@ -325,12 +330,7 @@ class Network:
         return self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape
 
     def _load(self, name: str, file: Path) -> list[Array]:
-        try:
-            found = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as fault:
-            raise UsageError(
-                f"{file} cannot be read: {fault}", hint=f"give an array of numpy.save for `{name}`"
-            ) from fault
+        found = load_array(file)
         dtype, shape = self._type(name)
         rows = [found] if found.ndim == len(shape) else list(found) if found.ndim == len(shape) + 1 else []
         fits = rows and all(want in (None, have) for have, want in zip(rows[0].shape, shape, strict=True))
@@ -350,10 +350,7 @@ class Network:
             for index, name in enumerate(node.input)
             if _is_setting(node, index) or (index == 2 and node.op_type in _BIASED)
         }
-        return {
-            name: quants[name].rounded(value) if name in quants and name not in kept else value
-            for name, value in self.constants.items()
-        }
+        return self.constants | _rounded({name: self.constants[name] for name in self.constants.keys() - kept}, quants)
 
     # --- models made from it ------------------------------------------------------------------------------------------
 
@@ -516,6 +513,7 @@ class Evaluator:
     ) -> None:
         self._constants = network.constants if constants is None else constants
         self._onnx, self._network, self._references = onnx, network, references
+        self.nodes = network.nodes
         self._sessions: dict[int, tuple[Any, list[str]]] = {}
         self._functions = {(each.domain, each.name) for each in network.model.functions}
         missing = sorted({node.op_type for node in network.nodes if self._needs_reference(node)})
@@ -677,10 +675,9 @@ class _Executor:
                 return _Executed(values, runtime, min(ran.seconds), ran.elsewhere)
             ready = {number for number in pending if not self._inputs(number) & self._outputs(waiting - {number})}
             for row, sample, known in zip(given, samples, values, strict=True):
-                inputs = {name: self._rounded(name, array) for name, array in sample.items()} | known
+                inputs = _rounded(sample, self.quants) | known
                 for number in ready:
-                    found = self.evaluator.node(number, inputs)
-                    row.update({name: self._rounded(name, array) for name, array in found.items()})
+                    row.update(_rounded(self.evaluator.node(number, inputs), self.quants))
             pending -= ready
 
     def _waiting(self, pending: Collection[int]) -> set[int]:
@@ -698,9 +695,6 @@ class _Executor:
 
     def _outputs(self, numbers: Collection[int]) -> set[str]:
         return {name for number in numbers for name in self.network.nodes[number].output if name}
-
-    def _rounded(self, name: str, array: Array) -> Array:
-        return self.quants[name].rounded(array) if name in self.quants else array
 
     def _part(
         self, numbers: Collection[int], samples: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]]
@@ -726,40 +720,43 @@ def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Ar
     return found
 
 
-Samples = tuple[Sequence[Mapping[str, "Array"]], Sequence[Mapping[str, "Array"]], Sequence[Mapping[str, "Array"]]]
+def _limit(options: NetworkOptions, quant: Quant | None) -> float:
+    """How far the own error of a layer may be from zero, as a part of its range."""
+    if options.tolerance is not None:
+        return options.tolerance
+    return TOLERANCES[options.backend, FLOAT] if quant is None else STEPS / 255
 
 
 def _layers(
-    options: NetworkOptions, network: Network, evaluator: Evaluator, quants: Mapping[str, Quant], every: Samples
+    options: NetworkOptions,
+    evaluator: Evaluator,
+    quants: Mapping[str, Quant],
+    expected: Sequence[Mapping[str, Array]],
+    values: Sequence[Mapping[str, Array]],
 ) -> Iterator[LayerResult]:
-    """The errors of each output of each node, the largest of all samples."""
-    samples, expected, found = every
-    tolerance = options.tolerance
-    for number, node in enumerate(network.nodes):
-        alone = []
-        for sample, made in zip(samples, found, strict=True):
-            given = {name: quants[name].rounded(array) if name in quants else array for name, array in sample.items()}
-            alone.append(evaluator.node(number, {**given, **made}))
+    """The errors of each output of each node, the largest of all samples; `values` are those on QNN, with inputs."""
+    for number, node in enumerate(evaluator.nodes):
+        alone = [evaluator.node(number, sample) for sample in values]
         for name in (each for each in node.output if each):
             quant = quants.get(name)
-            rows = zip(alone, expected, found, strict=True)
             own = error = 0.0
-            for single, whole, made in rows:
-                spans = _span(whole[name]) if quant is None else quant.scale * 255
+            for single, whole, made in zip(alone, expected, values, strict=True):
+                span = _span(whole[name]) if quant is None else quant.span
                 target = single[name] if quant is None else quant.rounded(single[name])
-                own = max(own, _apart(made[name], target) / spans)
-                error = max(error, _apart(made[name], whole[name]) / spans)
-            steps = None if quant is None else own * 255
-            if tolerance is not None:
-                wrong = own > tolerance
-            elif steps is not None:
-                wrong = steps > STEPS
-            else:
-                wrong = own > TOLERANCES[options.backend, FLOAT]
+                own = max(own, _apart(made[name], target) / span)
+                error = max(error, _apart(made[name], whole[name]) / span)
             first = expected[0][name]
-            title = node.name or node.output[0]
             yield LayerResult(
-                number, title, node.op_type, name, str(first.dtype), tuple(first.shape), own, error, steps, bool(wrong)
+                number,
+                node.name or node.output[0],
+                node.op_type,
+                name,
+                str(first.dtype),
+                tuple(first.shape),
+                own,
+                error,
+                steps=None if quant is None else own * 255,
+                wrong=own > _limit(options, quant),
             )
 
 
@@ -847,6 +844,6 @@ def as_json(result: NetworkResult) -> dict[str, object]:
         "seconds": result.seconds,
         "random": list(result.random),
         "elsewhere": list(result.elsewhere),
-        "layers": [replace(each, shape=tuple(each.shape)).__dict__ for each in result.layers],
+        "layers": [vars(each) for each in result.layers],
         "first_wrong": None if first is None else first.tensor,
     }

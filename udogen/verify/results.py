@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -163,6 +163,28 @@ class BackendState:
     runtime: RuntimeInfo | None = None
     cases: int = 0  # for it; those that did not run, if it is missing or unbuilt
     build_failed: bool = False  # a package does not compile, which no other machine would change
+
+
+_WORSE: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
+
+
+def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
+    """One state of each backend: the worst, with the cases that ran, or those that did not."""
+    found: dict[str, BackendState] = {}
+    for after in states:
+        before = found.setdefault(after.backend, after)
+        if before is after:
+            continue
+        worse = max(before, after, key=lambda each: _WORSE.index(each.state))
+        counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
+        found[after.backend] = replace(
+            worse,
+            cases=sum(each.cases for each in counted),
+            runtime=before.runtime or after.runtime,
+            real=before.real or after.real,
+            build_failed=before.build_failed or after.build_failed,
+        )
+    return found
 
 
 @dataclass(frozen=True)

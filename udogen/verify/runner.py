@@ -251,7 +251,7 @@ def _kind(outcome: Outcome) -> str:
 
 
 def is_refusal(error: UdogenError) -> bool:
-    """Whether the op returned an error, in validation or later; an access out of bounds is no refusal."""
+    """Whether the op returned an error, in validation or later; an access out of bounds is not a refusal."""
     return isinstance(error, OpRefused) or (isinstance(error, OpFailed) and not isinstance(error, OutOfBounds))
 
 

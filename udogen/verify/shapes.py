@@ -96,21 +96,23 @@ def _compared(
             return replace(outcome, status="error", error=CaseError.of(error))
     compared = 0
     findings: list[Finding] = []
+    fault = reply.fault if reply else ""
+    shapes, types = (reply.shapes, reply.dtypes) if reply and not fault else ((), ())
     for number, output in enumerate(call.outputs):
         rule, expected = inferred.get(output.name), outcome.case.expected.get(output.name)
         rows = [
             ("the reference", None if expected is None else tuple(expected.shape)),
             ("the shape rule", rule.shape if rule else None),
-            ("the converter library", reply.shapes[number] if reply and not reply.fault else None),
+            ("the converter library", shapes[number] if shapes else None),
         ]
         pairs = list(pairwise(row for row in rows if row[1] is not None))
         compared += len(pairs)
         findings += [_difference(output.name, *pair) for pair in pairs if pair[0][1] != pair[1][1]]
-        if reply is not None and not reply.fault:
-            findings += _type_difference(call.op_type, output.name, reply.dtypes[number], rule.dtype if rule else None)
-    if reply is not None and reply.fault:
+        if types:
+            findings += _type_difference(call.op_type, output.name, types[number], rule.dtype if rule else None)
+    if fault:
         hint = "write it in ConverterOpPackage.cpp; the library prints its reason on stderr"
-        findings.append(Finding("converter", f"the converter library has no result: {reply.fault}", hint=hint))
+        findings.append(Finding("converter", f"the converter library has no result: {fault}", hint=hint))
     status: Status = "failed" if findings else "passed" if compared else "ran"
     return replace(outcome, status=status, findings=tuple(findings))
 

@@ -25,7 +25,7 @@ from udogen.verify import network, packages, shapes
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, State, Status, TestRun
+from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, State, Status, TestRun, joined
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
@@ -266,9 +266,7 @@ def run(
     runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
     results = [result for found in process.at_once(runs, len(runs)) for result in found]
     networks = tuple(_run_network(job, options, on_step) for job in plan.networks)
-    states: dict[str, BackendState] = {state.backend: state for state in plan.skipped}
-    for result in results:
-        states[result.state.backend] = _joined(states.get(result.state.backend), result.state)
+    states = joined([*plan.skipped, *(result.state for result in results)])
     warnings = [*unchecked(options.safety, (batch.place for batch in plan.batches))]
     warnings += [warning for result in results for warning in result.warnings]
     return TestRun(
@@ -462,24 +460,6 @@ def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outco
         )
         on_case(found[-1])
     return found
-
-
-_WEIGHT: Mapping[State, int] = {"skipped": 0, "ran": 1, "missing": 2, "unbuilt": 3}
-
-
-def _joined(before: BackendState | None, after: BackendState) -> BackendState:
-    """The state of a place in which several packages were to run: what went wrong, if anything did."""
-    if before is None:
-        return after
-    worse = max(before, after, key=lambda state: _WEIGHT[state.state])
-    counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
-    return replace(
-        worse,
-        cases=sum(each.cases for each in counted),
-        runtime=before.runtime or after.runtime,
-        real=before.real or after.real,
-        build_failed=before.build_failed or after.build_failed,
-    )
 
 
 def environment() -> tuple[tuple[str, str], ...]:

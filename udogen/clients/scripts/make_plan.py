@@ -34,7 +34,7 @@ from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_c
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
-from udogen.errors import RunFailed, UsageError, open_plain, read_plain
+from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
 from udogen.qnn import socs
 from udogen.qnn.system import GraphInfo
 from udogen.runtime.contexts.binaries import StoredContext
@@ -389,20 +389,15 @@ def _checksum(content: bytes | Path) -> str:
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()[:32]
     digest = hashlib.sha256()
-    try:
-        with open_plain(content) as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-    except OSError as fault:
-        raise UsageError(f"{content} cannot be read: {fault.strerror}", hint="give an existing file") from fault
+    with reading(content, hint="give an existing file"), open_plain(content) as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
     return digest.hexdigest()[:32]
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with reading(path, hint="give an existing file"):
         return read_plain(path)
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give an existing file") from fault
 
 
 # --- models ---------------------------------------------------------------------------------------------

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UsageError, read_plain, reading
 from udogen.opdef import datatypes
 from udogen.verify import tolerances
+from udogen.verify.test_files import values
 
 if TYPE_CHECKING:
     from udogen.qnn.system import GraphInfo, TensorInfo
@@ -69,16 +70,10 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]
 
 
 def _read(name: str, sample: int, path: str) -> TensorData:
-    try:
-        data = read_plain(path)
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a .npy or a raw file") from fault
     if not path.endswith(".npy"):
-        return TensorData(name, sample, data, path=path)
-    try:
-        array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as fault:
-        raise UsageError(f"{path} cannot be loaded by numpy: {fault}", hint="save it with numpy.save") from fault
+        with reading(path, hint="give a .npy or a raw file"):
+            return TensorData(name, sample, read_plain(path), path=path)
+    array = values.load_array(Path(path))
     word = "uint8" if array.dtype == np.bool_ else array.dtype.name
     if word not in COMPARED:
         raise UsageError(f"{path} holds {array.dtype}, which no tensor has", hint="one of " + ", ".join(COMPARED))

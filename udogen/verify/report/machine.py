@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UsageError, read_plain, reading
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import table
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, State, TensorResult, TestRun
+from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun, joined
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def _plain(value: object) -> object:
 
 
 def junit(result: Mapping[str, Any]) -> str:
-    """JUnit XML of an result: a suite for each backend; where none of its cases ran, one that is skipped."""
+    """JUnit XML of a result: a suite for each backend; where none of its cases ran, one that is skipped."""
     from lxml import etree
 
     tree: Any = etree
@@ -216,38 +217,26 @@ def _clean(text: str) -> str:
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 _KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings"}
-_WORST: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An result that `--json` printed."""
+    """A result that `--json` printed."""
+    hint = "give what `udogen test --json` wrote"
+    with reading(path, hint=hint):
+        data = read_plain(path)
     try:
-        found = json.loads(read_plain(path).decode("utf-8"))
+        found: dict[str, Any] = json.loads(data.decode("utf-8"))
         assert found.keys() >= _KEYS
-    except OSError as fault:
-        raise UsageError(
-            f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
-        ) from fault
     except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(
-            f"{path} is not the JSON of a test run", hint="give what `udogen test --json` wrote"
-        ) from fault
-    result: dict[str, Any] = found
-    return result
+        raise UsageError(f"{path} is not the JSON of a test run", hint=hint) from fault
+    return found
 
 
-def _merged_states(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """One state of each backend: the worst, with the cases of all."""
-    states: dict[str, Mapping[str, Any]] = {}
-    for state in found:
-        before = states.setdefault(state["backend"], {"build_failed": False, **state, "cases": 0})
-        worse = max(before, state, key=lambda each: _WORST.index(each["state"]))
-        runtime, real = before["runtime"] or state["runtime"], before["real"] or state["real"]
-        counted = [each for each in (before, state) if (each["state"] in ABSENT) == (worse["state"] in ABSENT)]
-        more = {"cases": sum(each["cases"] for each in counted), "runtime": runtime, "real": real}
-        more["build_failed"] = before["build_failed"] or state.get("build_failed", False)
-        states[state["backend"]] = {**worse, **more}
-    return list(states.values())
+def _state_of(row: Mapping[str, Any]) -> BackendState:
+    """What `_state` wrote."""
+    runtime, details = row["runtime"], tuple(row["details"])
+    found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
+    return BackendState(**{**row, "title": "", "details": details, "runtime": found})
 
 
 def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -260,15 +249,15 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
     cases = [case for result in results for case in result["cases"]]
     counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
-    states = _merged_states(state for result in results for state in result["backends"])
-    is_bad = counts["failed"] + counts["error"] or any(each["build_failed"] for each in states)
+    states = joined(_state_of(row) for result in results for row in result["backends"]).values()
+    is_bad = counts["failed"] + counts["error"] or any(each.build_failed for each in states)
     return {
         "ok": bool(counts["passed"] + counts["ran"]) and not is_bad,
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
         "seconds": max(result["seconds"] for result in results),
         "counts": counts,
         "environment": _merged_environment([result["environment"] for result in results]),
-        "backends": states,
+        "backends": [_state(each) for each in states],
         "cases": cases,
         "networks": [each for result in results for each in result["networks"]],
         "warnings": list(dict.fromkeys(text for result in results for text in result["warnings"])),
@@ -276,7 +265,7 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """An result for the terminal: what failed, a row for each backend, the sum."""
+    """A result for the terminal: what failed, a row for each backend, the sum."""
     found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
     rows = []
     for state in result["backends"]:

@@ -35,7 +35,6 @@ def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
     """The report: the same run gives the same text.  `changes` are its costs against those of a baseline."""
     summary = summarize(run, worse=sum(each.worse for each in changes))
-    skipped, unchecked, passing = (_case_rows(run, status) for status in ("skipped", "ran", "passed"))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
         title=f"{summary.sentence} {run.folder.name}".strip(),
@@ -50,14 +49,10 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         networks=_networks(run),
         costs=_costs(run),
         compared=_compared(changes, baseline, run),
-        runtimes=[_runtime(state) for state in run.states if state.state == "ran" or state.runtime],
+        runtimes=_runtimes([state for state in run.states if state.state == "ran" or state.runtime]),
         environment=_environment(run),
-        skipped=skipped,
-        unchecked=unchecked,
-        passing=passing,
-        skipped_count=text.many(len(skipped), "case"),
-        unchecked_count=text.many(len(unchecked), "case"),
-        passing_count=text.many(len(passing), "case"),
+        cases=_cases(run),
+        passed=any(each.status == "passed" for each in run.outcomes),
     )
     return page
 
@@ -159,32 +154,43 @@ def _environment(run: TestRun) -> list[Fact]:
 # --- every case -----------------------------------------------------------------------------------
 
 
-class CaseRow(NamedTuple):
-    """A case that has not failed."""
+class CaseTable(NamedTuple):
+    """The cases that ended in one way, none of them failed."""
 
-    op: str
-    name: str
-    where: str
-    shapes: str
-    error: str
-    time: str
-    why: str
+    title: str
+    table: text.Html
 
 
-def _case_rows(run: TestRun, status: str) -> list[CaseRow]:
-    return [_case_row(each, run.op(each)) for each in run.outcomes if each.status == status]
+def _cases(run: TestRun) -> list[CaseTable]:
+    return [
+        *_case_table(run, "skipped", "skipped", "Cases that were skipped", ("why",), "list skipping stack"),
+        *_case_table(run, "ran", "that ran without a reference", "Cases without a reference"),
+        *_case_table(run, "passed", "passed", "Cases that passed"),
+    ]
 
 
-def _case_row(outcome: Outcome, op: str) -> CaseRow:
-    return CaseRow(
-        op=text.cut(op, 120),
-        name=text.cut(outcome.case.name, 120),
-        where=f"{text.backend(outcome.backend)}, {outcome.dtype}" if outcome.dtype else text.backend(outcome.backend),
-        shapes=text.cut(text.shapes(outcome.case), 120),
-        error=_error(outcome),
-        time=_time(outcome.cost),
-        why=text.cut(outcome.error.message, 200) if outcome.error else "",
-    )
+def _case_table(
+    run: TestRun,
+    status: Status,
+    end: str,
+    label: str,
+    last: Sequence[str] = ("inputs", "largest error", "cost"),
+    kind: str = "list stack",
+) -> Iterator[CaseTable]:
+    outcomes = [each for each in run.outcomes if each.status == status]
+    rows = []
+    for each in outcomes:
+        cells = {
+            "inputs": text.cut(text.shapes(each.case), 120),
+            "largest error": "not known" if status == "ran" else _error(each),
+            "cost": _time(each.cost),
+            "why": text.cut(each.error.message, 200) if each.error else "",
+        }
+        first = (text.cut(each.case.name, 120), text.cut(run.op(each), 120), text.where(each.backend, each.dtype))
+        rows.append((*first, *(cells[name] for name in last)))
+    if rows:
+        table = text.table(label, ("case", "op", "on", *last), rows, kind=kind)
+        yield CaseTable(f"{text.many(len(rows), 'case')} {end}", table)
 
 
 def _error(outcome: Outcome) -> str:
@@ -323,46 +329,30 @@ def _owner(state: BackendState) -> str:
     return "udogen's emulator" if state.runtime.emulator else text.cut(state.runtime.name, 60)
 
 
-class RuntimeRow(NamedTuple):
-    """Where a backend's cases ran."""
-
-    name: str
-    title: str
-    owner: str
-    runtime: str
-    build: str
-    versions: str
-    path: str
-
-
 def _absence(state: BackendState) -> str:
     label = STATES.get(state.state, "")
     return f"{label}, {text.many(state.cases, 'case')}" if label and state.cases else label
 
 
-def _runtime(state: BackendState) -> RuntimeRow:
-    found, column = state.runtime, _column(state)
-    if found is None:
-        return RuntimeRow(column.name, state.title, column.note, "", "", "", "")
-    # Without a library the name itself shows the owner.
-    owner = "" if column.note == found.name else column.note
-    versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
-    return RuntimeRow(column.name, state.title, owner, found.name, found.build_id, versions, found.path)
+def _runtimes(states: Sequence[BackendState]) -> text.Html:
+    """Where the cases of each backend ran; empty if none did."""
+    heads = ("backend", "owner", "runtime", "build", "versions", "file")
+    rows = []
+    for state in states:
+        found, column = state.runtime, _column(state)
+        name = text.Html(f"{text.escape(column.name)}<small>{text.escape(state.title)}</small>")
+        if found is None:
+            rows.append((name, column.note, "", "", "", ""))
+            continue
+        # Without a library the name itself shows the owner.
+        owner = "" if column.note == found.name else column.note
+        versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
+        rows.append((name, owner, found.name, found.build_id, versions, found.path))
+    styles = {"versions": "plain", "file": "path"}
+    return text.table("Runtimes", heads, rows, kind="runtimes stack", styles=styles) if rows else text.Html()
 
 
 # --- networks ---------------------------------------------------------------------------------------------------------
-
-
-class LayerRow(NamedTuple):
-    """One tensor of a network: its errors as parts of its range."""
-
-    kind: str
-    tensor: str
-    op: str
-    shape: str
-    own: str
-    steps: str
-    error: str
 
 
 class NetworkCard(NamedTuple):
@@ -374,7 +364,7 @@ class NetworkCard(NamedTuple):
     sentence: str
     hint: str
     notes: Sequence[str]
-    layers: Sequence[LayerRow]
+    layers: text.Html  # their errors as parts of the range of the tensor
 
     @property
     def unfolded(self) -> bool:
@@ -393,7 +383,7 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
     if result is None:
         error = outcome.error
         sentence, hint = (error.message, error.hint) if error else ("", "")
-        return NetworkCard(outcome.status, title, label, sentence, hint, (), ())
+        return NetworkCard(outcome.status, title, label, sentence, hint, (), text.Html())
     first = result.first_wrong
     notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
     notes += [f"Computed by ONNX Runtime's CPU: {text.listed(result.elsewhere)}."] if result.elsewhere else []
@@ -405,18 +395,19 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
         f"{text.number(first.own, 2)} of its range from what its own inputs give."
     )
     rows = [
-        LayerRow(
-            kind="failed" if each.wrong else "passed",
-            tensor=text.cut(each.tensor, 120),
-            op=each.op,
-            shape=text.shape(each.shape),
-            own=text.number(each.own, 2),
-            steps="" if each.steps is None else f"{each.steps:.2f}",
-            error=text.number(each.error, 2),
+        (
+            text.chip("failed" if each.wrong else "passed", text.cut(each.tensor, 120)),
+            each.op,
+            text.shape(each.shape),
+            text.number(each.own, 2),
+            "" if each.steps is None else f"{each.steps:.2f}",
+            text.number(each.error, 2),
         )
         for each in result.layers
     ]
-    return NetworkCard(outcome.status, title, label, sentence, "", notes, rows)
+    heads = ("tensor", "op", "shape", "own error", "steps of 8 bits", "error")
+    layers = text.table(f"Layers of {title}", heads, rows) if rows else text.Html()
+    return NetworkCard(outcome.status, title, label, sentence, "", notes, layers)
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------
@@ -538,33 +529,22 @@ def _against(spread: Spread | None, other: Spread | None, name: str, fault: str 
     return Against(text.speed(spread.median, other.median), f"{name}: {text.seconds(other.median)}")
 
 
-class ChangeRow(NamedTuple):
-    """A cost, before and now."""
-
-    op: str
-    case: str
-    where: str
-    what: str
-    before: str
-    now: str
-    ratio: str
-
-
 class BaselineComparison(NamedTuple):
     """A run's costs against those of an earlier one."""
 
     path: str
     sentence: str
     elsewhere: Sequence[Fact]  # differences that make times hard to compare
-    worse: Sequence[ChangeRow]
-    others: Sequence[ChangeRow]
+    worse: text.Html
+    others: text.Html
 
 
 def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: TestRun) -> BaselineComparison | None:
     """None without an earlier run."""
     if baseline is None:
         return None
-    worse = [_change(each) for each in changes if each.worse]
+    worse = [each for each in changes if each.worse]
+    others = [each for each in changes if not each.worse]
     sentence = "it has none of these cases."
     if changes:
         verb = "are" if len(worse) > 1 else "is"
@@ -575,21 +555,18 @@ def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: Tes
         str(baseline.path),
         sentence,
         [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
-        worse,
-        [_change(each) for each in changes if not each.worse],
+        _changes("Costs that are worse", worse),
+        _changes("Costs that are not worse", others),
     )
 
 
-def _change(each: CostChange) -> ChangeRow:
-    before, now = (
-        text.seconds(value) if each.what == "time" else f"{int(value):,}" for value in (each.before, each.now)
-    )
-    return ChangeRow(
-        op=text.cut(each.op, 120),
-        case=text.cut(each.case, 120),
-        where=", ".join(part for part in (text.backend(each.backend), each.dtype) if part),
-        what=each.what,
-        before=before,
-        now=now,
-        ratio=f"{each.ratio:.2f}x",
-    )
+def _changes(label: str, changes: Sequence[CostChange]) -> text.Html:
+    rows = []
+    for each in changes:
+        before, now = (
+            text.seconds(value) if each.what == "time" else f"{int(value):,}" for value in (each.before, each.now)
+        )
+        case, op = text.cut(each.case, 120), text.cut(each.op, 120)
+        rows.append((case, op, text.where(each.backend, each.dtype), each.what, before, now, f"{each.ratio:.2f}x"))
+    heads = ("case", "op", "on", "what", "then", "now", "ratio")
+    return text.table(label, heads, rows, kind="list changes stack") if rows else text.Html()

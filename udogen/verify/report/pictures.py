@@ -107,23 +107,13 @@ class ErrorBin:
 
 
 @dataclass(frozen=True)
-class WrongElement:
-    """One wrong number."""
-
-    index: str
-    expected: str
-    found: str
-    off: str
-
-
-@dataclass(frozen=True)
 class OutputPictures:
     """The pictures of one output."""
 
     slice: Slice
     unit: str  # of the spread's bins
     spread: tuple[ErrorBin, ...]
-    first: tuple[WrongElement, ...]
+    first: list[tuple[str, str, str, str]]  # of the first wrong elements: index, expected, found, off by
 
 
 def output_pictures(tensor: TensorResult, tolerance: Tolerance) -> OutputPictures | None:
@@ -147,20 +137,13 @@ def _signed(tensor: TensorResult) -> Array:
     return difference
 
 
-def _first(tensor: TensorResult, off: Array, bad: Array) -> tuple[WrongElement, ...]:
+def _first(tensor: TensorResult, off: Array, bad: Array) -> list[tuple[str, str, str, str]]:
     found = []
     for flat in np.flatnonzero(bad)[:_FIRST]:
         index = tuple(int(each) for each in np.unravel_index(int(flat), bad.shape))
-        expected, got = tensor.expected[index].item(), tensor.found[index].item()
-        found.append(
-            WrongElement(
-                text.index_of("", index),
-                text.number(expected, 7),
-                text.number(got, 7),
-                text.number(float(off[index])),
-            )
-        )
-    return tuple(found)
+        expected, got = (text.number(each[index].item(), 7) for each in (tensor.expected, tensor.found))
+        found.append((text.index_of("", index), expected, got, text.number(float(off[index]))))
+    return found
 
 
 # --- how errors are spread ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.report import pictures, text
-from udogen.verify.report.pictures import OutputPictures, WrongElement, output_pictures
+from udogen.verify.report.pictures import OutputPictures, output_pictures
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
@@ -69,25 +69,11 @@ class Card(NamedTuple):
     details: Sequence[str] = ()  # of an error
     hint: text.Html = text.Html()
     numbers: Sequence[Fact] = ()  # of the worst output, if its numbers are wrong
-    output: str = ""
-    unit: str = ""
-    first: Sequence[WrongElement] = ()
+    first: text.Html = text.Html()  # its first wrong elements
     where_slice: str = ""
     axes: str = ""
     panels: Sequence[Picture] = ()
     spread: Picture | None = None
-
-
-class ProblemRow(NamedTuple):
-    """A failed case in one line."""
-
-    id: str
-    kind: str
-    name: str
-    where: str
-    what: str
-    first: str
-    smallest: str
 
 
 class ProblemGroup(NamedTuple):
@@ -100,7 +86,7 @@ class ProblemGroup(NamedTuple):
     scope: str
     sentence: text.Html  # if no case of it is open and shows it
     cards: Sequence[Card]
-    rows: Sequence[ProblemRow]
+    rows: text.Html  # the other cases
     more: str
 
 
@@ -116,7 +102,7 @@ def problems(run: TestRun) -> list[ProblemGroup]:
             _card(each, anchors[id(each)], run, unfolded=position == 0 and number < _UNFOLDED)
             for position, each in enumerate(outcomes[:full])
         ]
-        rows = [_row(each, anchors[id(each)]) for each in outcomes[full:]]
+        more = text.many(len(outcomes) - full, "more case" if cards else "case") + " of this kind"
         first = outcomes[0]
         found.append(
             ProblemGroup(
@@ -127,8 +113,8 @@ def problems(run: TestRun) -> list[ProblemGroup]:
                 scope=_scope(outcomes),
                 sentence=text.rich(_sentence(first) if number >= _UNFOLDED or not cards else ""),
                 cards=cards,
-                rows=rows,
-                more=text.many(len(rows), "more case" if cards else "case") + " of this kind",
+                rows=_rows(outcomes[full:], anchors, more),
+                more=more,
             )
         )
     others = run.failure_groups[_CAUSES:]
@@ -137,6 +123,7 @@ def problems(run: TestRun) -> list[ProblemGroup]:
 
 def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: Mapping[int, str]) -> ProblemGroup:
     outcomes = [outcome for group in groups for outcome in group]
+    more = text.many(len(outcomes), "case")
     return ProblemGroup(
         id="problem-others",
         kind=outcomes[0].status,  # wrong numbers come before errors
@@ -145,8 +132,8 @@ def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: 
         scope=_scope(outcomes),
         sentence=text.Html(),
         cards=[],
-        rows=[_row(each, anchors[id(each)]) for each in outcomes],
-        more=text.many(len(outcomes), "case"),
+        rows=_rows(outcomes, anchors, more),
+        more=more,
     )
 
 
@@ -208,7 +195,7 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
         kind=outcome.status,
         unfolded=unfolded,
         name=text.cut(outcome.case.name, 160),
-        where=_where(outcome),
+        where=text.where(outcome.backend, outcome.dtype),
         chip=chip(outcome),
         lead=text.rich(_lead(outcome)),
         findings=[_shown(each) for each in outcome.findings],
@@ -223,14 +210,13 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
 
 def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
     """The card with the measures and pictures of its worst output."""
-    card = card._replace(
-        numbers=list(_measures(worst)), output=worst.name, unit=f" ({worst.unit}s)" if worst.unit else ""
-    )
+    card = card._replace(numbers=list(_measures(worst)))
     seen = output_pictures(worst, outcome.case.tolerance_of(worst.name))
     if seen is None:
         return card
+    heads = (worst.name, "expected", "found", f"off by ({worst.unit}s)" if worst.unit else "off by")
     return card._replace(
-        first=seen.first,
+        first=text.table("The first wrong elements", heads, seen.first, kind="numbers") if seen.first else text.Html(),
         where_slice=_where_slice(seen),
         axes=_axes(seen),
         panels=_panels(seen, outcome),
@@ -245,10 +231,6 @@ def _shown(finding: Finding) -> CauseText:
         text.rich(text.cut(finding.evidence, 1600)),
         text.rich(text.cut(finding.hint, 800)),
     )
-
-
-def _where(outcome: Outcome) -> str:
-    return ", ".join(part for part in (text.backend(outcome.backend), outcome.dtype) if part)
 
 
 def _lead(outcome: Outcome) -> str:
@@ -334,20 +316,20 @@ def _again(outcome: Outcome, run: TestRun) -> str:
     return "udogen test " + " ".join(shlex.quote(text.cut(each, 300)) for each in arguments)
 
 
-def _row(outcome: Outcome, anchor: str) -> ProblemRow:
-    worst = outcome.worst
-    if outcome.error or worst is None or worst.passed:
-        what, first = _sentence(outcome), ""
-    else:
-        off = text.with_unit(worst.max_error, worst.unit)
-        what = f"{text.share(worst.wrong, worst.expected.size)} wrong, off by {off}"
-        first = text.index_of(worst.name, worst.first)
-    return ProblemRow(
-        anchor,
-        outcome.status,
-        text.cut(outcome.case.name, 160),
-        _where(outcome),
-        text.cut(what, 200),
-        first,
-        text.shapes(outcome.smallest) if outcome.smallest else "",
-    )
+def _rows(outcomes: Sequence[Outcome], anchors: Mapping[int, str], label: str) -> text.Html:
+    """Failed cases in one line each."""
+    rows = []
+    for outcome in outcomes:
+        worst = outcome.worst
+        if outcome.error or worst is None or worst.passed:
+            what, first = _sentence(outcome), ""
+        else:
+            off = text.with_unit(worst.max_error, worst.unit)
+            what = f"{text.share(worst.wrong, worst.expected.size)} wrong, off by {off}"
+            first = text.index_of(worst.name, worst.first)
+        smallest = text.shapes(outcome.smallest) if outcome.smallest else ""
+        where = text.where(outcome.backend, outcome.dtype)
+        rows.append((text.cut(outcome.case.name, 160), where, text.cut(what, 200), first, smallest))
+    heads = ("case", "on", "what", "first wrong", "smallest failing shape")
+    ids = [anchors[id(each)] for each in outcomes]
+    return text.table(label, heads, rows, kind="list failing stack", ids=ids) if rows else text.Html()

@@ -30,6 +30,34 @@ def escape(raw: object) -> str:
     return html.escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
 
 
+def table(
+    label: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    kind: str = "list stack",
+    ids: Sequence[str] = (),
+    styles: Mapping[str, str] | None = None,
+) -> Html:
+    """A table that scrolls; `kind` is its class, `styles` that of cells by their head; `ids` are those of rows."""
+    columns = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    opened = ["<td>" if head not in (styles or {}) else f'<td class="{(styles or {})[head]}">' for head in heads]
+    lines = []
+    for number, (first, *others) in enumerate(rows):
+        cells = "".join(f"{tag}{escape(cell)}</td>" for tag, cell in zip(opened[1:], others, strict=True))
+        tag = f'<tr id="{escape(ids[number])}">' if ids else "<tr>"
+        lines.append(f'{tag}<th scope="row">{escape(first)}</th>{cells}</tr>\n')
+    return Html(
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(label)}">\n<table class="{kind}">\n'
+        f"<thead><tr>{columns}</tr></thead>\n<tbody>\n{''.join(lines)}</tbody>\n</table>\n</div>"
+    )
+
+
+def chip(kind: str, name: str) -> Html:
+    """A name in the colour of what became of it."""
+    return Html(f'<span class="chip {kind}">{escape(name)}</span>')
+
+
 def rich(sentence: str) -> Html:
     """A sentence, with `backticks` as code, and links to source files on the machine of the run."""
     return Html(_SOURCE.sub(r'<a href="file://\1">\1\2</a>', _CODE.sub(r"<code>\1</code>", escape(sentence))))
@@ -46,6 +74,11 @@ def backend(name: str) -> str:
     place = PLACES.get(base)
     heading = place.heading if place is not None else base.capitalize()
     return f"{heading} on {device}" if device else heading
+
+
+def where(place: str, dtype: str) -> str:
+    """A place with a data type, if that is known."""
+    return f"{backend(place)}, {dtype}" if dtype else backend(place)
 
 
 def many(count: int, thing: str) -> str:

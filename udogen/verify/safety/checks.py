@@ -164,7 +164,7 @@ class SafetyChecks:
     # --- processes ---------------------------------------------------------------------------------------
 
     def _of_error(self, error: RunFailed, prepared: _PreparedChecks, call: OpCall) -> Finding:
-        """A crash at a guard page, or changed bytes beside a tensor; any other failure is no finding."""
+        """A crash at a guard page, or changed bytes beside a tensor; any other failure is not a finding."""
         if isinstance(error, OpCrashed) and error.fault is not None and error.beside:
             inner = [frame.library for frame in error.fault.frames]
             runtime = prepared.session.runtime.path

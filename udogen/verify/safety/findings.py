@@ -323,7 +323,7 @@ def _addresses(lines: Sequence[str], stacks: StackReader, call: SanitizedCall) -
 
 
 def _beside(region: re.Match[str], call: SanitizedCall) -> str:
-    """Past the end of its input `x` (96 bytes); empty if the allocation is no tensor's."""
+    """Past the end of its input `x` (96 bytes); empty if the allocation is not a tensor's."""
     begin, size = int(region["begin"], 16), int(region["size"])
     name = next((f"its {region.role} `{region.name}`" for region in call.regions if region.address == begin), "")
     if not name:  # the runtime copies inputs into memory of its own

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from udogen.backends import PLACES
-from udogen.errors import UdogenError, UsageError, open_plain
+from udogen.errors import UdogenError, UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.python_files import load_module
@@ -360,16 +360,10 @@ def _numbers(given: GivenNumbers) -> Any:
             raise UsageError(
                 f"`values` has a list that is not a tensor: {error}", hint="rows of equal length"
             ) from error
-    try:
-        with open_plain(given.file) as file:
-            array = np.load(file, allow_pickle=False)
-            if array.dtype.kind not in "biuf":
-                raise ValueError(f"it holds {array.dtype}")
-            return array
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(
-            f"{given.file} is not an array that numpy can load: {error}", hint="save it with numpy.save"
-        ) from error
+    array = values.load_array(given.file)
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"{given.file} holds {array.dtype}", hint="save an array of numbers")
+    return array
 
 
 def _given_as(given: GivenNumbers, shape: Shape, name: str) -> Any:

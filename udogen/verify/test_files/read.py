@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.backends import PLACES
-from udogen.errors import UsageError, read_plain
+from udogen.errors import UsageError, read_plain, reading
 from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problems, nearest
 from udogen.python_files import load_module
@@ -120,10 +120,8 @@ _NOTHING = FileTests([], [])
 
 def read_file(path: Path, problems: Problems) -> FileTests:
     """The ops and networks of one file; what is wrong goes to `problems`."""
-    try:
+    with reading(path, hint="give a test file"):
         data = read_plain(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="give a test file") from error
     if len(data) > LARGEST:
         problems.error(
             Location(str(path)), f"the file has {len(data) >> 20} MB", "describe large tensors with `values`"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, open_plain
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
@@ -181,6 +182,21 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
         elif made.dtype.kind == "f":
             made = np.rint(made)
         return saturated(made, *limits, np.dtype(dtype.numpy))
+
+
+def load_array(file: Path) -> Array:
+    """The array of a .npy file that a user named."""
+    try:
+        with open_plain(file) as stream:
+            found = np.load(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        raise UsageError(
+            f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
+        ) from fault
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
+    return found
 
 
 def saturated(whole: Any, low: int, high: int, dtype: np.dtype[Any]) -> Array:
