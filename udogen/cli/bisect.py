@@ -61,9 +61,9 @@ def command(options: BisectOptions) -> int:
 
     Find the first tensor that differs, in the order of execution, step by step.
 
-    A model of context binaries is compared with FILE.npz; it ends with the step that has the first difference.  An ONNX
-    model is compared with ONNX Runtime's CPU, where custom ops are their references.  Prints step, context (or node),
-    tensor, size of the error, and the most likely reason if one is known.  The exit code is 6 if a tensor differs.
+    A model of context binaries is compared with FILE.npz, up to the step with the first difference.  An ONNX model is
+    compared with ONNX Runtime's CPU, where custom ops run their references.  Prints step, context (or node), tensor,
+    size of the error, and the likely cause, if known.  The exit code is 6 if a tensor differs.
     """
     if not options.paths:
         raise UsageError("no model was given", hint="udogen bisect model.toml --against FILE.npz; see --help")

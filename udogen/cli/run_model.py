@@ -59,11 +59,12 @@ class RunModelOptions:
 
 @verb("model", RunModelOptions)
 def command(options: RunModelOptions) -> int:
-    """Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+    """Example: udogen run model net.onnx --package out --tests scale
 
-    Every tensor is compared with ONNX Runtime's CPU, where custom ops are their references.  The table has for each
-    layer its own error (from the inputs that it had) and the error since the first layer; the exit code is 6 if a layer
-    is wrong.
+    Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
+
+    Every tensor is compared with ONNX Runtime's CPU, where custom ops run their references.  The table lists for each
+    layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is wrong.
     """
     from udogen.runtime.contexts import arrays
     from udogen.verify import network

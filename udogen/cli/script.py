@@ -88,7 +88,7 @@ class ScriptArguments:
 @verb("script", ScriptArguments)
 def command(options: ScriptArguments) -> None:
     """\b
-    Example: udogen script out --client cpp --device local --target htp \
+    Example: udogen script out --client cpp --device local --target htp \\
                --context scale.bin --input x=x.npy -o here
 
     Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
