@@ -83,6 +83,8 @@ def _contexts(given: Mapping[str, Any]) -> bool:
             hint="give --against FILE.npz, written by numpy.savez: CONTEXT.TENSOR=array",
         )
     options = _options(run_context.RunContextOptions, given, tolerance=given["tolerance"] or 0.0)
+    from udogen.runtime.models.commands import step_text
+
     ran, runtime = run_context.run_steps(options, stop=True)
     findings = _findings(ran.first) if ran.first and not ran.first.reason else ()
     if options.as_json:
@@ -100,7 +102,7 @@ def _contexts(given: Mapping[str, Any]) -> bool:
         return ran.first is not None
     if ran.first is None:
         tensors = len({each.tensor for each in ran.compared})
-        output.print_result(f"no difference: {tensors} tensors agree in {len(ran.steps)} steps on {runtime.name}")
+        output.print_result(f"no difference: {tensors} tensors agree in {step_text(len(ran.steps))} on {runtime.name}")
         return False
     for line in ran.first.lines():
         output.print_result(line)

@@ -744,9 +744,14 @@ class MemoryDomain(Closing):
             )
         if known.domain != self._number:
             other = _domains.get(known.domain)
-            whose = f"memory domain `{other.name}`" if other and not other.closed else "a memory domain that is closed"
+            if other is None or other.closed:
+                whose = f"a memory domain that is closed, not of `{self.name}`"
+            elif other.name == self.name:
+                whose = f"another memory domain with the name `{self.name}`"
+            else:
+                whose = f"memory domain `{other.name}`, not of `{self.name}`"
             raise RunFailed(
-                f"token {known} is of {whose}, not of `{self.name}`",
+                f"token {known} is of {whose}",
                 hint="use it with the domain that allocated it, or copy the buffer",
             )
         found = self._buffers.get(known.number)

@@ -103,20 +103,21 @@ def wire(
     if links is None:
         links = propose_links(chains, state)
         proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
-    faults = [*_unknown(chains, links, state), *_two_writers(links, state)]
+    twice = list(_two_writers(links, state))
+    faults = [*_unknown(chains, links, state), *twice]
     states = _states(chains, names, state, faults)
     if faults:
         raise UsageError(
             faults[0] if len(faults) == 1 else f"{len(faults)} links and states are wrong",
             details=faults if len(faults) > 1 else (),
-            hint=_HINT,
+            hint=_HINT if faults != twice else "leave out one of the two",
         )
     if until:
         last = _number_of(until, names)
         names = names[: last + 1]
         chains = tuple(_cut(chain, last) for chain in chains if chain.contexts[0] <= last)
         states = tuple(each for each in states if each.context <= last)
-    wired = tuple(_wired(chain, links, states) for chain in chains)
+    wired = tuple(_wired(chain, names, links, states) for chain in chains)
     return Wiring(names, wired, states, links, state, tuple(proposed))
 
 
@@ -183,6 +184,7 @@ def _states(
     chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
 ) -> tuple[StateTensor, ...]:
     found = []
+    written_somewhere = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
     for context, name in enumerate(names):
         for reads, writes in state.items():
             uses, infos = {}, []
@@ -196,7 +198,7 @@ def _states(
                     infos += [(stage, each) for each in (read, written) if each]
             if not infos:
                 continue
-            if not any(written for _, written in uses.values()):
+            if writes in written_somewhere and not any(written for _, written in uses.values()):
                 faults.append(f"state `{reads}` of context {name} has no output: no graph there writes `{writes}`")
             first = infos[0]
             faults += [text for other in infos[1:] if (text := _difference(name, first, other))]
@@ -223,7 +225,10 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 # --- what is connected ------------------------------------------------------------------------------------------------
 
 
-def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTensor]) -> WiredChain:
+def _wired(
+    chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
+) -> WiredChain:
+    places = [names[each] for each in chain.contexts]
     stateful = {
         (chain.contexts.index(each.context), name)
         for each in states
@@ -231,7 +236,7 @@ def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTe
         for name in each.uses.get(chain.name, ())
     }
     try:
-        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful)
+        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful, names=places)
     except UsageError as fault:
         raise UsageError(f"graph `{chain.name}`: {fault.message}", hint=fault.hint, details=fault.details) from fault
     inside = {(each.source, each.output.name) for each in connections} | stateful

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from udogen.runtime.contexts.worker import ContextWorker
+from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.commands import RunSteps, StepsRan
 from udogen.runtime.models.runs import run_model
-from udogen.runtime.worker.serving import Commands, serve
+from udogen.runtime.worker.serving import Commands
 
 
 class ModelWorker(ContextWorker):
@@ -25,7 +25,7 @@ class ModelWorker(ContextWorker):
 
 def main() -> None:
     """Execute models."""
-    serve(lambda parent: ModelWorker(parent).commands())
+    serve_contexts(ModelWorker)
 
 
 if __name__ == "__main__":
