@@ -30,7 +30,10 @@ HTP_APIS = htp.BACKEND.interfaces
 
 
 class GenerateOptions(NamedTuple):
-    """Options of `udogen generate`; udogen chooses what is empty."""
+    """Options of `udogen generate`; udogen chooses what is empty.
+
+    `GenerateOptions(Path("out"), backends=("htp",), kernels=Path("kernels"))`
+    """
 
     out: Path | None = None  # for the package folders; None: as the config has it, or the current folder
     backends: tuple[str, ...] = ()
@@ -109,6 +112,8 @@ def generate(
 
     The folders are locked; `log` is called to report waiting for another udogen, `before_writing` when all problems
     are collected and nothing is written or moved.
+
+    `folders = generate_packages(packages, options, problems)`
     """
     options.check()
     planned = _plan(packages, options, problems, log)

@@ -20,7 +20,7 @@ _MOST = 1 << 24  # pairs of one tensor; more is a damaged file
 
 @dataclass(frozen=True)
 class ScaleOffset:
-    """real = (stored + offset) * scale, for the whole tensor."""
+    """real = (stored + offset) * scale, for the whole tensor: `ScaleOffset(0.05, -128)`."""
 
     scale: float
     offset: int = 0
@@ -28,7 +28,10 @@ class ScaleOffset:
 
 @dataclass(frozen=True)
 class AxisScaleOffset:
-    """real = (stored + offset) * scale, with one pair for each index along one axis."""
+    """real = (stored + offset) * scale, with one pair for each index along one axis.
+
+    `AxisScaleOffset(0, (ScaleOffset(0.05, -128), ScaleOffset(0.1, -128)))`
+    """
 
     axis: int
     pairs: tuple[ScaleOffset, ...]
@@ -36,7 +39,7 @@ class AxisScaleOffset:
 
 @dataclass(frozen=True)
 class BwScaleOffset:
-    """`ScaleOffset` for numbers with fewer bits than their data type."""
+    """`ScaleOffset` for numbers with fewer bits than their data type: `BwScaleOffset(4, 0.5, 0)`."""
 
     bitwidth: int
     scale: float
@@ -45,7 +48,10 @@ class BwScaleOffset:
 
 @dataclass(frozen=True)
 class BwAxisScaleOffset:
-    """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0."""
+    """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0.
+
+    `BwAxisScaleOffset(4, 0, (0.5, 0.25), ())`
+    """
 
     bitwidth: int
     axis: int
@@ -55,7 +61,10 @@ class BwAxisScaleOffset:
 
 @dataclass(frozen=True)
 class BlockEncoding:
-    """One pair for each block of the tensor; `block` is the block's size along each axis."""
+    """One pair for each block of the tensor; `block` is the block's size along each axis.
+
+    `BlockEncoding((1, 32), (ScaleOffset(0.05, 0), ScaleOffset(0.1, 0)))`
+    """
 
     block: tuple[int, ...]
     pairs: tuple[ScaleOffset, ...]
@@ -63,7 +72,10 @@ class BlockEncoding:
 
 @dataclass(frozen=True)
 class BlockwiseExpansion:
-    """One pair for each index along one axis, and a whole-number factor of the scale for each block."""
+    """One pair for each index along one axis, and a whole-number factor of the scale for each block.
+
+    `isinstance(info.quant, BlockwiseExpansion)`
+    """
 
     axis: int
     pairs: tuple[ScaleOffset, ...]
@@ -75,7 +87,10 @@ class BlockwiseExpansion:
 
 @dataclass(frozen=True)
 class VectorEncoding:
-    """Indices into a codebook of vectors, whose entries are quantized themselves."""
+    """Indices into a codebook of vectors, whose entries are quantized themselves.
+
+    `isinstance(info.quant, VectorEncoding)`
+    """
 
     codebook: BwAxisScaleOffset
     rows_per_block: int

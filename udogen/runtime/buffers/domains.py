@@ -146,7 +146,10 @@ Dims = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class BufferDesc:
-    """Type and shape of a managed buffer; what is left open follows from its roles."""
+    """Type and shape of a managed buffer; what is left open follows from its roles.
+
+    `domain.allocate([Role(graph, "key", OUTPUT)], BufferDesc((1, 64), "FLOAT_32"))`
+    """
 
     dimensions: tuple[int, ...] | None = None  # 0: not known; None: not even how many
     dtype: str = ""
@@ -642,6 +645,8 @@ class MemoryDomain(Closing):
     """The driver-managed buffers of a runtime or session: `with MemoryDomain(runtime) as domain:`.
 
     Close it before its owner.
+
+    `domain = MemoryDomain(runtime)`
     """
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
@@ -809,7 +814,10 @@ class MemoryDomain(Closing):
 
 
 class BufferPair:
-    """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them."""
+    """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them.
+
+    `pair = domain.pair([Role(graph, "past_key", INPUT), Role(graph, "key", OUTPUT)])`
+    """
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TensorBinding:
-    """One tensor of a graph and the memory it is bound to."""
+    """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
 
     def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
         ffi = abi.ffi()
@@ -277,6 +277,8 @@ class Graph:
     """An executable graph: bind its tensors once, or call it with arrays.
 
     Several threads may use it: its executions take turns.
+
+    `outputs = context.graph("step")(x=x)`
     """
 
     def __init__(

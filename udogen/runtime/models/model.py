@@ -61,7 +61,10 @@ _LOST = ("QNN_COMMON_ERROR_SYSTEM_COMMUNICATION", "QNN_COMMON_ERROR_SYSTEM_COMMU
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one."""
+    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one.
+
+    `print(row.name, row.used, row.free)`
+    """
 
     name: str
     model: int  # weights
@@ -145,6 +148,8 @@ class Model(Closing):
     Each step executes the graphs of one name in every context, in order.  What a context passes to the next lies in
     memory that both have; state stays where it is, in pairs of buffers that are exchanged after each step.  Neither is
     copied.  A step that fails changes no state.  Several threads may use it: steps take turns.
+
+    `model = Model.open("llm/model.toml")`
     """
 
     def __init__(

@@ -45,7 +45,10 @@ class WiredChain:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A whole model: chains, states, and what was proposed rather than given (lines for a person)."""
+    """A whole model: chains, states, and what was proposed rather than given (lines for a person).
+
+    `print(wiring.links, wiring.proposed)`
+    """
 
     contexts: tuple[str, ...]
     chains: tuple[WiredChain, ...]
@@ -93,6 +96,8 @@ def wire(
     """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error.
 
     `until` names the last context, by name or number; the ones behind it are checked and left out.
+
+    `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
     """
     chains = chains_of(infos, graphs)
     names = tuple(name for name, _ in infos)

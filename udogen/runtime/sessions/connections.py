@@ -33,7 +33,10 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Connection:
-    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
+    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor).
+
+    `print(connection.name, connection.nbytes)`
+    """
 
     source: int
     output: TensorInfo
@@ -71,6 +74,8 @@ def find_connections(
     `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
     {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out: (stage, name).
     Errors have the `names` of stages, or else their numbers.
+
+    `connections = find_connections(stages, links={"hidden": "hidden_out"})`
     """
     given, places = dict(links or {}), names or [f"stage {number}" for number in range(len(stages))]
     used, faults = set[str](), []
