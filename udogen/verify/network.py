@@ -42,6 +42,7 @@ _STANDARD = ("", "ai.onnx")
 # Ops that only move numbers: with 8 bits their output has the quantization of their input.
 _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
+_OPSET_8_BITS = 10  # the first with QuantizeLinear
 _START_SECONDS = 60.0
 
 
@@ -102,7 +103,8 @@ class NetworkResult:
 def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises where it cannot be run."""
     onnx = onnx_module()
-    network = Network(onnx, options.model, until=options.until)
+    least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
+    network = Network(onnx, options.model, until=options.until, least_opset=least_opset)
     samples, random = network.samples(options.inputs or {})
     evaluator = Evaluator(onnx, network, options.references or {})
     expected = [evaluator.run(sample) for sample in samples]
@@ -220,9 +222,11 @@ class Quant:
 class Network:
     """An ONNX model: its nodes in order, its constants, and models made from it."""
 
-    def __init__(self, onnx: Any, path: Path, *, until: str = "") -> None:
+    def __init__(self, onnx: Any, path: Path, *, until: str = "", least_opset: int = 0) -> None:
         self.onnx, self.path = onnx, path
         self.model = read_whole(path)
+        if any(each.domain in _STANDARD and each.version < least_opset for each in self.model.opset_import):
+            self.model = _converted(self.model, least_opset, path)
         graph = self.model.graph
         self.constants: dict[str, Array] = {
             each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer
@@ -411,7 +415,10 @@ class Quantizer:
         made.CopyFrom(model)
         used = {name for node in self._nodes for name in node.input}
         constants = {**network.constants, **self._constants}
-        del made.graph.initializer[:], made.graph.node[:], made.graph.output[:]
+        inputs = [each for each in made.graph.input if each.name in network.inputs]
+        del made.graph.initializer[:], made.graph.node[:], made.graph.output[:], made.graph.input[:]
+        made.graph.input.extend(inputs)
+        made.ir_version = max(made.ir_version, 4)  # before it, constants are inputs too
         made.graph.initializer.extend(
             self._onnx.numpy_helper.from_array(np.asarray(value), name)
             for name, value in constants.items()
@@ -420,13 +427,10 @@ class Quantizer:
         made.graph.node.extend(self._nodes)
         for name in network.observed:
             stored = name in self._quants
-            shown = values[name].astype(np.uint8) if stored else values[name]
+            shown = np.zeros(values[name].shape, np.uint8) if stored else values[name]
             made.graph.output.append(network.value_info(f"{name}__stored" if stored else name, shown))
             for ending in ("__float", "__real") if stored else ():
                 made.graph.value_info.append(network.value_info(name + ending, values[name]))
-        for opset in made.opset_import:
-            if opset.domain in _STANDARD:
-                opset.version = max(opset.version, 13)  # QuantizeLinear and DequantizeLinear as they are here
         return made
 
     def _add(self, source: Any) -> None:
@@ -480,6 +484,17 @@ class Quantizer:
 
     def _node(self, op: str, inputs: list[str], output: str) -> None:
         self._nodes.append(self._onnx.helper.make_node(op, inputs, [output], f"{output}_{op}"))
+
+
+def _converted(model: Any, opset: int, path: Path) -> Any:
+    """The model in a later opset, in which ops may take their settings otherwise."""
+    try:
+        return importlib.import_module("onnx.version_converter").convert_version(model, opset)
+    except Exception as fault:  # of ONNX's C++ code, of any type
+        raise UsageError(
+            f"{path} cannot be converted to opset {opset}, which 8 bits need: {fault}",
+            hint=f"export the model with opset {opset} or later",
+        ) from fault
 
 
 def _is_setting(node: Any, index: int) -> bool:

@@ -187,7 +187,10 @@ _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free
 
 
 def table_lines(plan: SessionPlan) -> list[str]:
-    """A session plan as a table, followed by what passes between sessions: `for line in table_lines(plan): print(line)`."""
+    """A session plan as a table, followed by what passes between sessions.
+
+    `for line in table_lines(plan): print(line)`
+    """
     rows = [_row(share) for share in plan.shares]
     rows.append(
         ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
