@@ -136,7 +136,7 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     wrong = reply["networks"][0]
     assert wrong["first_wrong"] == "leaky" and [row["tensor"] for row in wrong["layers"] if row["wrong"]] == ["leaky"]
     assert not reply["ok"] and reply["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
-    assert "tensors are wrong; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
+    assert "tensors; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
     junit = (tmp_path / "r.xml").read_text("utf-8")
     assert 'message="the first wrong layer is leaky"' in junit and "cannot be read as an ONNX model" in junit
     assert "The first wrong tensor is leaky of node leaking" in (tmp_path / "r.html").read_text("utf-8")

@@ -823,9 +823,10 @@ def lines(result: NetworkResult) -> Iterator[str]:
     if first is None:
         yield f"all {len(result.layers)} tensors agree with ONNX Runtime's CPU"
     else:
+        steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
         yield (
-            f"{wrong} of {len(result.layers)} tensors are wrong; the first is `{first.tensor}` of node `{first.node}` "
-            f"({first.op}): {first.own:.2g} of its range from its own inputs"
+            f"wrong: {wrong} of {len(result.layers)} tensors; the first is `{first.tensor}` of node `{first.node}` "
+            f"({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
         )
     yield f"{result.samples} sample{'s' * (result.samples != 1)}, {result.bits} bits on {result.runtime}".replace(
         "float bits", "float"
