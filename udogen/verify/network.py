@@ -823,10 +823,10 @@ def lines(result: NetworkResult) -> Iterator[str]:
     if first is None:
         yield f"all {len(result.layers)} tensors agree with ONNX Runtime's CPU"
     else:
-        steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
+        stored = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
         yield (
             f"wrong: {wrong} of {len(result.layers)} tensors; the first is `{first.tensor}` of node `{first.node}` "
-            f"({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
+            f"({first.op}): {first.own:.2g} of its range{stored} off from its own inputs"
         )
     yield f"{result.samples} sample{'s' * (result.samples != 1)}, {result.bits} bits on {result.runtime}".replace(
         "float bits", "float"
@@ -847,7 +847,7 @@ def first_lines(result: NetworkResult) -> Iterator[str]:
     yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
     yield f"  node `{first.node}` ({first.op}), {first.number + 1} of {len({each.number for each in result.layers})}"
     steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
-    yield f"  {first.own:.3g} of its range{steps} off from its own inputs, {first.error:.3g} since the first layer"
+    yield f"  {first.own:.3g} of its range{stored} off from its own inputs, {first.error:.3g} since the first layer"
     yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"
 
 
