@@ -846,7 +846,7 @@ def first_lines(result: NetworkResult) -> Iterator[str]:
     before = next((each.tensor for each in reversed(result.layers[: result.layers.index(first)])), "")
     yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
     yield f"  node `{first.node}` ({first.op}), {first.number + 1} of {len({each.number for each in result.layers})}"
-    steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
+    stored = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
     yield f"  {first.own:.3g} of its range{stored} off from its own inputs, {first.error:.3g} since the first layer"
     yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"
 
