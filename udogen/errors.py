@@ -19,6 +19,8 @@ class UdogenError(Exception):
     """An error that a user can fix: a sentence, perhaps a hint, and lines with more details.
 
     `str`, tracebacks, `as_json` and `of_json` have all three.
+
+    `except UdogenError as error: sys.exit(error.exit_code)`
     """
 
     exit_code = 1
@@ -43,21 +45,21 @@ class UdogenError(Exception):
 
 
 class UsageError(UdogenError):
-    """The command line asks for something impossible."""
+    """The command line asks for something impossible: `except UsageError as error: print(error.hint)`."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ToolMissing(UdogenError):
-    """A program, SDK or library that this step needs is missing."""
+    """A program, SDK or library that this step needs is missing: `except ToolMissing as error: print(error.hint)`."""
 
     exit_code = 3
     kind = "tool-missing"
 
 
 class BuildFailed(UdogenError):
-    """A compiler or make refused; `ops` are those that do not compile, where that is known."""
+    """A compiler or make refused; `ops` do not compile: `except BuildFailed as error: print(*error.details)`."""
 
     exit_code = 4
     kind = "build-failed"
@@ -69,14 +71,14 @@ class BuildFailed(UdogenError):
 
 
 class RunFailed(UdogenError):
-    """The runtime, or an op in it, refused or crashed."""
+    """The runtime, or an op in it, refused or crashed: `except RunFailed as error: print(error.message)`."""
 
     exit_code = 5
     kind = "run-failed"
 
 
 class VerificationFailed(UdogenError):
-    """The op ran, and its numbers are wrong."""
+    """The op ran, and its numbers are wrong: `except VerificationFailed as error: print(error)`."""
 
     exit_code = 6
     kind = "verification-failed"

@@ -11,7 +11,7 @@ import numpy as np
 from network import BYTES, MASKED, SAME_GRID, Sizes, block, embeddings, weights
 from reference import cache_write, rms_norm, swiglu
 
-from udogen.runtime import ScaleOffset
+from udogen.runtime import ScaleOffset, dequantize, grid_of, quantize
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Keep = Callable[[str, Array], Array]
@@ -21,38 +21,24 @@ ROOM = 1.1  # grids reach further than what was seen while the model was measure
 
 @dataclass(frozen=True)
 class Grid:
-    """What a fixed-point tensor can hold: (stored + offset) * scale for stored numbers of so many bits."""
+    """What a fixed-point tensor can hold: its type, and what the stored numbers mean."""
 
-    scale: float
-    offset: int
-    bits: int
-
-    @property
-    def dtype(self) -> str:
-        """The data type of the tensor."""
-        return f"UFIXED_POINT_{self.bits}"
-
-    @property
-    def quant(self) -> ScaleOffset:
-        """The same for QNN."""
-        return ScaleOffset(self.scale, self.offset)
+    dtype: str
+    quant: ScaleOffset
 
     def store(self, real: Array) -> Array:
         """The nearest numbers of the grid, as they are stored."""
-        stored = np.rint(np.asarray(real, np.float64) / self.scale) - self.offset
-        return np.clip(stored, 0, (1 << self.bits) - 1).astype(f"u{self.bits // 8}")
+        return quantize(real, self.quant, "u1" if self.dtype.endswith("_8") else "u2")
 
     def real(self, stored: Array) -> Array:
         """What stored numbers mean."""
-        return (stored.astype(np.float64) + self.offset) * self.scale
+        return dequantize(stored, self.quant)
 
 
 def grid(low: float, high: float, bits: int) -> Grid:
-    """The grid from `low` to `high`, moved so that zero lies on it."""
-    low, high = min(low, 0.0), max(high, 0.0)
-    # The scale is a float in QNN's structs; what is computed here must be what stands there.
-    scale = float(np.float32((high - low) / ((1 << bits) - 1)))
-    return Grid(scale, round(low / scale), bits)
+    """The grid from `low` to `high`; zero lies on it."""
+    dtype = f"UFIXED_POINT_{bits}"
+    return Grid(dtype, grid_of(low, high, dtype))
 
 
 def softmax(x: Array) -> Array:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from udogen import Case, Example
+from udogen.runtime import ScaleOffset, dequantize, quantize
 
 HERE = Path(__file__).parent
 U16, U8 = (2e-4, -32768), (0.05, -128)  # grids of the activations, and of gains and caches
@@ -25,14 +26,7 @@ def cache_write(past, rows, position):
 
 
 def stored(real, quant):
-    scale, offset = quant
-    kind = np.uint8 if quant is U8 else np.uint16
-    return np.clip(np.rint(real / scale) - offset, 0, np.iinfo(kind).max).astype(kind)
-
-
-def real(values, quant):
-    scale, offset = quant
-    return (values.astype(np.float64) + offset) * scale
+    return quantize(real, ScaleOffset(*quant), np.uint8 if quant is U8 else np.uint16)
 
 
 def case(op, title, arrays, function, *, grids, result, params=None, backend="htp"):
@@ -45,7 +39,7 @@ def case(op, title, arrays, function, *, grids, result, params=None, backend="ht
         expected = function(*(inputs[name].astype(np.float64) for name in names)).astype(np.float32)
         return Case(title, op, inputs, {result: expected}, params or {}, tolerance=2e-5)
     inputs = {name: stored(array, grids[name]) if name in grids else array for name, array in arrays.items()}
-    reals = [real(inputs[name], grids[name]) if name in grids else inputs[name] for name in names]
+    reals = [dequantize(inputs[name], ScaleOffset(*grids[name])) if name in grids else inputs[name] for name in names]
     expected = stored(function(*reals), grids[result])
     return Case(title, op, inputs, {result: expected}, params or {}, quants=grids, tolerance=1, backend=backend)
 

@@ -49,8 +49,8 @@ class Bound:
         return tensor
 
     def grid(self, name: str) -> Grid:
-        scale, offset = self.infos[name].scale_offset
-        return Grid(scale, offset, int(self.infos[name].dtype.rsplit("_", 1)[1]))
+        info = self.infos[name]
+        return Grid(info.dtype, ScaleOffset(*info.scale_offset))
 
     def run(self, buffers: dict[str, bytearray]) -> None:
         self.buffers = buffers
@@ -112,13 +112,13 @@ class RawModel:
     def real(self, shard: int, name: str, buffer: bytearray) -> Array:
         """A tensor as real numbers, one row after the other."""
         infos = self.shards[shard][KV].infos
-        grid, width = self.shards[shard][KV].grid(name), infos[name].shape[-1]
-        return grid.real(np.frombuffer(buffer, f"u{grid.bits // 8}").reshape(-1, width))
+        stored = np.frombuffer(buffer, np.uint8 if infos[name].dtype.endswith("_8") else np.uint16)
+        return self.shards[shard][KV].grid(name).real(stored.reshape(-1, infos[name].shape[-1]))
 
 
 def steps(found: Array, expected: Array, grid: Grid, rows: int) -> int:
     """How many numbers of 8 or 16 bits the first rows are apart."""
-    return round(float(np.abs(found[:rows] - expected.reshape(found.shape)[:rows]).max() / grid.scale))
+    return round(float(np.abs(found[:rows] - expected.reshape(found.shape)[:rows]).max() / grid.quant.scale))
 
 
 def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> di
         report["tokens"].append(int(found[rows - 1].argmax()))
         report["expected"].append(int(logits[rows - 1].argmax()))
         *_, second, first = np.sort(logits[rows - 1])
-        report["gaps"].append(round(float(first - second) / raw.shards[last][KV].grid("logits").scale))
+        report["gaps"].append(round(float(first - second) / raw.shards[last][KV].grid("logits").quant.scale))
         tokens, position, rows = report["expected"][-1:], position + rows, 1
     return report
 

@@ -73,7 +73,7 @@ def test_links_that_lead_nowhere_are_reported_together() -> None:
         find_connections([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
     assert caught.value.message == "the graphs cannot be connected: 2 links are wrong"
     assert list(caught.value.details) == [
-        "input `x` of stage 1: no stage before it writes `nothing`",
+        "input `x` of stage 1: nothing before it writes `nothing`",
         "there is no input `other`",
     ]
 

@@ -16,8 +16,10 @@ from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import UdogenError
 from udogen.runtime.built import find_built
+from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.commands import OpLibrary, RunOptions
 from udogen.runtime.contexts.runs import ContextSession
+from udogen.runtime.worker_process import WorkerProcess
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 
@@ -265,3 +267,10 @@ def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> No
 def children() -> set[str]:
     """The processes that this one has started and that have not ended."""
     return {each for task in Path("/proc/self/task").iterdir() for each in (task / "children").read_text().split()}
+
+
+@pytest.mark.parametrize("module", ["udogen.runtime.contexts.worker", "udogen.runtime.models.worker"])
+def test_a_worker_ends_by_itself_with_0(module: str) -> None:
+    worker = WorkerProcess(module)
+    assert worker.ask(Quit(), Done) == Done()
+    assert worker.end(LONG) == 0

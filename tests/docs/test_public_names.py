@@ -43,6 +43,23 @@ def test_the_document_has_every_name_once_and_no_other_with_a_line_of_use() -> N
                 inspect.signature(public[call.func.id]).bind(*call.args, **arguments)  # type: ignore[arg-type]
 
 
+def test_the_docstring_of_every_class_and_function_shows_a_line_of_use() -> None:
+    public = {name: getattr(module, name) for module, name in NAMES}
+    described = {name: inspect.getdoc(each) or "" for name, each in public.items() if callable(each)}
+    shown = {name: re.findall(r"`([^`]+)`|>>> (.+)", text) for name, text in described.items()}
+    assert [name for name, codes in shown.items() if not any(map(_is_use, (a or b for a, b in codes)))] == []
+
+
+def _is_use(code: str) -> bool:
+    """Whether it is Python that does something, more than a name."""
+    try:
+        tree = ast.parse(f"try: pass\n{code}" if code.startswith("except") else code)
+    except SyntaxError:
+        return False
+    uses = (ast.Call, ast.Attribute, ast.Subscript, ast.Compare, ast.ExceptHandler)
+    return any(isinstance(node, uses) for node in ast.walk(tree))
+
+
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
 def test_an_unknown_name_is_an_error(module: ModuleType) -> None:
     with pytest.raises(AttributeError, match=rf"module '{module.__name__}' has no attribute 'Sesion'"):

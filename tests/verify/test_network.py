@@ -76,6 +76,28 @@ def test_each_layer_agrees_with_onnx_runtime(
     assert abs(np.load(tmp_path / "y.npy").sum() - 1) < (0.05 if bits == "8" else 1e-5)
 
 
+def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    """Opset 9, where the ratio of Dropout is an attribute and its mask a float, and constants are inputs too."""
+    helper = onnx.helper
+    weights = onnx.numpy_helper.from_array(np.random.default_rng(1).normal(size=(4, 4)).astype("f"), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("LeakyRelu", ["product"], ["leaky"], domain="example", alpha=0.1),
+        helper.make_node("Dropout", ["leaky"], ["dropped", "mask"], ratio=0.5),
+        helper.make_node("Softmax", ["dropped"], ["y"], axis=1),
+    ]
+    ends = [helper.make_tensor_value_info(name, 1, [2, 4] if name != "w" else [4, 4]) for name in ("x", "w", "y")]
+    graph = helper.make_graph(nodes, "net", ends[:2], ends[2:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9), helper.make_opsetid("example", 1)])
+    model.ir_version = 3
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.random.default_rng(2).normal(size=(2, 4)).astype("f"))
+    made = package(tmp_path_factory.getbasetemp(), "cpu")
+    found = run(tmp_path, "--package", made, "--bits", "8", "--tests", LEAKY)
+    steps = {row["tensor"]: row["steps"] for row in found["layers"]}
+    assert {"product", "leaky", "dropped", "y"} <= steps.keys() and found["ok"] and steps["leaky"] <= 1.5
+
+
 def test_the_first_layer_that_goes_wrong_is_named(
     network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
@@ -114,7 +136,7 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     wrong = reply["networks"][0]
     assert wrong["first_wrong"] == "leaky" and [row["tensor"] for row in wrong["layers"] if row["wrong"]] == ["leaky"]
     assert not reply["ok"] and reply["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
-    assert "tensors are wrong; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
+    assert "tensors; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
     junit = (tmp_path / "r.xml").read_text("utf-8")
     assert 'message="the first wrong layer is leaky"' in junit and "cannot be read as an ONNX model" in junit
     assert "The first wrong tensor is leaky of node leaking" in (tmp_path / "r.html").read_text("utf-8")

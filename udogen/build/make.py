@@ -152,7 +152,7 @@ def compile_python_kernels(
 def build_package(
     package: PackageLibrary, *, toolchain: str = "auto", on_step: Callable[[str], None] = lambda _line: None
 ) -> list[Artifact]:
-    """Build the targets that run on this machine."""
+    """Build the targets that run on this machine: `build_package(package, on_step=print)`."""
     steps = plan(package, [], toolchain=toolchain, env=tools.environment())
     return build(package, steps, on_step=on_step)
 

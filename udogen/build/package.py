@@ -30,7 +30,10 @@ def no_say(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageLibrary(Part):
-    """One library of a generated package, as its manifest describes it."""
+    """One library of a generated package, as its manifest describes it.
+
+    `print(package.name, package.backend, package.ops)`
+    """
 
     path: Path
     name: str  # of the package
@@ -115,7 +118,10 @@ def _digest(file: Path) -> str:
 
 
 def open_packages(path: Path) -> list[PackageLibrary]:
-    """The libraries of the package in this folder, or of all directly below it; raises if there are none."""
+    """The libraries of the package in this folder, or of all directly below it; raises if there are none.
+
+    `[package] = open_packages(Path("out/MyPackage"))`
+    """
     if (path / MANIFEST).is_file():
         return list(_read(path))
     listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if BACKUP not in each.parts[-3])

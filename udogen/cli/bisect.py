@@ -79,6 +79,8 @@ def _contexts(options: BisectOptions) -> bool:
             "nothing to compare the model with",
             hint="give --against FILE.npz, written by numpy.savez: CONTEXT.TENSOR=array",
         )
+    from udogen.runtime.models.commands import step_text
+
     how = same_options(run_context.RunContextOptions, options, tolerance=options.tolerance or 0.0)
     ran, runtime = run_context.run_steps(how, stop=True)
     findings = _findings(ran.first) if ran.first and not ran.first.reason else ()
@@ -97,7 +99,7 @@ def _contexts(options: BisectOptions) -> bool:
         return ran.first is not None
     if ran.first is None:
         tensors = len({each.tensor for each in ran.compared})
-        output.print_result(f"no difference: {tensors} tensors agree in {len(ran.steps)} steps on {runtime.name}")
+        output.print_result(f"no difference: {tensors} tensors agree in {step_text(len(ran.steps))} on {runtime.name}")
         return False
     for line in ran.first.lines():
         output.print_result(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -252,6 +253,8 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         return fault
     for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
         output.print_result(line)
+    if options.dry_run:
+        output.print_next("the same with `--steps N` instead of `--dry-run` executes it")
     if fault:
         output.print_error(fault)
     return fault
@@ -498,4 +501,8 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
         output.print_result(line)
     if fault:
         output.print_error(fault)
+    elif len(rows) > 1 and not wrong:
+        paths = shlex.join(map(str, (*options.paths, *options.folders)))
+        packages = "".join(f" --op-package {shlex.quote(each)}" for each in options.packages)
+        output.print_next(f"`udogen run context {paths}{packages} --dry-run` shows them as one model")
     return wrong

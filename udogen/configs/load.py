@@ -16,7 +16,10 @@ LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
 
 
 def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Problems]:
-    """The packages of all configs, and warnings; raises ConfigError with all errors."""
+    """The packages of all configs, and warnings; raises ConfigError with all errors.
+
+    `packages, problems = load_configs(["Ops.xml"])`
+    """
     problems = Problems()
     packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, problems)]
     merged = _merge(packages, problems)

@@ -41,7 +41,10 @@ _KERNELS = f"{MEMORY}/kernels"  # has the folder of the last --kernels, as seen 
 
 
 class GenerateOptions(NamedTuple):
-    """Options of `udogen generate`; udogen chooses what is empty."""
+    """Options of `udogen generate`; udogen chooses what is empty.
+
+    `GenerateOptions(Path("out"), backends=("htp",), kernels=Path("kernels"))`
+    """
 
     out: Path | None = None  # for the package folders; None: as the config has it, or the current folder
     backends: tuple[str, ...] = ()
@@ -120,6 +123,8 @@ def generate(
 
     The folders are locked; `log` is called to report waiting for another udogen, `before_writing` when all problems
     are collected and nothing is written or moved.
+
+    `folders = generate_packages(packages, options, problems)`
     """
     options.check()
     planned = _plan(packages, options, problems, log)

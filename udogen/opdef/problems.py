@@ -90,7 +90,7 @@ class Problems:
 
 
 class ConfigError(UdogenError):
-    """A config that cannot be used, with all reasons."""
+    """A config that cannot be used, with all reasons: `except ConfigError as error: print(*error.problems)`."""
 
     exit_code = 2
     kind = "config"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,6 +146,8 @@ def _import(name: str, path: Path) -> Any:
 
 
 def _write(name: str, path: Path, source: str) -> None:
+    import tempfile
+
     import cffi  # the parser takes a tenth of a second to import
 
     builder = cffi.FFI()

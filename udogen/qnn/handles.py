@@ -126,7 +126,10 @@ class ProfileHandle(Handle):
 
 @dataclass(frozen=True)
 class ProfileEvent:
-    """A measured value; `kind` and `unit` are numbers of QNN_PROFILE_EVENTTYPE_ and EVENTUNIT_."""
+    """A measured value; `kind` and `unit` are numbers of QNN_PROFILE_EVENTTYPE_ and EVENTUNIT_.
+
+    `print(event.name, event.value)`
+    """
 
     name: str
     kind: int
@@ -156,7 +159,10 @@ HTP_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """Options of a context; the backend chooses those that are not set."""
+    """Options of a context; the backend chooses those that are not set.
+
+    `runtime.restore(path, options=ContextOptions(deferred=True))`
+    """
 
     deferred: bool = False  # graphs are initialized by `Context.finalize`, after buffers were registered
     graphs: tuple[str, ...] = ()  # only these of the binary
@@ -422,7 +428,10 @@ def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One processor; values that the backend does not report are 0."""
+    """One processor; values that the backend does not report are 0.
+
+    `print(device.name, device.arch)`
+    """
 
     number: int
     soc: int

@@ -101,7 +101,10 @@ _KEPT_LINES = 60
 
 
 class QnnError(RunFailed):
-    """A call of the QNN API returned an error code; `logged` has the lines logged meanwhile, worst first."""
+    """A call of the QNN API returned an error code; `logged` has the lines logged meanwhile, worst first.
+
+    `except QnnError as error: print(error.code, *error.logged)`
+    """
 
     def __init__(self, function: str, code: int, logged: Sequence[str] = ()) -> None:
         self.function, self.row = function, describe(code)

@@ -44,7 +44,7 @@ def _c(key: str, kind: str, in_c: str = "") -> dict[str, EncodingField]:
 
 @dataclass(frozen=True)
 class ScaleOffset:
-    """real = (stored + offset) * scale, for the whole tensor."""
+    """real = (stored + offset) * scale, for the whole tensor: `ScaleOffset(0.05, -128)`."""
 
     scale: float = field(metadata=_c("scale", "float"))
     offset: int = field(default=0, metadata=_c("offset", "int32_t"))
@@ -52,7 +52,10 @@ class ScaleOffset:
 
 @dataclass(frozen=True)
 class AxisScaleOffset:
-    """real = (stored + offset) * scale, with one pair for each index along one axis."""
+    """real = (stored + offset) * scale, with one pair for each index along one axis.
+
+    `AxisScaleOffset(0, (ScaleOffset(0.05, -128), ScaleOffset(0.1, -128)))`
+    """
 
     axis: int = field(metadata=_c("axis", "int32_t"))
     pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS, "scaleOffset"))
@@ -60,7 +63,7 @@ class AxisScaleOffset:
 
 @dataclass(frozen=True)
 class BwScaleOffset:
-    """`ScaleOffset` for numbers with fewer bits than their data type."""
+    """`ScaleOffset` for numbers with fewer bits than their data type: `BwScaleOffset(4, 0.5, 0)`."""
 
     bitwidth: int = field(metadata=_c("bitwidth", "uint32_t"))
     scale: float = field(metadata=_c("scale", "float"))
@@ -69,7 +72,10 @@ class BwScaleOffset:
 
 @dataclass(frozen=True)
 class BwAxisScaleOffset:
-    """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0."""
+    """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0.
+
+    `BwAxisScaleOffset(4, 0, (0.5, 0.25), ())`
+    """
 
     bitwidth: int = field(metadata=_c("bitwidth", "uint32_t"))
     axis: int = field(metadata=_c("axis", "int32_t"))
@@ -79,7 +85,10 @@ class BwAxisScaleOffset:
 
 @dataclass(frozen=True)
 class BlockEncoding:
-    """One pair for each block of the tensor; `block` is the block's size along each axis."""
+    """One pair for each block of the tensor; `block` is the block's size along each axis.
+
+    `BlockEncoding((1, 32), (ScaleOffset(0.05, 0), ScaleOffset(0.1, 0)))`
+    """
 
     block: tuple[int, ...] = field(metadata=_c("blockSize", "uint32_t[]"))
     pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS, "scaleOffset"))
@@ -87,7 +96,10 @@ class BlockEncoding:
 
 @dataclass(frozen=True)
 class BlockwiseExpansion:
-    """One pair for each index along one axis, and a whole-number factor of the scale for each block."""
+    """One pair for each index along one axis, and a whole-number factor of the scale for each block.
+
+    `isinstance(info.quant, BlockwiseExpansion)`
+    """
 
     axis: int = field(metadata=_c("axis", "int32_t"))
     pairs: tuple[ScaleOffset, ...] = field(metadata=_c("scaleOffsets", PAIRS))
@@ -99,7 +111,10 @@ class BlockwiseExpansion:
 
 @dataclass(frozen=True)
 class VectorEncoding:
-    """Indices into a codebook of vectors, whose entries are quantized themselves."""
+    """Indices into a codebook of vectors, whose entries are quantized themselves.
+
+    `isinstance(info.quant, VectorEncoding)`
+    """
 
     codebook: BwAxisScaleOffset = field(metadata=_c("bwAxisScaleOffset", CODEBOOK))
     rows_per_block: int = field(metadata=_c("rowsPerBlock", "uint32_t"))

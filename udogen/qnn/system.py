@@ -27,7 +27,10 @@ _MOST_AXES = 32
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """The description of a graph's input or output; `role` is its type without prefix (APP_WRITE)."""
+    """The description of a graph's input or output; `role` is its type without prefix (APP_WRITE).
+
+    `print(info.dtype, info.shape, info.nbytes)`
+    """
 
     id: int
     name: str
@@ -102,7 +105,7 @@ class HardwareDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """The description of a graph in a context binary."""
+    """The description of a graph in a context binary: `print([tensor.name for tensor in graph.info.inputs])`."""
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -113,7 +116,7 @@ class GraphInfo:
 
 @dataclass(frozen=True)
 class BinaryInfo:
-    """The description of a context binary."""
+    """The description of a context binary: `print(context.info.build_id, context.info.soc)`."""
 
     backend_id: int
     build_id: str

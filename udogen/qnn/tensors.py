@@ -135,7 +135,7 @@ class QnnTensor:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A param that is one number or one string."""
+    """A param that is one number or one string: `Scalar("axis", "UINT_32", 1)`."""
 
     name: str
     dtype: str
@@ -144,7 +144,10 @@ class Scalar:
 
 @dataclass(frozen=True)
 class TensorParam:
-    """A param that is a tensor of the graph with another name."""
+    """A param that is a tensor of the graph with another name.
+
+    `OpConfig("node", package="qti.aisw", op_type="Transpose", params=[TensorParam("perm", tensor)])`
+    """
 
     name: str
     tensor: QnnTensor
@@ -154,7 +157,10 @@ Param = Scalar | QnnTensor | TensorParam
 
 
 class OpConfig:
-    """A node to add to a graph: package, op, inputs, outputs, params."""
+    """A node to add to a graph: package, op, inputs, outputs, params.
+
+    `OpConfig("node", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y])`
+    """
 
     def __init__(
         self,

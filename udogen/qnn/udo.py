@@ -50,7 +50,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class RegisteredTensor:
-    """An input or an output."""
+    """An input or an output: `print(tensor.name, tensor.types)`."""
 
     name: str
     layout: str  # NHWC, NCHW …; LAST where none is given
@@ -61,7 +61,7 @@ class RegisteredTensor:
 
 @dataclass(frozen=True)
 class RegisteredParam:
-    """A parameter, with its default."""
+    """A parameter, with its default: `print(param.name, param.value)`."""
 
     name: str
     kind: str  # scalar, tensor, string
@@ -72,7 +72,7 @@ class RegisteredParam:
 
 @dataclass(frozen=True)
 class RegisteredOp:
-    """One operation."""
+    """One operation: `print(op.type, op.cores)`."""
 
     type: str
     cores: tuple[str, ...]
@@ -84,7 +84,7 @@ class RegisteredOp:
 
 @dataclass(frozen=True)
 class Registration:
-    """The contents of a registration library."""
+    """The contents of a registration library: `print(registration.package, registration.libraries)`."""
 
     path: Path
     package: str

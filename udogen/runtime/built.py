@@ -27,7 +27,10 @@ _USUAL = "cpu"
 
 @dataclass(frozen=True)
 class Built:
-    """A built op package: the library to register, and its config if udogen generated it."""
+    """A built op package: the library to register, and its config if udogen generated it.
+
+    `runtime.register(built.library, built.provider)`
+    """
 
     library: Path
     provider: str
@@ -93,7 +96,10 @@ def _built_in(folder: PackageLibrary, backend: str, provider: str) -> Built:
 
 
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
-    """The library behind a path: a library itself, or the package folder it was built in."""
+    """The library behind a path: a library itself, or the package folder it was built in.
+
+    `built = find_built(Path("out/MyPackage"), backend="htp")`
+    """
     if path.is_dir():
         return _built_in(_of_backend(path, backend), backend, provider)
     if not path.exists():
@@ -123,7 +129,10 @@ def _implementation(path: Path, backend: str) -> Path:
 
 
 def find_source(path: Path, *, backend: str) -> Built:
-    """The generated package behind a path; it need not be built."""
+    """The generated package behind a path; it need not be built.
+
+    `built = find_source(Path("out/MyPackage"), backend="dsp")`
+    """
     folder = _of_backend(path, backend) if path.is_dir() else package_of(path) if path.exists() else None
     if folder is None:
         raise RunFailed(f"no generated package at {path}", hint="give the folder of a package, or a library in it")

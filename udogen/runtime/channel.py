@@ -78,7 +78,10 @@ class Done:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of the runtime, or of the op package; level 1 is an error, 2 a warning, 3 information."""
+    """A line of the runtime, or of the op package; level 1 is an error, 2 a warning, 3 information.
+
+    `print([line.text for line in result.logs if line.level == 1])`
+    """
 
     level: int
     text: str
@@ -219,7 +222,10 @@ _arrays: dict[int, _Place] = {}  # of `shared_array`, by their addresses
 
 
 def shared_array(shape: Sequence[int], dtype: Any) -> Array:
-    """A new array of zeros in memory that a worker can map: as an input of an op it is not copied."""
+    """A new array of zeros in memory that a worker can map: as an input of an op it is not copied.
+
+    `x = shared_array((1, 8), "float32")`
+    """
     import numpy as np
 
     kind = np.dtype(dtype)

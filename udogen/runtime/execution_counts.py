@@ -29,13 +29,13 @@ _OTHERS = ("count", "counts")
 
 
 class NotExecuted(VerificationFailed):
-    """A graph ran, but the package's kernel of an op in it did not."""
+    """A graph ran, but the package's kernel of an op in it did not: `except NotExecuted as error: print(error)`."""
 
     kind = "not-executed"
 
 
 class NoCounter(RunFailed):
-    """A package does not count its executions."""
+    """A package does not count its executions: `except NoCounter as error: print(error)`."""
 
     kind = "no-counter"
 
@@ -55,7 +55,10 @@ class Rise(NamedTuple):
 
 @dataclass(frozen=True)
 class Proof:
-    """The counts of a package while a graph with one of its ops was made and executed."""
+    """The counts of a package while a graph with one of its ops was made and executed.
+
+    `print(result.proof.sentence)`
+    """
 
     package: str
     op: str
@@ -222,6 +225,8 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
     Counted are executions; on HTP calls of its kernels, one for each tile and slice; on GPU nodes of graphs that were
     made of its kernels.  `provider` is its interface provider, where it exports several.
+
+    `executions("libPackage.so")["LeakyRelu"]`
     """
     arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
     return counted_package(arguments.path(library, "the op package"), provider).counts()

@@ -24,19 +24,19 @@ BUILT_IN = "qti.aisw"  # the package of a backend's own ops
 
 
 class RegistrationFailed(RunFailed):
-    """The runtime refused the op package."""
+    """The runtime refused the op package: `except RegistrationFailed as error: print(error)`."""
 
     kind = "registration-failed"
 
 
 class OpRefused(RunFailed):
-    """The op's validation refused the node."""
+    """The op's validation refused the node: `except OpRefused as error: print(error)`."""
 
     kind = "op-refused"
 
 
 class OpFailed(RunFailed):
-    """The op returned an error, or did what an op must not do."""
+    """The op returned an error, or did what an op must not do: `except OpFailed as error: print(error)`."""
 
     kind = "op-failed"
 
@@ -48,7 +48,7 @@ class OutOfBounds(OpFailed):
 
 
 class OpCrashed(RunFailed):
-    """The op ended the process, or made it unusable."""
+    """The op ended the process, or made it unusable: `except OpCrashed as error: print(error)`."""
 
     kind = "op-crashed"
     fault: Fault | None = None  # where the process reported it
@@ -68,7 +68,7 @@ class NotExpressible(RunFailed):
 
 
 class OpTimedOut(RunFailed):
-    """The op did not return in time."""
+    """The op did not return in time: `except OpTimedOut as error: print(error)`."""
 
     kind = "op-timed-out"
 

@@ -33,7 +33,7 @@ SDK_FOLDERS = {
 
 @dataclass(frozen=True)
 class RuntimeLibrary:
-    """The library of a backend, and its origin."""
+    """The library of a backend, and its origin: `print(library.path, library.emulator)`."""
 
     backend: str
     behaviour: HostRuntime
@@ -63,6 +63,8 @@ def find_runtime(
     """The library of a backend: the given one, or that of the SDK, the wheel, or the emulator.
 
     `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime runs on this machine.
+
+    `library = find_runtime("htp", kind="real")`
     """
     arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
     arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
@@ -171,7 +173,7 @@ def _is_for_this_machine(path: Path) -> bool:
 
 
 def interface_providers(path: PathArgument) -> list[str]:
-    """The interface providers that an op package exports."""
+    """The interface providers that an op package exports: `[provider] = interface_providers("libPackage.so")`."""
     path = arguments.path(path, "the op package")
     check_file(path, "op package")
     from udogen.backends.plan import PROVIDER

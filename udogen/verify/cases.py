@@ -54,6 +54,8 @@ class Case:
 
     Fixed-point tensors are given and expected as their stored integers; a `tolerance` that is a number is in units of
     the output: the largest absolute difference that is right (1 is one quantization step).
+
+    `Case("ones", "LeakyRelu", {"x": x}, {"y": y}, {"alpha": 0.1}, tolerance=1e-6)`
     """
 
     name: str
@@ -112,7 +114,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Example:
-    """A config with finished kernels, and its cases."""
+    """A config with finished kernels, and its cases: `print(example.config, len(example.cases))`."""
 
     config: Path
     kernels: Path

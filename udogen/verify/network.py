@@ -43,6 +43,7 @@ _STANDARD = ("", "ai.onnx")
 # Ops that only move numbers: with 8 bits their output has the quantization of their input.
 _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
+_OPSET_8_BITS = 10  # the first with QuantizeLinear
 _START_SECONDS = 60.0
 
 
@@ -103,7 +104,8 @@ class NetworkResult:
 def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises where it cannot be run."""
     onnx = onnx_module()
-    network = Network(onnx, options.model, until=options.until)
+    least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
+    network = Network(onnx, options.model, until=options.until, least_opset=least_opset)
     samples, random = network.samples(options.inputs or {})
     evaluator = Evaluator(onnx, network, options.references or {})
     expected = [evaluator.run(sample) for sample in samples]
@@ -225,9 +227,11 @@ def _rounded(values: Mapping[str, Array], quants: Mapping[str, Quant]) -> dict[s
 class Network:
     """An ONNX model: its nodes in order, its constants, and models made from it."""
 
-    def __init__(self, onnx: Any, path: Path, *, until: str = "") -> None:
+    def __init__(self, onnx: Any, path: Path, *, until: str = "", least_opset: int = 0) -> None:
         self.onnx, self.path = onnx, path
         self.model = read_whole(path)
+        if any(each.domain in _STANDARD and each.version < least_opset for each in self.model.opset_import):
+            self.model = _converted(self.model, least_opset, path)
         graph = self.model.graph
         self.constants: dict[str, Array] = {
             each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer
@@ -408,7 +412,10 @@ class Quantizer:
         made.CopyFrom(model)
         used = {name for node in self._nodes for name in node.input}
         constants = {**network.constants, **self._constants}
-        del made.graph.initializer[:], made.graph.node[:], made.graph.output[:]
+        inputs = [each for each in made.graph.input if each.name in network.inputs]
+        del made.graph.initializer[:], made.graph.node[:], made.graph.output[:], made.graph.input[:]
+        made.graph.input.extend(inputs)
+        made.ir_version = max(made.ir_version, 4)  # before it, constants are inputs too
         made.graph.initializer.extend(
             self._onnx.numpy_helper.from_array(np.asarray(value), name)
             for name, value in constants.items()
@@ -417,13 +424,10 @@ class Quantizer:
         made.graph.node.extend(self._nodes)
         for name in network.observed:
             stored = name in self._quants
-            shown = values[name].astype(np.uint8) if stored else values[name]
+            shown = np.zeros(values[name].shape, np.uint8) if stored else values[name]
             made.graph.output.append(network.value_info(f"{name}__stored" if stored else name, shown))
             for ending in ("__float", "__real") if stored else ():
                 made.graph.value_info.append(network.value_info(name + ending, values[name]))
-        for opset in made.opset_import:
-            if opset.domain in _STANDARD:
-                opset.version = max(opset.version, 13)  # QuantizeLinear and DequantizeLinear as they are here
         return made
 
     def _add(self, source: Any) -> None:
@@ -477,6 +481,17 @@ class Quantizer:
 
     def _node(self, op: str, inputs: list[str], output: str) -> None:
         self._nodes.append(self._onnx.helper.make_node(op, inputs, [output], f"{output}_{op}"))
+
+
+def _converted(model: Any, opset: int, path: Path) -> Any:
+    """The model in a later opset, in which ops may take their settings otherwise."""
+    try:
+        return importlib.import_module("onnx.version_converter").convert_version(model, opset)
+    except Exception as fault:  # of ONNX's C++ code, of any type
+        raise UsageError(
+            f"{path} cannot be converted to opset {opset}, which 8 bits need: {fault}",
+            hint=f"export the model with opset {opset} or later",
+        ) from fault
 
 
 def _is_setting(node: Any, index: int) -> bool:
@@ -805,9 +820,10 @@ def lines(result: NetworkResult) -> Iterator[str]:
     if first is None:
         yield f"all {len(result.layers)} tensors agree with ONNX Runtime's CPU"
     else:
+        stored = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
         yield (
-            f"{wrong} of {len(result.layers)} tensors are wrong; the first is `{first.tensor}` of node `{first.node}` "
-            f"({first.op}): {first.own:.2g} of its range from its own inputs"
+            f"wrong: {wrong} of {len(result.layers)} tensors; the first is `{first.tensor}` of node `{first.node}` "
+            f"({first.op}): {first.own:.2g} of its range{stored} off from its own inputs"
         )
     yield f"{result.samples} sample{'s' * (result.samples != 1)}, {result.bits} bits on {result.runtime}".replace(
         "float bits", "float"
@@ -827,8 +843,8 @@ def first_lines(result: NetworkResult) -> Iterator[str]:
     before = next((each.tensor for each in reversed(result.layers[: result.layers.index(first)])), "")
     yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
     yield f"  node `{first.node}` ({first.op}), {first.number + 1} of {len({each.number for each in result.layers})}"
-    steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
-    yield f"  {first.own:.3g} of its range{steps} off from its own inputs, {first.error:.3g} since the first layer"
+    stored = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
+    yield f"  {first.own:.3g} of its range{stored} off from its own inputs, {first.error:.3g} since the first layer"
     yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"
 
 

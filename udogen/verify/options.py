@@ -40,7 +40,7 @@ class SafetyOptions:
 
 @dataclass(frozen=True)
 class TestOptions:
-    """How cases are selected, prepared and run."""
+    """How cases are selected, prepared and run: `TestOptions(timeout=10.0, measure=True)`."""
 
     __test__ = False  # not a test class, although pytest would take it for one
 

@@ -107,7 +107,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one case on one backend."""
+    """The result of one case on one backend: `print(outcome.status, outcome.max_error)`."""
 
     case: Case
     backend: str  # a `BackendState.backend`

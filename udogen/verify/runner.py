@@ -56,6 +56,8 @@ def run_cases(
     """Every case, in one process; where instructions are run each in its own, several at once.
 
     Raises only if the package cannot be registered at all; what a case does is its outcome.
+
+    `outcomes = run_cases(find_built(folder), example.cases, options=TestOptions(loops=5))`
     """
     place = place_of(backend)
     with CaseRunner(built, place, options, on_step=on_step) as runner:

@@ -81,6 +81,8 @@ def session(
     op gets a schema.  Checked after it: every custom node is on QNN in its package, else `NotPlaced` has the reasons.
 
     With `prove` it is a `ProvingSession`, which counts how often the packages executed their ops (`proof`, `proving`).
+
+    `onnx_session("net.onnx", [folder], backend="htp").run(None, {"x": x})`
     """
     if runtime is None:
         versions.check(backend)

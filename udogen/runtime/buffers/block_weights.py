@@ -67,7 +67,7 @@ class BlockFormat(NamedTuple):
 
 
 def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
-    """Quantize along the last axis into blocks of Q4_0, Q8_0 or MXFP4."""
+    """Quantize along the last axis into blocks of Q4_0, Q8_0 or MXFP4: `blocks = quantize_blocks(w, "Q8_0")`."""
     form, given = format_of(kind), np.ascontiguousarray(values, np.float32)
     columns = given.shape[-1] if given.ndim else 1
     check_columns(form, columns)
@@ -87,7 +87,7 @@ def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
 
 
 def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
-    """The numbers of blocks, along the last axis."""
+    """The numbers of blocks, along the last axis: `w = dequantize_blocks(blocks, "Q8_0")`."""
     form = format_of(kind)
     given = np.ascontiguousarray(blocks).view(np.uint8)
     if not given.ndim or given.shape[-1] % form.block_bytes:
@@ -240,7 +240,7 @@ _AT_ONCE_BYTES = 1 << 22  # bytes worked on at once
 
 
 def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Rows of blocks in the layout that vector code reads."""
+    """Rows of blocks in the layout that vector code reads: `rows = repack_rows(blocks, "Q4_0")`."""
     form, given = format_of(kind), _rows(blocks)
     columns = _columns(form, given.shape[1])
     made = np.empty((len(given), stride(columns, kind)), np.uint8)
@@ -250,7 +250,7 @@ def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
 
 
 def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
-    """Repacked rows as blocks again, bit for bit."""
+    """Repacked rows as blocks again, bit for bit: `blocks = unrepack_rows(rows, "Q4_0", 256)`."""
     form, given = format_of(kind), _rows(rows)
     check_columns(form, columns)
     if given.shape[1] != stride(columns, kind):

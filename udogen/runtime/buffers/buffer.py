@@ -104,6 +104,8 @@ class Buffer:
     `close` unbinds the tensors bound to it and deregisters it.  It raises while the buffer is held (`hold`: external
     weights of a context, a mapping to a Hexagon).  Arrays made of `view` may outlive the buffer: the memory is freed
     with the last of them.
+
+    `graph.bind({"x": buffer})`
     """
 
     def __init__(self, backing: Backing, *, name: str, kind: str, size: int, alignment: int = 1) -> None:
@@ -331,6 +333,8 @@ class BufferPart:
     """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
 
     `largest` is the tensor that the range is registered for, if another tensor of the context needs more of it.
+
+    `graph.bind({"x": buffer.part(0, 256)})`
     """
 
     buffer: Buffer

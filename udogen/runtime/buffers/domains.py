@@ -146,7 +146,10 @@ Dims = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class BufferDesc:
-    """Type and shape of a managed buffer; what is left open follows from its roles."""
+    """Type and shape of a managed buffer; what is left open follows from its roles.
+
+    `domain.allocate([Role(graph, "key", OUTPUT)], BufferDesc((1, 64), "FLOAT_32"))`
+    """
 
     dimensions: tuple[int, ...] | None = None  # 0: not known; None: not even how many
     dtype: str = ""
@@ -642,6 +645,8 @@ class MemoryDomain(Closing):
     """The driver-managed buffers of a runtime or session: `with MemoryDomain(runtime) as domain:`.
 
     Close it before its owner.
+
+    `domain = MemoryDomain(runtime)`
     """
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
@@ -744,9 +749,14 @@ class MemoryDomain(Closing):
             )
         if known.domain != self._number:
             other = _domains.get(known.domain)
-            whose = f"memory domain `{other.name}`" if other and not other.closed else "a memory domain that is closed"
+            if other is None or other.closed:
+                whose = f"a memory domain that is closed, not of `{self.name}`"
+            elif other.name == self.name:
+                whose = f"another memory domain with the name `{self.name}`"
+            else:
+                whose = f"memory domain `{other.name}`, not of `{self.name}`"
             raise RunFailed(
-                f"token {known} is of {whose}, not of `{self.name}`",
+                f"token {known} is of {whose}",
                 hint="use it with the domain that allocated it, or copy the buffer",
             )
         found = self._buffers.get(known.number)
@@ -794,7 +804,10 @@ class MemoryDomain(Closing):
 
 
 class BufferPair:
-    """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them."""
+    """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them.
+
+    `pair = domain.pair([Role(graph, "past_key", INPUT), Role(graph, "key", OUTPUT)])`
+    """
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"

@@ -38,7 +38,10 @@ _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # links of DMA buffers of other p
 
 
 class ExternalSizes(NamedTuple):
-    """What a deferred context needs of its external buffers, in bytes."""
+    """What a deferred context needs of its external buffers, in bytes.
+
+    `print(context.needs.weights, context.needs.alignment)`
+    """
 
     weights: int
     spill: int
@@ -84,7 +87,7 @@ FEATURES = (
 
 @dataclass(eq=False)
 class ExternalBuffer:
-    """A registered external buffer of one context."""
+    """A registered external buffer of one context: `registered = context.give_weights(weights)`."""
 
     kind: str
     context: Context

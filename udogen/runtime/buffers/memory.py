@@ -113,7 +113,10 @@ def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
 
 @contextmanager
 def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
-    """Map a buffer for code of your own on a Hexagon; QNN maps registered buffers itself."""
+    """Map a buffer for code of your own on a Hexagon; QNN maps registered buffers itself.
+
+    `with mapped_to_hexagon(buffer): call_my_skel()`
+    """
     fd, library = buffer.descriptor(), open_rpcmem()
     end_hold = buffer.hold("fastrpc_mmap")
     try:
@@ -283,7 +286,10 @@ class AllocatorChoice(NamedTuple):
 
 
 def shared_allocator() -> AllocatorChoice:
-    """The allocator of shared memory on this machine: rpcmem, else memfd."""
+    """The allocator of shared memory on this machine: rpcmem, else memfd.
+
+    `allocate(shared_allocator().allocator, 4096)`
+    """
     try:
         open_rpcmem()
     except ToolMissing as missing:
@@ -295,6 +301,8 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     """Allocate a buffer of `size` bytes: `with allocate("client", 4096, alignment=128) as buffer:`.
 
     It is zeroed where the system does so.
+
+    `buffer = allocate("memfd", 4096)`
     """
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
     arguments.expect(name, str, "the name of a buffer", "a str")
@@ -339,5 +347,5 @@ def check_alignment(alignment: int) -> None:
 
 
 def align_up(number: int, alignment: int) -> int:
-    """The next multiple of an alignment."""
+    """The next multiple of an alignment: `align_up(100, 64) == 128`."""
     return -(-number // alignment) * alignment

@@ -41,7 +41,10 @@ _ROLES = (("write", "input"), ("read", "output"), ("both", "shared with another 
 
 
 def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
-    """Draw a plan as an SVG document, for light and dark, with text for screen readers."""
+    """Draw a plan as an SVG document, for light and dark, with text for screen readers.
+
+    `Path("plan.svg").write_text(draw_plan(plan))`
+    """
     body = list(_body(plan))
     height = body.pop()
     described = (

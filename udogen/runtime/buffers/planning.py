@@ -72,7 +72,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """The buffers of a plan, and the place and lifetime of each tensor."""
+    """The buffers of a plan, and the place and lifetime of each tensor: `print(plan.size, plan.tensor_bytes)`."""
 
     steps: tuple[PlannedStep, ...]
     buffers: tuple[PlannedBuffer, ...]
@@ -126,14 +126,17 @@ class BufferPlan:
 
 
 class ExecutionStep(NamedTuple):
-    """One execution of a graph of a shard; a list of them is the order of a run."""
+    """One execution of a graph of a shard; a list of them is the order of a run.
+
+    `ExecutionStep(0, context.info.graph("step"))`
+    """
 
     shard: int
     graph: GraphInfo
 
 
 class Endpoint(NamedTuple):
-    """A tensor of a graph, by names."""
+    """A tensor of a graph, by names: `Endpoint(0, "step", "key")`."""
 
     shard: int
     graph: str
@@ -147,6 +150,8 @@ class Link(NamedTuple):
     """Two tensors that share their bytes: an output and the input it becomes, or two inputs.
 
     With `in_place` a graph may write these bytes while it reads them, as with a cache that it appends to.
+
+    `Link(Endpoint(0, "step", "key"), Endpoint(0, "step", "past_key"))`
     """
 
     source: Endpoint
@@ -155,7 +160,10 @@ class Link(NamedTuple):
 
 
 def chain_links(steps: Sequence[ExecutionStep], names: Mapping[str, str]) -> list[Link]:
-    """Links from outputs of each shard to inputs of the same graph in the next shard: {output: input}."""
+    """Links from outputs of each shard to inputs of the same graph in the next shard: {output: input}.
+
+    `links = chain_links(steps, {"hidden_out": "hidden"})`
+    """
     links = []
     graphs = _graphs(steps)
     shards = sorted({shard for shard, _ in graphs})
@@ -173,7 +181,10 @@ def chain_links(steps: Sequence[ExecutionStep], names: Mapping[str, str]) -> lis
 
 
 def state_links(steps: Sequence[ExecutionStep], names: Mapping[str, str], *, in_place: bool = True) -> list[Link]:
-    """Links from outputs of any graph of a shard to inputs of all graphs of it: {output: input}."""
+    """Links from outputs of any graph of a shard to inputs of all graphs of it: {output: input}.
+
+    `links = state_links(steps, {"key": "past_key"})`
+    """
     links = []
     graphs = _graphs(steps)
     for (shard, writer), graph in graphs.items():
@@ -363,6 +374,8 @@ class BufferOptions:
     reuse: tensors whose lifetimes do not overlap may share bytes.
     stepwise: inputs are filled just before their graph runs, outputs read just after it; more bytes can be shared.
     memory: name of an allocator; empty: chosen for this machine.
+
+    `BufferOptions(alignment=128, packed=True, reuse=True)`
     """
 
     alignment: int = 64
@@ -374,7 +387,10 @@ class BufferOptions:
 
 
 def plan_buffers(steps: Sequence[ExecutionStep], options: BufferOptions, links: Iterable[Link] = ()) -> BufferPlan:
-    """Plan a buffer and an offset for each tensor of these graphs."""
+    """Plan a buffer and an offset for each tensor of these graphs.
+
+    `plan = plan_buffers([ExecutionStep(0, graph.info)], BufferOptions(packed=True))`
+    """
     check_alignment(options.alignment)
     choice = _allocator(options)
     values = resolve_values(steps, links, stepwise=options.stepwise)
@@ -604,6 +620,8 @@ class PlannedBuffers(Closing):
 
     `close` unbinds and deregisters the tensors, last to first, and frees the memory; contexts may be closed before or
     after it.
+
+    `PlannedBuffers(plan).bind(graph)`
     """
 
     def __init__(self, plan: BufferPlan) -> None:

@@ -21,7 +21,10 @@ from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
 
 
 class FileRange(NamedTuple):
-    """A range of an open file; the descriptor may be closed once the pool is open."""
+    """A range of an open file; the descriptor may be closed once the pool is open.
+
+    `open_pool("mmap_fd", 4096, file=FileRange(file.fileno(), 0, writable=False))`
+    """
 
     fd: int
     offset: int = 0
@@ -29,7 +32,10 @@ class FileRange(NamedTuple):
 
 
 class ImageLayout(NamedTuple):
-    """The pixels of a general AHardwareBuffer, in a format of android/hardware_buffer.h."""
+    """The pixels of a general AHardwareBuffer, in a format of android/hardware_buffer.h.
+
+    `open_pool("hardware_buffer", image=ImageLayout(640, 480, 1, 4))`
+    """
 
     width: int
     height: int
@@ -93,7 +99,10 @@ class Pool:
 def open_pool(
     kind: str, size: int = 0, *, file: FileRange | None = None, image: ImageLayout | None = None, name: str = "pool"
 ) -> Pool:
-    """Open a memory pool: `with open_pool("ashmem", 4096) as pool:`; mmap_fd, hardware_buffer_blob, hardware_buffer."""
+    """Open a memory pool: `with open_pool("ashmem", 4096) as pool:`; mmap_fd, hardware_buffer_blob, hardware_buffer.
+
+    `pool = open_pool("ashmem", 4096)`
+    """
     row = POOLS.get(kind)
     if row is None:
         raise UsageError(f"there is no memory pool `{kind}`", hint=f"one of: {', '.join(POOLS)}")

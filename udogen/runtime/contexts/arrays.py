@@ -75,6 +75,19 @@ def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
     )
 
 
+def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> Array:
+    """An input as its tensor stores it: see `as_stored`; whole numbers that fit are converted, and a scalar is."""
+    shape, dtype = layout(info)
+    if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
+        array = array.reshape(shape)
+    if array.dtype != dtype and array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype)
+        if limits.min <= array.min() and array.max() <= limits.max:
+            array = array.astype(dtype)
+    found, _ = as_stored(array, info, what=what)
+    return found
+
+
 def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
     """Real numbers as the tensor stores them, rounded to the nearest and kept in range."""
     return quantize(real, info.quant, dtype, what=f"input `{info.name}`")

@@ -34,7 +34,7 @@ _JSON = re.compile(r"forward_(\d+)(?:_json)?\.json")
 
 @dataclass(frozen=True)
 class Shard:
-    """A context binary and the JSON that describes it, if there is one."""
+    """A context binary and the JSON that describes it, if there is one: `print(shard.binary, shard.json)`."""
 
     binary: Path
     json: Path | None = None
@@ -54,7 +54,10 @@ class FoundShards(NamedTuple):
 
 
 def find_shards(paths: Sequence[Path]) -> FoundShards:
-    """Find context binaries in folders and files, in the order in which they run."""
+    """Find context binaries in folders and files, in the order in which they run.
+
+    `shards = find_shards([Path("llm")])`
+    """
     faults: list[str] = []
     notes: list[str] = []
     found: list[Shard] = []
@@ -155,6 +158,8 @@ class StoredContext(Closing):
     A file whose manifest matches is described in this process.  Others are read in a child process if `guarded` (the
     default): that takes about 0.15 s and turns a crash of libQnnSystem into an error.
     A file without manifest is a warning (`warnings`), unless `warn` is False.
+
+    `StoredContext("forward_0.bin").info.graphs`
     """
 
     def __init__(

@@ -284,6 +284,8 @@ class GraphBuilder(Closing):
     ...         x = graph.input("x", "FLOAT_32", (1, 8))
     ...         graph.op("Relu", [x], "y", like=x)
     ...     builder.save("forward_0.bin")
+
+    `builder = GraphBuilder("htp", packages=[folder])`
     """
 
     def __init__(

@@ -21,7 +21,10 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
 
 @dataclass(frozen=True)
 class OpLibrary:
-    """An op package to register first: LIB[:PROVIDER[:TARGET]]."""
+    """An op package to register first: LIB[:PROVIDER[:TARGET]].
+
+    `OpLibrary(Path("out/MyPackage"))`
+    """
 
     path: Path
     provider: str = ""

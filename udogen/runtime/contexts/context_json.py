@@ -373,7 +373,10 @@ def _bits(bits: int) -> str:
 
 
 def info_json(info: BinaryInfo) -> str:
-    """A description of a context binary as JSON, in the format of qnn-context-binary-utility."""
+    """A description of a context binary as JSON, in the format of qnn-context-binary-utility.
+
+    `Path("forward_0_json.json").write_text(info_json(context.info))`
+    """
     return json.dumps(info_fields(info), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from udogen.qnn.handles import ProfileEvent
 
 MICROSECONDS, BYTES, CYCLES = 1, 2, 3  # QNN_PROFILE_EVENTUNIT_…
+_ROWS = (("graphs", 1), ("parts of graphs", 2))  # of the trace
 _UNITS = {MICROSECONDS: "µs", BYTES: "bytes", CYCLES: "cycles"}
 
 
@@ -41,16 +42,20 @@ def value_text(row: ProfileRow) -> str:
     return f"{row.value:,}{' ' + unit if unit else ''}"
 
 
-def event_lines(row: ProfileRow, indent: str = "") -> Iterator[str]:
-    """An event and its parts, each with its share of the whole."""
-    yield f"{indent}{row.name or 'execution'}: {value_text(row)}"
-    for below in row.below:
-        share = (
-            f"  {100 * below.value / row.value:.1f} %" if row.value and below.unit == row.unit and below.value else ""
-        )
-        yield f"{indent}  {below.name or 'part'}: {value_text(below)}{share}"
-        for deeper in below.below:
-            yield from event_lines(deeper, indent + "    ")
+def profile_lines(events: Sequence[ProfileRow], indent: str = "") -> Iterator[str]:
+    """Events and their parts as a table: name, value, share of the whole."""
+    rows = [cells for each in events for cells in _cells(each, "", 0, 0)]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    for name, value, share in rows:
+        yield f"{indent}{name.ljust(widths[0])}  {value.rjust(widths[1])}  {share}".rstrip()
+
+
+def _cells(row: ProfileRow, indent: str, whole: int, unit: int) -> Iterator[tuple[str, str, str]]:
+    name = row.name or ("part" if indent else "execution")
+    share = f"{100 * row.value / whole:.1f} %" if whole and row.value and row.unit == unit else ""
+    yield indent + name, value_text(row), share
+    for each in row.below:
+        yield from _cells(each, indent + "  ", row.value, row.unit)
 
 
 def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
@@ -58,7 +63,7 @@ def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
 
     Parts of which only cycles are known are drawn as their share of the execution; their cycles are in the arguments.
     """
-    begin, events = 0.0, list[dict[str, Any]]()
+    begin, events = 0.0, [_named("process_name", "udogen", 1), *(_named("thread_name", *each) for each in _ROWS)]
     for each in profiles:
         length = each.seconds * 1e6
         measured = {row.name or "execution": value_text(row) for row in each.events}
@@ -81,6 +86,10 @@ def _parts(row: ProfileRow, begin: float, length: float) -> Iterator[dict[str, A
         part = float(each.value) if each.unit == MICROSECONDS else took * each.value / whole
         yield _slice(each.name or "part", at, part, {_UNITS.get(each.unit, "value"): each.value}, thread=2)
         at += part
+
+
+def _named(what: str, name: str, thread: int) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": 1, "tid": thread, "args": {"name": name}}
 
 
 def _slice(name: str, begin: float, length: float, arguments: dict[str, Any], thread: int = 1) -> dict[str, Any]:

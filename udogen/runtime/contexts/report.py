@@ -9,7 +9,7 @@ from typing import Any
 from udogen.errors import UdogenError
 from udogen.runtime import execution_counts
 from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, TensorRow
-from udogen.runtime.contexts.profile import GraphProfile, event_lines
+from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.failures import error_of
 
 Result = ContextRan | UdogenError
@@ -105,8 +105,7 @@ def _graph(graph: GraphRan) -> Iterator[str]:
         yield f"    zeros: {', '.join(zeros)}"
     for row in graph.outputs or ():
         yield f"    {output_line(row)}"
-    for event in graph.profile or ():
-        yield from event_lines(event, "    ")
+    yield from profile_lines(graph.profile or (), "    ")
 
 
 def _error(message: str, hint: str, details: Sequence[str], indent: str) -> Iterator[str]:

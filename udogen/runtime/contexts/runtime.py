@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import threading
@@ -412,8 +411,6 @@ class Context(Closing):
 
 _ALONE = threading.Lock()
 _RESTORES = threading.Lock()  # one at a time, where the log is read for dropped nodes
-_logger = logging.getLogger("udogen.runtime")
-_logger.addHandler(logging.NullHandler())  # silent unless the program configures logging
 
 
 class Runtime(Closing):
@@ -815,8 +812,13 @@ def _check_callable(value: object, name: str, takes: str) -> None:
 
 
 def _to_logging(level: int, line: str) -> None:
+    import logging  # 5 ms, which a worker, whose lines go to its parent, does not need
+
+    logger = logging.getLogger("udogen.runtime")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())  # silent unless the program configures logging
     known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
-    _logger.log(known.get(level, logging.DEBUG), "%s", line)
+    logger.log(known.get(level, logging.DEBUG), "%s", line)
 
 
 def _check_manifest(binary: Path) -> None:

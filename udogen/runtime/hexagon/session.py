@@ -93,7 +93,10 @@ _PROTOCOLS = {
 
 
 class HexagonSession(Closing):
-    """Runs ops of one package, each call in its own process; like `OpSession`, but compiles the package."""
+    """Runs ops of one package, each call in its own process; like `OpSession`, but compiles the package.
+
+    `result = HexagonSession(package, arch="v73").run(call)`
+    """
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.runtime.contexts.commands import OutputRow, TensorBytes
-from udogen.runtime.contexts.profile import GraphProfile, event_lines
+from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
 
@@ -135,18 +135,22 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield ""
     last = {each.graph: each for each in ran.steps}
     for row in ran.timings:
-        yield f"{row.graph}: {row.steps} step{'s' * (row.steps != 1)}, {time_text(row.mean)} each"
+        yield f"{row.graph}: {step_text(row.steps)}, {time_text(row.mean)} each"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
     for each in ran.profiles:
         yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
-        for event in each.events:
-            yield from event_lines(event, "  ")
+        yield from profile_lines(each.events, "  ")
     yield from comparison_lines(ran)
     yield from (f"! {each}" for each in ran.notes)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
-    yield f"{sum(row.steps for row in ran.timings)} steps executed on {runtime}"
+    yield f"{step_text(sum(row.steps for row in ran.timings))} executed on {runtime}"
+
+
+def step_text(count: int) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} step{'s' * (count != 1)}"
 
 
 def comparison_lines(ran: StepsRan) -> Iterator[str]:
@@ -154,9 +158,11 @@ def comparison_lines(ran: StepsRan) -> Iterator[str]:
     if not ran.compared:
         return
     farthest = max(ran.compared, key=lambda each: each.apart)
-    yield (
-        f"compared: {len(ran.compared)} tensors, the farthest is `{farthest.tensor}` in step {farthest.step}, "
-        f"by {farthest.apart:.3g} {farthest.unit}"
+    yield f"compared: {len(ran.compared)} tensors, " + (
+        f"the largest difference is that of `{farthest.tensor}` in step {farthest.step}: "
+        f"{farthest.apart:.3g} {farthest.unit}"
+        if farthest.apart or farthest.wrong
+        else "all equal"
     )
     if ran.first is not None:
         yield from ran.first.lines()

@@ -161,7 +161,7 @@ class _Reader:
             "shard_runtimes": self._runtimes,
         }
         values = {key: readers[key](key, value) for key, value in found.items() if key in known}
-        if not values.get("contexts"):
+        if not values.get("contexts") and not self.faults:
             self._fault("contexts", "`contexts` names no file and no folder")
         if self.faults:
             raise UsageError(
@@ -191,7 +191,11 @@ class _Reader:
         return tuple(value)
 
     def _paths(self, key: str, value: Any) -> tuple[Path, ...]:
-        return tuple(self.path.parent / each for each in self._names(key, value))
+        found = tuple(self.path.parent / each for each in self._names(key, value))
+        for each in found:
+            if not each.exists():
+                self._fault(key, f"there is no file or folder {each}")
+        return found
 
     def _packages(self, key: str, value: Any) -> tuple[OpLibrary, ...]:
         rows = [parse_package(each) for each in self._names(key, value)]

@@ -24,7 +24,7 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import ION, RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
-from udogen.runtime.contexts.arrays import as_stored, dequantize, fits, layout
+from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
@@ -61,7 +61,10 @@ _LOST = ("QNN_COMMON_ERROR_SYSTEM_COMMUNICATION", "QNN_COMMON_ERROR_SYSTEM_COMMU
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one."""
+    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one.
+
+    `print(row.name, row.used, row.free)`
+    """
 
     name: str
     model: int  # weights
@@ -145,6 +148,8 @@ class Model(Closing):
     Each step executes the graphs of one name in every context, in order.  What a context passes to the next lies in
     memory that both have; state stays where it is, in pairs of buffers that are exchanged after each step.  Neither is
     copied.  A step that fails changes no state.  Several threads may use it: steps take turns.
+
+    `model = Model.open("llm/model.toml")`
     """
 
     def __init__(
@@ -269,7 +274,9 @@ class Model(Closing):
         with self._lock:
             self.check_open()
             chain = self._chain_of(given, graph)
-            arrays = {name: _stored(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs}
+            arrays = {
+                name: given_value(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs
+            }
             _check_inputs(chain, given)
             began = perf_counter()
             outputs = self._execute(chain, arrays, out)
@@ -405,7 +412,7 @@ class Model(Closing):
                 zero = self.sessions.context(self.names[state.context])
                 graph, (reads, writes) = next(iter(state.uses.items()))
                 empty = self._graph(zero, graph).binding(reads or writes).zeros()
-                pair.copy_from(_stored(np.zeros(empty.shape), state.info) if state.info.quant else empty)
+                pair.copy_from(given_value(np.zeros(empty.shape), state.info) if state.info.quant else empty)
 
     def _bind_state(self, state: StateTensor) -> BufferPair:
         """A pair of buffers for a state of one context, which all graphs of it read and write."""
@@ -577,19 +584,6 @@ def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callab
         made.close()
         raise
     return made
-
-
-def _stored(array: Array, info: TensorInfo) -> Array:
-    """An array as a tensor stores it; whole numbers that fit are converted."""
-    shape, dtype = layout(info)
-    if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
-        array = array.reshape(shape)
-    if array.dtype != dtype and array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
-        limits = np.iinfo(dtype)
-        if limits.min <= array.min() and array.max() <= limits.max:
-            array = array.astype(dtype)
-    found, _ = as_stored(array, info, what="the array")
-    return found
 
 
 def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:

@@ -46,7 +46,10 @@ class WiredChain:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A whole model: chains, states, and what was proposed rather than given (lines for a person)."""
+    """A whole model: chains, states, and what was proposed rather than given (lines for a person).
+
+    `print(wiring.links, wiring.proposed)`
+    """
 
     contexts: tuple[str, ...]
     chains: tuple[WiredChain, ...]
@@ -97,6 +100,8 @@ def wire(
     """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error.
 
     `until` names the last context, by name or number; the ones behind it are checked and left out.
+
+    `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
     """
     chains = chains_of(infos, graphs)
     names = tuple(name for name, _ in infos)
@@ -107,16 +112,18 @@ def wire(
     if links is None:
         links = propose_links(chains, state)
         proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
-    faults = [*_unknown(chains, links, state), *_two_writers(links, state)]
+    twice = list(_two_writers(links, state))
+    faults = [*_unknown(chains, links, state), *twice]
     states = _states(chains, names, state, faults)
     if faults:
-        raise arguments.faulty(faults, "links and states are wrong", hint=_HINT)
+        hint = _HINT if faults != twice else "leave out one of the two"
+        raise arguments.faulty(faults, "links and states are wrong", hint=hint)
     if until:
         last = _number_of(until, names)
         names = names[: last + 1]
         chains = tuple(_cut(chain, last) for chain in chains if chain.contexts[0] <= last)
         states = tuple(each for each in states if each.context <= last)
-    wired = tuple(_wired(chain, links, states) for chain in chains)
+    wired = tuple(_wired(chain, names, links, states) for chain in chains)
     return Wiring(names, wired, states, links, state, tuple(proposed))
 
 
@@ -182,6 +189,7 @@ def _states(
     chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
 ) -> tuple[StateTensor, ...]:
     found = []
+    written_somewhere = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
     for context, name in enumerate(names):
         for reads, writes in state.items():
             uses, infos = {}, []
@@ -195,7 +203,7 @@ def _states(
                     infos += [(stage, each) for each in (read, written) if each]
             if not infos:
                 continue
-            if not any(written for _, written in uses.values()):
+            if writes in written_somewhere and not any(written for _, written in uses.values()):
                 faults.append(f"state `{reads}` of context {name} has no output: no graph there writes `{writes}`")
             first = infos[0]
             faults += [text for other in infos[1:] if (text := _difference(name, first, other))]
@@ -222,7 +230,10 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 # --- what is connected ------------------------------------------------------------------------------------------------
 
 
-def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTensor]) -> WiredChain:
+def _wired(
+    chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
+) -> WiredChain:
+    places = [names[each] for each in chain.contexts]
     stateful = {
         (chain.contexts.index(each.context), name)
         for each in states
@@ -230,7 +241,7 @@ def _wired(chain: GraphChain, links: Mapping[str, str], states: Sequence[StateTe
         for name in each.uses.get(chain.name, ())
     }
     try:
-        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful)
+        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful, names=places)
     except UsageError as fault:
         raise UsageError(f"graph `{chain.name}`: {fault.message}", hint=fault.hint, details=fault.details) from fault
     inside = {(each.source, each.output.name) for each in connections} | stateful

@@ -18,7 +18,7 @@ from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.profile import GraphProfile
-from udogen.runtime.contexts.worker import ContextWorker
+from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
@@ -26,7 +26,7 @@ from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_conte
 from udogen.runtime.models.substitutes import check_names
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
-from udogen.runtime.worker.serving import Commands, serve
+from udogen.runtime.worker.serving import Commands
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -173,15 +173,14 @@ class Feeds:
             self._read[key] = _load(Path(file), info)
         found, each = self._read[key]
         if not each:
-            array: Array = found
+            array: Array = found  # converted already
             return array
         if step >= len(found):
             raise UsageError(
                 f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
                 hint=f"give --steps {len(found)}, or a longer file",
             )
-        row: Array = found[step]
-        return row
+        return arrays.given_value(found[step], info, what=file)
 
 
 def _keys(graph: str, name: str) -> tuple[str, ...]:
@@ -202,18 +201,18 @@ def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
         array = array.view(dtype).reshape(-1, *shape)
         return (array[0], False) if len(array) == 1 else (array, True)
     if arrays.fits(array.shape, info):
-        return array, False
+        return arrays.given_value(array, info, what=str(file)), False
     if arrays.fits(array.shape[1:], info) and len(array):
         return array, True
     raise UsageError(
         f"{file} has the shape {list(array.shape)}, input `{info.name}` has "
         + (info.sizes if any(info.dynamic) else str(list(shape))),
         hint="give that shape, or one array for each step: "
-        + str(["steps", *shape])
+        + f"[{', '.join(map(str, ('steps', *shape)))}]"
         + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
     )
 
 
 def main() -> None:
     """Execute models."""
-    serve(lambda parent: ModelWorker(parent).commands())
+    serve_contexts(ModelWorker)

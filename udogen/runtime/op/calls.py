@@ -28,6 +28,8 @@ class TensorArg:
 
     `dtype` is a QNN data type's name (FLOAT_32); `array` has the numpy type that stores it, so a fixed-point
     tensor is given as its stored integers.  `quant` is (scale, offset): real = (stored + offset) * scale.
+
+    `TensorArg("x", "FLOAT_32", x.shape, x)`
     """
 
     name: str
@@ -41,7 +43,10 @@ class TensorArg:
 
 @dataclass(frozen=True)
 class ParamArg:
-    """A param of a call: a number, a bool, a string, or an array (a tensor param)."""
+    """A param of a call: a number, a bool, a string, or an array (a tensor param).
+
+    `ParamArg("alpha", 0.1, "FLOAT_32")`
+    """
 
     name: str
     value: int | float | bool | str | Array
@@ -60,7 +65,10 @@ POISON = 0x5A  # four of them are a float of about 1e16, never right by chance
 
 @dataclass(frozen=True)
 class OpCall:
-    """One op, run `loops` times in its own graph."""
+    """One op, run `loops` times in its own graph.
+
+    `result = session.run(OpCall("LeakyRelu", "MyPackage", inputs, outputs))`
+    """
 
     op_type: str
     package: str
@@ -76,7 +84,10 @@ class OpCall:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: making the graph, finalizing it, and the median of its executions."""
+    """Seconds: making the graph, finalizing it, and the median of its executions.
+
+    `print(result.times.finalize, result.times.execute)`
+    """
 
     create: float
     finalize: float
@@ -86,7 +97,7 @@ class Times:
 
 @dataclass(frozen=True)
 class RuntimeInfo:
-    """The runtime."""
+    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
 
     name: str
     build_id: str
@@ -98,7 +109,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True)
 class OpPackageInfo:
-    """The name and the ops of an op package (getInfo)."""
+    """The name and the ops of an op package (getInfo): `print(session.package.name, session.package.operations)`."""
 
     name: str
     operations: tuple[str, ...]
@@ -114,7 +125,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class OpResult:
-    """The result of a call."""
+    """The result of a call: `y, seconds = result.outputs["y"], result.times.execute`."""
 
     outputs: dict[str, Array]
     times: Times

@@ -48,6 +48,8 @@ class OpSession(Closing):
     `preload` are libraries that a `Watch` needs in the worker.
     `poison` is that of the first call: on some backends another one takes a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, which `on_step` reports.
+
+    `session = OpSession(built.library, built.provider)`
     """
 
     def __init__(

@@ -33,7 +33,10 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Connection:
-    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
+    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor).
+
+    `print(connection.name, connection.nbytes)`
+    """
 
     source: int
     output: TensorInfo
@@ -60,14 +63,21 @@ class OuterTensor:
 
 
 def find_connections(
-    stages: Sequence[Stage], *, links: Mapping[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
+    stages: Sequence[Stage],
+    *,
+    links: Mapping[str, str] | None = None,
+    apart: Collection[tuple[int, str]] = (),
+    names: Sequence[str] = (),
 ) -> tuple[Connection, ...]:
     """Connect each input to the nearest earlier output of its name; other inputs come from outside.
 
     `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
     {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out: (stage, name).
+    Errors have the `names` of stages, or else their numbers.
+
+    `connections = find_connections(stages, links={"hidden": "hidden_out"})`
     """
-    given = dict(links or {})
+    given, places = dict(links or {}), names or [f"stage {number}" for number in range(len(stages))]
     used, faults = set[str](), []
     found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}
     for number, stage in enumerate(stages):
@@ -80,11 +90,13 @@ def find_connections(
             if key in given:
                 used.add(key)
                 if source is None and number > 0:
-                    faults.append(f"input `{tensor.name}` of stage {number}: no stage before it writes `{given[key]}`")
+                    faults.append(f"input `{tensor.name}` of {places[number]}: nothing before it writes `{given[key]}`")
             if source is None:
                 continue
             output = _tensor(stages[source[0]].outputs, source[1])
-            faults += _mismatch(stages, source[0], output, number, tensor)
+            first = f"output `{output.name}` of {places[source[0]]} (graph `{stages[source[0]].name}`)"
+            second = f"input `{tensor.name}` of {places[number]} (graph `{stage.name}`)"
+            faults += _mismatch(first, output, second, tensor)
             found.setdefault(source, []).append((number, tensor))
     faults += [f"there is no input `{name}`" for name in given if name not in used]
     if faults:
@@ -126,10 +138,8 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo:
     return next(each for each in side if each.name == name)
 
 
-def _mismatch(stages: Sequence[Stage], source: int, output: TensorInfo, target: int, tensor: TensorInfo) -> list[str]:
+def _mismatch(first: str, output: TensorInfo, second: str, tensor: TensorInfo) -> list[str]:
     """Why two tensors cannot share memory."""
-    first = f"output `{output.name}` of stage {source} (graph `{stages[source].name}`)"
-    second = f"input `{tensor.name}` of stage {target} (graph `{stages[target].name}`)"
     if (output.dtype, output.shape) != (tensor.dtype, tensor.shape):
         return [f"{first} is {output.dtype} {list(output.shape)}, {second} is {tensor.dtype} {list(tensor.shape)}"]
     if output.quant != tensor.quant:

@@ -40,7 +40,7 @@ class LibraryRegistration:
 
 @dataclass(frozen=True)
 class OpLibraries:
-    """The libraries that an op package needs on one processor."""
+    """The libraries that an op package needs on one processor: `print(libraries.registrations, libraries.search)`."""
 
     package: str
     arch: str  # of Hexagon: v73; empty on a PC
@@ -86,6 +86,8 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
     """Register all libraries of an HTP package that this machine's devices need.
 
     ADSP_LIBRARY_PATH must contain the folder of the Hexagon library before the process starts: see `adsp_library_path`.
+
+    `register_package(runtime, Path("out/MyPackage"))`
     """
     if not arch:
         versions = {each.arch for each in devices_of(runtime)}
@@ -103,7 +105,10 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
 
 
 def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> str:
-    """The value of ADSP_LIBRARY_PATH with which a Hexagon finds these libraries."""
+    """The value of ADSP_LIBRARY_PATH with which a Hexagon finds these libraries.
+
+    `os.environ["ADSP_LIBRARY_PATH"] = adsp_library_path([libraries])`
+    """
     folders = dict.fromkeys(str(folder) for each in libraries for folder in each.search)
     for folder in folders:
         if ";" in folder:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Copies(NamedTuple):
-    """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen."""
+    """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen.
+
+    `print(model.copied.state)`
+    """
 
     input: int = 0  # arrays that are not contiguous
     output: int = 0  # always 0: graphs write into the returned arrays

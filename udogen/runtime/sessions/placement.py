@@ -26,7 +26,10 @@ DEFAULT_LIMIT = 3_500_000_000
 
 
 class Activation(NamedTuple):
-    """A tensor that one layer passes to the next in shared memory; each session maps it once."""
+    """A tensor that one layer passes to the next in shared memory; each session maps it once.
+
+    `Activation("hidden", 8192)`
+    """
 
     name: str
     size: int
@@ -34,7 +37,10 @@ class Activation(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """What is placed as a whole, a context or a layer of one; sizes in bytes."""
+    """What is placed as a whole, a context or a layer of one; sizes in bytes.
+
+    `Layer("forward_0", weights=1 << 30)`
+    """
 
     name: str
     weights: int
@@ -46,7 +52,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class SessionSpec:
-    """A session that can be opened: name, device, limit of mapped memory."""
+    """A session that can be opened: name, device, limit of mapped memory.
+
+    `SessionSpec("HTP0", 0, 3_500_000_000)`
+    """
 
     name: str
     device: int
@@ -92,7 +101,10 @@ class Handover:
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """Which layers are in which session; sessions without layers are left out."""
+    """Which layers are in which session; sessions without layers are left out.
+
+    `print(plan.session_of("forward_0"))`
+    """
 
     layers: tuple[Layer, ...]
     shares: tuple[SessionShare, ...]
@@ -173,7 +185,10 @@ _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free
 
 
 def table_lines(plan: SessionPlan) -> list[str]:
-    """A session plan as a table, followed by what passes between sessions."""
+    """A session plan as a table, followed by what passes between sessions.
+
+    `for line in table_lines(plan): print(line)`
+    """
     rows = [_row(share) for share in plan.shares]
     rows.append(
         ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
@@ -209,7 +224,10 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def session_specs(
     count: int, *, limit: int = DEFAULT_LIMIT, limits: Mapping[str, int] | None = None, devices: Sequence[int] = ()
 ) -> tuple[SessionSpec, ...]:
-    """Sessions HTP0, HTP1, ..., one on each device or on those given; `limits` overrides `limit`."""
+    """Sessions HTP0, HTP1, ..., one on each device or on those given; `limits` overrides `limit`.
+
+    `specs = session_specs(4, limit=2_000_000_000)`
+    """
     given = dict(limits or {})
     made = tuple(
         SessionSpec(f"HTP{index}", devices[index] if index < len(devices) else index, given.pop(f"HTP{index}", limit))
@@ -522,7 +540,7 @@ STATES = ("past_*", "*_cache", "*_cache_in", "*_cache_out", "kv_*")
 
 @dataclass(frozen=True)
 class SizedShard:
-    """A context binary with the sizes that placement needs."""
+    """A context binary with the sizes that placement needs: `SizedShard("forward_0", info, size=1 << 20)`."""
 
     name: str
     info: BinaryInfo
@@ -545,6 +563,8 @@ def layers_of(
     whose names match `states`.  activations: tensors between graphs of the same name in different shards.  compute: all
     other tensors of the largest graph, as graphs of a context run one after another.  spill-fill: reported by the
     runtime or the binary.
+
+    `layers = layers_of(shards, states=["past_*"])`
     """
     connections = _connections(shards, links or {})
     return tuple(_layer(number, shard, connections, states) for number, shard in enumerate(shards))

@@ -34,7 +34,10 @@ KINDS = (CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE)
 
 
 def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
-    """The devices of the platform; empty if the backend does not report them."""
+    """The devices of the platform; empty if the backend does not report them.
+
+    `[device, *others] = devices_of(runtime)`
+    """
     try:
         return runtime.devices()
     except QnnError:
@@ -56,6 +59,8 @@ class Session(Closing):
 
     It counts all memory that is allocated for its contexts or registered with them.  What a plan has counted for
     caches, activations, tensors, weights and spill-fill is reserved for them and used first.
+
+    `session = Session(runtime, SessionSpec("HTP0", 0))`
     """
 
     def __init__(self, runtime: Runtime, spec: SessionSpec, *, shared_spill_fill: bool = False) -> None:

@@ -47,25 +47,28 @@ _SECONDS = 30.0
 
 
 class LibraryMissing(RunFailed):
-    """The loader does not find an implementation library."""
+    """The loader does not find an implementation library: `except LibraryMissing as error: print(error.hint)`."""
 
     kind = "udo-library-missing"
 
 
 class WrongMachine(RunFailed):
-    """An implementation library is built for another machine."""
+    """An implementation library is built for another machine: `except WrongMachine as error: print(error.hint)`."""
 
     kind = "udo-wrong-machine"
 
 
 class OtherPackage(RunFailed):
-    """An implementation library is of another package than its registration."""
+    """An implementation library is of another package than its registration.
+
+    `except OtherPackage as error: print(error)`
+    """
 
     kind = "udo-other-package"
 
 
 class OtherOps(RunFailed):
-    """The ops of an implementation library differ from its registration."""
+    """The ops of an implementation library differ from its registration: `except OtherOps as error: print(error)`."""
 
     kind = "udo-other-ops"
 
@@ -82,7 +85,7 @@ def _backend(core: str) -> str:
 
 @dataclass(frozen=True)
 class CoreState:
-    """The state of one library of a core."""
+    """The state of one library of a core: `print(package.core("CPU").state, package.core("CPU").why)`."""
 
     core: str
     library: str  # its file name in the registration
@@ -96,7 +99,7 @@ class CoreState:
 
 @dataclass(frozen=True)
 class UdoPackage:
-    """A registered UDO package."""
+    """A registered UDO package: `print(package.registration.ops, package.cores)`."""
 
     registration: Registration
     cores: tuple[CoreState, ...]
@@ -129,6 +132,8 @@ def add_op_package(
     for the quantizer of the documentation.
 
     Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or the error of the registration.
+
+    `package = add_op_package("libUdoMyPackageReg.so", cores=["CPU"])`
     """
     arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
     if runtimes is not None:

@@ -27,7 +27,10 @@ __all__ = [
 
 
 class RegistrationUnreadable(RunFailed):
-    """A registration library that does not have the functions that SNPE calls."""
+    """A registration library that does not have the functions that SNPE calls.
+
+    `except RegistrationUnreadable as error: print(error)`
+    """
 
     kind = "udo-registration"
 
@@ -41,7 +44,10 @@ def is_registration(path: Path) -> bool:
 
 
 def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registration:
-    """Read a registration library; every failure is a `RunFailed`."""
+    """Read a registration library; every failure is a `RunFailed`.
+
+    `registration = read_registration("libUdoMyPackageReg.so")`
+    """
     path = arguments.path(path, "the registration library")
     check_loadable(path, "registration library")
     exports = elf.read(path).exports
