@@ -28,7 +28,7 @@ def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
-    """What `run_cases` returned, as the HTML report of a folder."""
+    """What `run_cases` returned, as an HTML report: `write_report(folder, outcomes, Path("report.html"))`."""
     write(test_run.run_of(folder, outcomes), file)
 
 
