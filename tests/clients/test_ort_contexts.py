@@ -171,6 +171,11 @@ def test_a_context_whose_package_is_not_given(replies: dict[str, Any], folder: P
             "this process has loaded libQnnCpu.so before onnxruntime, whose C++ exceptions would end it\n"
             "import onnxruntime first, or open the session in another process\n",
         ),
+        (
+            "(ctypes.CDLL(str(runtime.find_runtime('cpu').path)), runtime.Runtime('cpu'))",
+            "this process has loaded libQnnCpu.so before onnxruntime, whose C++ exceptions would end it\n"
+            "import onnxruntime first, or open the session in another process\n",
+        ),
         ("runtime.Runtime('cpu')", "InvalidProtobuf\n"),
     ],
 )

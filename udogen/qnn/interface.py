@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import importlib.util
 import os
+import re
 import sys
 import threading
 import time
@@ -222,13 +223,25 @@ def providers_of(path: Path, interface: str) -> list[Any]:
 opened: list[Path] = []  # loaded libraries, in the loader's search order
 
 
+def loaded_before_onnxruntime() -> str:
+    """A library of QNN that is in this process without ONNX Runtime's."""
+    try:
+        maps = Path("/proc/self/maps").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
+    return found[1] if found and "/onnxruntime_pybind11_state" not in maps else ""
+
+
 def _load_onnxruntime() -> None:
     """Load ONNX Runtime's own library, if it is installed; importing it later finds it loaded.
 
     Loaded after Qualcomm's libraries it would find `__gxx_personality_v0` in their libc++abi, beside libstdc++'s
     `__cxa_throw`, and end the process with its first exception.
     """
-    found = None if "onnxruntime" in sys.modules else importlib.util.find_spec("onnxruntime")
+    if opened or "onnxruntime" in sys.modules or loaded_before_onnxruntime():
+        return
+    found = importlib.util.find_spec("onnxruntime")
     for folder in (found.submodule_search_locations or ()) if found else ():
         for library in Path(folder).glob("capi/onnxruntime_pybind11_state*.so"):
             with contextlib.suppress(OSError):

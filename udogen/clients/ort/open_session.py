@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.programs import ort as ort_client
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import STANDARD, OnnxModel, walk
+from udogen.qnn import interface
 from udogen.runtime import execution_counts
 from udogen.runtime.execution_counts import NotExecuted
 from udogen.runtime.library import check_loadable, check_provider
@@ -185,7 +185,7 @@ def backend_library(backend: str, given: Path | None = None) -> Path:
 
 
 def _modules() -> tuple[Any, Any]:
-    if "onnxruntime" not in sys.modules and (before := _loaded_qnn_library()):
+    if "onnxruntime" not in sys.modules and (before := interface.loaded_before_onnxruntime()):
         raise SessionFailed(
             f"this process has loaded {before} before onnxruntime, whose C++ exceptions would end it",
             hint="import onnxruntime first, or open the session in another process",
@@ -196,16 +196,6 @@ def _modules() -> tuple[Any, Any]:
         raise ToolMissing(
             f"ONNX Runtime cannot be imported: {fault}", hint="pip install --force-reinstall it"
         ) from fault
-
-
-def _loaded_qnn_library() -> str:
-    """A library of QNN that was loaded before ONNX Runtime's; `udogen.qnn.interface` loads that first."""
-    try:
-        maps = Path("/proc/self/maps").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
-    return found[1] if found and "/onnxruntime_pybind11_state" not in maps else ""
 
 
 def _device(ort: Any, qnn: Any) -> Any:
