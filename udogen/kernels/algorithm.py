@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,14 @@ class KernelTensor:
     def extent(self, axis: int) -> hl.Expr:
         """The length of an axis of `Whole`, counted from the last."""
         return self._dim(axis).extent()
+
+    def lengths(self, shape: tuple[int, ...]) -> list[int]:
+        """Those of the axes that Halide sees of a tensor of this shape, where rows lie along the last axis."""
+        if isinstance(self.view, Whole):
+            return [*reversed(shape), *[1] * self.view.rank][: self.view.rank]
+        if isinstance(self.view, Rows):
+            return [shape[-1], math.prod(shape[:-1])]
+        return [math.prod(shape)]
 
     def _dim(self, at: int) -> Any:
         return (self.buffer if self.buffer is not None else self.func.output_buffer()).dim(at)
@@ -253,7 +262,9 @@ class KernelTensor:
             place.of_rows += [(some, lane), (total, None)]
             return _values(total, at, len(starts))
         left = self.size  # of a row that is shorter than any vector
-        for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
+        # Shorter vectors fill a register of 32-bit numbers, too: of others on Hexagon LLVM makes single numbers.
+        least = place.machine.vector // 4 if place.machine.aligned else 1
+        for width in dict.fromkeys((lanes, max(lanes // 4, least))) if lanes > 1 and place.last else ():
             # As many partial results as a vector has elements, the first of them of the row's end.
             lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{width}")
             is_long = left >= width
