@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 import sys
 import traceback
