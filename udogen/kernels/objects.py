@@ -96,7 +96,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
                 if _is_there(folder, key, version):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
-                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", _KEY))
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", "*.stmt", _KEY))
                 include, text = folder.parent / KERNEL_INCLUDE, glue.include(request, report)
                 if not include.is_file() or include.read_text("utf-8") != text:
                     include.write_text(text, "utf-8")

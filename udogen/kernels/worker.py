@@ -198,7 +198,8 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
                 raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
             if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
-            why = str(fault).strip()
+            in_floats = not machine.float_vectors and "float32x" in str(fault)
+            why = "there are no vectors of floats, and it calculates in them" if in_floats else str(fault).strip()
         else:
             is_scalar = way.lanes == 1 and not way.auto
             return (why or "the compiler died of its vectors") if is_scalar else "", found
@@ -246,11 +247,16 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
     arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
     module = pipeline.compile_to_module(arguments, name, target)
     files = {hl.OutputFileType.object: "o"}
+    no_floats = way.lanes > 1 and not machine.float_vectors
+    if request.texts or no_floats:
+        files |= {hl.OutputFileType.stmt: "stmt"}
     if request.texts:
-        files |= {hl.OutputFileType.assembly: "s", hl.OutputFileType.stmt: "stmt"}
+        files |= {hl.OutputFileType.assembly: "s"}
     if machine.gpu:
         files |= {hl.OutputFileType.device_code: "cl"}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if no_floats and re.search(r"\bfloat\d+x\d", (folder / f"{name}.stmt").read_text("utf-8")):
+        raise NotFixedError("it calculates in them")
     if not machine.gpu:
         _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
         return []
@@ -306,6 +312,8 @@ def _autoschedule(
             (tensor.func.output_buffer() if tensor.buffer is None else tensor.buffer).dim(axis).set_estimate(0, extent)
     for name, param in scalars.items():
         size = auto.sizes.get(name, 0)
+        if isinstance(size, tuple):
+            raise kernel.refuse_autoschedule(f"needs a typical number of `{name}`, not a shape")
         param.set_estimate(size if kernel.request.scalars[name] == "f32" else int(size))
     _load_autoscheduler(auto.name)
     apply(hl.AutoschedulerParams(auto.name, {"parallelism": "1"}))
