@@ -210,7 +210,8 @@ def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: 
     print(f"\n{op.ours}: {name} {auto:.2f} ms, usual schedule {usual:.2f} ms, ratio {auto / usual:.2f}")
 
 
-TARGETS = ["cpu_x86", "cpu_aarch64", "htp_x86", "htp_v68", "htp_v75"]
+# All that are built here: without an NDK.
+TARGETS = ["cpu_x86", "cpu_aarch64", "htp_x86", *(f"htp_{each}" for each in ("v68", "v69", "v73", "v75", "v79", "v81"))]
 
 
 @pytest.mark.parametrize("op", ["Softmax", "LayerNorm"])
@@ -230,7 +231,7 @@ def test_time_of_a_build(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             times[name, again] = processor_seconds() - begun
     ratios = {again: times["python", again] / times["scalar", again] for again in ("first", "unchanged")}
     print(f"\n{op} for {', '.join(TARGETS)}: {times}, ratios {ratios}")
-    assert ratios["first"] < 2
+    assert ratios["first"] < 2 and times["python", "unchanged"] - times["scalar", "unchanged"] < 0.5
 
 
 SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}

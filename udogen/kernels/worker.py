@@ -310,6 +310,8 @@ def _autoschedule(
             raise kernel.refuse_autoschedule(f"needs a typical shape of `{name}`: {name}=(…, …)")
         for axis, extent in enumerate(tensor.lengths(shape)):
             (tensor.func.output_buffer() if tensor.buffer is None else tensor.buffer).dim(axis).set_estimate(0, extent)
+        tensor.scale.set_estimate(1.0)
+        tensor.offset.set_estimate(0)
     for name, param in scalars.items():
         size = auto.sizes.get(name, 0)
         if isinstance(size, tuple):
