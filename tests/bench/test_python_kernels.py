@@ -13,8 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.bench.clock import processor_seconds
 from tests.making import ROOT, make_packages, need_runtime, open_package, udogen
-from udogen.build.make import build_package
+from udogen import resources
+from udogen.build import tools
+from udogen.build.make import build, build_package, plan
+from udogen.configs.load import load
+from udogen.errors import UdogenError
+from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.kernels import AUTOSCHEDULERS
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, QnnTensor, Scalar
@@ -161,6 +168,69 @@ def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
     mine, real = (min(column) * 1e3 for column in zip(*pairs, strict=True))
     print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {mine / real:.2f}")
     assert mine < real
+
+
+def one_op(op: str, chosen: tuple[str, ...], kernels: Path, folder: Path, more: str = "") -> list[Path]:
+    """Packages of one op of the examples alone; `more` is put behind its kernel."""
+    packages, problems = load([CONFIG])
+    [found] = (each for each in packages[0].ops if each.name == op)
+    own = folder / "kernels"
+    own.mkdir(parents=True)
+    [kernel] = kernels.glob(f"{op}.*")
+    (own / kernel.name).write_text(kernel.read_text() + more)
+    options = GenerateOptions(folder / "out", backends=chosen, kernels=own, layout="qnn")
+    return [made.folder for made in generate([packages[0].with_ops((found,))], options, problems)]
+
+
+@pytest.mark.parametrize("name", AUTOSCHEDULERS)
+@pytest.mark.parametrize("op", [each for each in OPS if each.shape != (4096, 1024)], ids=lambda op: op.ours)
+def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: Path) -> None:
+    """Against the usual schedule; where one cannot be used, why."""
+    sizes = {"x": op.shape, "y": op.out, **op.constants, **({"size": 2, "stride": 2} if op.ours == "MaxPool" else {})}
+    given = ", ".join(f"{key}={value}" for key, value in sizes.items())
+    line = f"\nfrom udogen.kernels import Autoschedule\nschedule = Autoschedule({name!r}, {given})\n"
+    [folder] = one_op(op.ours, ("cpu",), KERNELS, tmp_path, line)
+    try:
+        build_package(open_package(folder))
+    except UdogenError as fault:
+        pytest.skip(fault.message)
+    other = find_built(folder)
+    with ExitStack() as stack:
+        stack.enter_context(one_core())
+        interface = Interface.load(find_runtime("cpu", kind="real").path)
+        calls = []
+        for built in (other, cpu):
+            backend = stack.enter_context(BackendHandle(interface))
+            backend.register(built.library, built.provider)
+            calls.append(executor(backend, op, built.package, stack))
+        np.testing.assert_allclose(calls[0](), calls[1](), rtol=1e-3, atol=1e-5)
+        pairs = [[seconds(call) for call in calls] for _ in range(ROUNDS)]
+    auto, usual = (min(column) * 1e3 for column in zip(*pairs, strict=True))
+    print(f"\n{op.ours}: {name} {auto:.2f} ms, usual schedule {usual:.2f} ms, ratio {auto / usual:.2f}")
+
+
+# All that are built here: without an NDK.
+TARGETS = ["cpu_x86", "cpu_aarch64", "htp_x86", *(f"htp_{each}" for each in ("v68", "v69", "v73", "v75", "v79", "v81"))]
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LayerNorm"])
+def test_time_of_a_build(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One op for all these targets against its twin in C++, without ccache and without what was compiled before."""
+    monkeypatch.setenv("CCACHE_DISABLE", "1")
+    monkeypatch.setattr(resources, "cache_dir", lambda name, known=resources.cache_dir: (
+        tmp_path / name if name == "kernels" else known(name)))  # fmt: skip
+    times = {}
+    for name, kernels in (("python", KERNELS), ("scalar", SCALAR)):
+        folders = one_op(op, ("cpu", "htp"), kernels, tmp_path / name)
+        for again in ("first", "unchanged"):
+            begun = processor_seconds()
+            for package in map(open_package, folders):
+                names = [each for each in TARGETS if each.startswith(package.backend)]
+                build(package, plan(package, names, toolchain="open", env=tools.environment()))
+            times[name, again] = processor_seconds() - begun
+    ratios = {again: times["python", again] / times["scalar", again] for again in ("first", "unchanged")}
+    print(f"\n{op} for {', '.join(TARGETS)}: {times}, ratios {ratios}")
+    assert ratios["first"] < 2 and times["python", "unchanged"] - times["scalar", "unchanged"] < 0.5
 
 
 SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}

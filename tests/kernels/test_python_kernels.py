@@ -113,6 +113,23 @@ def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
     assert "src/ops/LeakyRelu.py" not in made.rendered
 
 
+MEMORY = """
+import halide as hl
+from udogen.kernels.math import maximum, total
+def LeakyRelu(input, output):
+    e, r, t = hl.Var("e"), hl.RDom([(0, input.size)]), hl.RDom([(0, input.size)])
+    score = total(r, input[r.x] * input[t.x])
+    output[e] = total(t, score - maximum(t, score))
+"""
+AUTO = (
+    RIGHT
+    + """
+from udogen.kernels import Autoschedule
+schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
+"""
+)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -127,12 +144,35 @@ def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
         (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:3: Buffer input may be"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
+        (MEMORY, "LeakyRelu.py:6: `sum_1` needs memory of a size that is only known when LeakyRelu runs"),
+        (AUTO.replace("Adams", "Adam"), "'Adam2019' is no autoscheduler: Halide has Adams2019, Li2018"),
+        (AUTO.replace("output=", "outputs="), "LeakyRelu.py:8: Adams2019 is given a size of `outputs`, which the op"),
+        (AUTO.replace("output=", "alpha="), "LeakyRelu.py:8: Adams2019 needs a typical shape of `output`: output=(…"),
+        (AUTO.replace("output[i] =", "f = hl.Func('f'); f[i] = input[i]; f.compute_root(); output[i] = f[i] +"),
+         "LeakyRelu.py:8: Adams2019 makes a schedule with memory of its own"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_kernel(tmp_path: Path, wrong: str, message: str) -> None:
     with pytest.raises(UdogenError) as found:
         build_package(open_package(package(tmp_path, wrong)))
     assert message in found.value.message
+
+
+def test_a_schedule_of_halides_own(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    folder = package(tmp_path, AUTO)
+    steps: list[str] = []
+    build_package(open_package(folder), on_step=steps.append)
+    assert not [each for each in steps if each.startswith("SCALAR")]
+    for size in (3, 100, 1000):
+        np.save(tmp_path / "x.npy", np.arange(-1, size - 1, dtype=np.float32))
+        arguments = ("--input", f"input={tmp_path / 'x.npy'}", "--output", f"output={tmp_path / 'y.npy'}")
+        done = udogen("run", "op", folder, "LeakyRelu", *arguments, "--param", "alpha=0.5")
+        if size == 3:  # less than a vector
+            assert done.returncode == 5 and "input is accessed at -5 to 2, and has 0 to 2" in done.stderr, done.stderr
+            continue
+        assert done.returncode == 0, done.stderr
+        assert np.load(tmp_path / "y.npy").tolist() == [-0.5, *range(size - 1)]
 
 
 def test_without_halide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

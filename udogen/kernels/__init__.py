@@ -1,10 +1,12 @@
-"""Kernels written once in Python: how a kernel's function says in what shape it takes its tensors.
+"""Kernels written once in Python: in what shape a kernel's function takes its tensors, and who schedules it.
 
 Nothing here needs Halide: kernels import it, and the worker that compiles them.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -34,3 +36,18 @@ class Whole:
 
 
 View = Flat | Rows | Whole
+
+AUTOSCHEDULERS = ("Adams2019", "Li2018", "Mullapudi2016")
+
+
+class Autoschedule:
+    """One of Halide's autoschedulers in place of the usual schedule on processors: `schedule = Autoschedule(…)`.
+
+    It needs a typical size of each tensor, as a shape, and of each scalar parameter that a size depends on.
+    """
+
+    def __init__(self, name: str, **sizes: float | tuple[int, ...]) -> None:
+        if name not in AUTOSCHEDULERS:
+            raise ValueError(f"{name!r} is no autoscheduler: Halide has {', '.join(AUTOSCHEDULERS)}")
+        self.name, self.line = name, sys._getframe(1).f_lineno
+        self.sizes: Mapping[str, float | tuple[int, ...]] = sizes

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
 from typing import Any
 
 import halide as hl
@@ -36,6 +39,7 @@ class RowLayout:
     # A call of the kernel's function defines one output, the first that has no definition yet.
     output: str = ""
     later: set[str] = field(default_factory=set)  # those that a later call defines
+    read: list[tuple[KernelTensor, list[Any]]] = field(default_factory=list)  # elements that were read, with indices
     reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
 
     @property
@@ -89,6 +93,14 @@ class KernelTensor:
         """The length of an axis of `Whole`, counted from the last."""
         return self._dim(axis).extent()
 
+    def lengths(self, shape: tuple[int, ...]) -> list[int]:
+        """Those of the axes that Halide sees of a tensor of this shape, where rows lie along the last axis."""
+        if isinstance(self.view, Whole):
+            return [*reversed(shape), *[1] * self.view.rank][: self.view.rank]
+        if isinstance(self.view, Rows):
+            return [shape[-1], math.prod(shape[:-1])]
+        return [math.prod(shape)]
+
     def _dim(self, at: int) -> Any:
         return (self.buffer if self.buffer is not None else self.func.output_buffer()).dim(at)
 
@@ -108,6 +120,7 @@ class KernelTensor:
         if self._place.machine.gpu and self._is_fixed_point:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
         at = tuple(self._at(indices))
+        self._place.read.append((self, list(indices)))
         if self.buffer is not None:
             return self.buffer[at]
         self._reads_outputs()
@@ -252,13 +265,20 @@ class KernelTensor:
             some.bound(lane, 0, lanes)
             place.of_rows += [(some, lane), (total, None)]
             return _values(total, at, len(starts))
-        left = self.size  # of a row that is shorter than any vector
-        for width in dict.fromkeys((lanes, max(lanes // 4, 1))) if lanes > 1 and place.last else ():
+        left, over_where = self.size, []  # of a row that is shorter than any vector
+        # Shorter vectors fill a register of 32-bit numbers, too: of others on Hexagon LLVM makes single numbers.
+        least = place.machine.vector // 4 if place.machine.aligned else 1
+        for width in dict.fromkeys((lanes, max(lanes // 4, least))) if lanes > 1 and place.last else ():
             # As many partial results as a vector has elements, the first of them of the row's end.
             lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{width}")
             is_long = left >= width
+            fits = self._fit(get, left - width) if least > 1 and width < lanes else []
+            if fits is None:
+                continue
             vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
             once = hl.RDom([(0, hl.select(is_long, 1, 0))])
+            for domain, condition in product((vectors, each, once), fits):
+                domain.where(condition)
             partial, one = (lane, *rest), (each, *rest)
             some[partial] = _one_or_tuple([hl.undef(start.type()) for start in starts])
             end = get(hl.unsafe_promise_clamped(left - width + lane + once, 0, left - 1))
@@ -269,12 +289,35 @@ class KernelTensor:
                 stage.reorder(lane, outer).vectorize(lane, width)
             add(total, at, total_of(_values(some, one, len(starts))))
             some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
-            left = hl.select(is_long, 0, left)
+            if fits:
+                over_where = [~reduce(lambda a, b: a & b, [is_long, *fits])]
+            else:
+                left = hl.select(is_long, 0, left)
             place.of_rows.append((some, lane))
         over = hl.RDom([(0, left)])
+        for condition in over_where:
+            over.where(condition)
         add(total, at, total_of(get(over.x)))
         place.of_rows.append((total, None))
         return _values(total, at, len(starts))
+
+    def _fit(self, get: Callable[[Any], list[hl.Expr]], start: hl.Expr) -> list[hl.Expr] | None:
+        """Conditions for a row: Hexagon's loads, which are whole vectors, end inside of the tensors that `get` reads.
+
+        They begin at `start` or before it.  Nothing is returned where that cannot be known.
+        """
+        place, k = self._place, hl.Var("k")
+        place.read.clear()
+        get(k)
+        found = []
+        for tensor, [index, *others] in place.read:
+            if index is not k or others or tensor.buffer is None:
+                return None
+            size = tensor.size
+            row = place.row if isinstance(tensor.view, Rows) else 0
+            rows = tensor.buffer.dim(1).extent() if isinstance(tensor.view, Rows) else 1
+            found.append(row * size + start + place.machine.vector // TYPES[tensor._stored].bytes() <= size * rows)
+        return found
 
 
 def as_expr(value: Any) -> hl.Expr:

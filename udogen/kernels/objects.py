@@ -96,7 +96,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
                 if _is_there(folder, key, version):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
-                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", _KEY))
+                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", "*.stmt", _KEY))
                 include, text = folder.parent / KERNEL_INCLUDE, glue.include(request, report)
                 if not include.is_file() or include.read_text("utf-8") != text:
                     include.write_text(text, "utf-8")
@@ -255,7 +255,7 @@ def _compile(request: Request, into: Path) -> None:
             )
         request = replace(request, deaths=(*request.deaths, begun[-1]))
     for found in into.glob("*.o"):
-        _adjust(found, request)
+        _adjust(found)
 
 
 def _start(request: Request, into: Path) -> process.Completed:
@@ -265,7 +265,7 @@ def _start(request: Request, into: Path) -> process.Completed:
     )
 
 
-def _adjust(file: Path, request: Request) -> None:
+def _adjust(file: Path) -> None:
     """Hide the functions of an object file from other libraries, and let what is never called be missing."""
     data = bytearray(file.read_bytes())
     wide = data[4] == 2
@@ -285,11 +285,6 @@ def _adjust(file: Path, request: Request) -> None:
             if data[at + info] >> 4 == 0:
                 continue
             is_defined = struct.unpack_from("<H", data, at + section)[0] != 0
-            if name in ("halide_malloc", "halide_free") and not request.machine.gpu:
-                raise BuildFailed(
-                    f"{request.file}: {request.op} needs memory of a size that is only known when it runs",
-                    hint="let each row's values be calculated where they are used (no compute_root)",
-                )
             if name in _UNUSED and not is_defined:
                 data[at + info] = 2 << 4 | data[at + info] & 15
             if is_defined:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import halide as hl
 
-from udogen.errors import UdogenError, UsageError
-from udogen.kernels import Flat, Rows, View, Whole
+from udogen.errors import BuildFailed, UdogenError, UsageError
+from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, schedule
 from udogen.kernels.fixed import NotFixedError
 from udogen.kernels.opencl import NotOnGpuError, launches
@@ -27,6 +30,9 @@ from udogen.python_files import load_module
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
 _SCALARS = {"f32": "Float", "i32": "Int"}
 _MOST_OPTIONAL = 3  # optional tensors: there are functions with each and without it
+_REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
+# What a library of a package does not have: a heap and threads of its own.
+_MISSING = {b"halide_malloc": "memory", b"halide_do_par_for": "threads"}
 
 
 class _Kernel:
@@ -35,8 +41,13 @@ class _Kernel:
     def __init__(self, request: Request) -> None:
         self.request = request
         file = Path(request.file)
+        self.lines: dict[str, int] = {}  # where each function of Halide's was made
+        _remember_lines(request.file, self.lines)
         module = load_module(file)
         found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
+        self.autoschedule: Autoschedule | None = None
+        if isinstance(self.own_schedule, Autoschedule):
+            self.autoschedule, self.own_schedule = self.own_schedule, None
         if not callable(found):
             raise UsageError(
                 f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
@@ -93,6 +104,12 @@ class _Kernel:
             )
         return view
 
+    def refuse_autoschedule(self, what: str) -> UsageError:
+        """An error of the line with the `Autoschedule`."""
+        assert self.autoschedule
+        where = f"{self.request.file}:{self.autoschedule.line}"
+        return UsageError(f"{where}: {self.autoschedule.name} {what}", hint="take out the line for the usual schedule")
+
     @property
     def has_rows(self) -> bool:
         return any(isinstance(view, Rows) for view in self.views)
@@ -140,6 +157,7 @@ class _Way:
     target: str
     lanes: int
     fixed: bool = False
+    auto: bool = False  # an autoscheduler makes the vectors
 
 
 def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
@@ -152,6 +170,8 @@ def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
     is_real = has_floats or any(port.real for port, _ in of_tensors)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
     scalar = _Way(machine.target, 1)
+    if kernel.autoschedule and variant.last and not machine.aligned:
+        return [_Way(machine.target, 1, auto=True)]
     ways = []
     if machine.integers and is_real and not has_floats:
         ways += [_Way(machine.integers, machine.vector // size, fixed=True) for size in (smallest, 4)]
@@ -174,13 +194,19 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
                 line = Path(_line(fault, request.file)).name
                 why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
         except hl.HalideError as fault:
+            if way.auto and not _line(fault, request.file):
+                raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
             if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
                 raise
-            why = str(fault).strip()
+            in_floats = not machine.float_vectors and "float32x" in str(fault)
+            why = "there are no vectors of floats, and it calculates in them" if in_floats else str(fault).strip()
         else:
-            return (why or "the compiler died of its vectors") if way.lanes == 1 else "", found
+            is_scalar = way.lanes == 1 and not way.auto
+            return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
+    if kernel.autoschedule:
+        raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
 
@@ -201,9 +227,13 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
         if not each.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
     kernel.reads_outputs |= place.reads_outputs
-    own = kernel.has_scheduled(place, tensors)
-    for each in outputs:
-        schedule(each, place, own=own)
+    pipeline, target = hl.Pipeline([each.func for each in outputs]), hl.Target(way.target + _FEATURES)
+    if way.auto:
+        _autoschedule(kernel, tensors, scalars, partial(pipeline.apply_autoscheduler, target))
+    else:
+        own = kernel.has_scheduled(place, tensors)
+        for each in outputs:
+            schedule(each, place, own=own)
     whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
     parts = [  # a thread may calculate some rows
         (each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in outputs
@@ -215,22 +245,104 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
             buffer.set_host_alignment(machine.vector)
     quantized = [part for each in tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
     arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
-    pipeline = hl.Pipeline([each.func for each in outputs])
-    target = hl.Target(way.target + _FEATURES)
     module = pipeline.compile_to_module(arguments, name, target)
     files = {hl.OutputFileType.object: "o"}
+    no_floats = way.lanes > 1 and not machine.float_vectors
+    if request.texts or no_floats:
+        files |= {hl.OutputFileType.stmt: "stmt"}
     if request.texts:
-        files |= {hl.OutputFileType.assembly: "s", hl.OutputFileType.stmt: "stmt"}
+        files |= {hl.OutputFileType.assembly: "s"}
     if machine.gpu:
         files |= {hl.OutputFileType.device_code: "cl"}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if no_floats and re.search(r"\bfloat\d+x\d", (folder / f"{name}.stmt").read_text("utf-8")):
+        raise NotFixedError("it calculates in them")
     if not machine.gpu:
+        _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
         return []
     if {b"halide_copy_to_host", b"halide_error_host_is_null"} & set((folder / f"{name}.o").read_bytes().split(b"\0")):
         raise NotOnGpuError("its schedule leaves a part of it to the processor")
     by_name = {port.name: port for port in request.tensors}
     named = {(each.func or each.buffer).name(): by_name[each.name] for each in tensors.values()}
     return launches((folder / f"{name}.cl").read_text("utf-8"), name, named)
+
+
+def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool) -> None:
+    """Raise if a function needs what nobody gives it, with the part of the kernel that needs it."""
+    request = kernel.request
+    missing = [need for name, need in _MISSING.items() if name in compiled.read_bytes()]
+    if not missing:
+        return
+    if auto:
+        raise kernel.refuse_autoschedule(f"makes a schedule with {missing[0]} of its own, which an op does not have")
+    text = compiled.with_suffix(".stmt")
+    module.compile({hl.OutputFileType.stmt: str(text)})
+    # Of constant sizes only those of more than 16 KB are not on the stack.
+    parts = re.findall(r"^ *allocate (\S+?)\[[a-z]+(\d+)\S* \* (.*)\](?! in )", text.read_text("utf-8"), re.MULTILINE)
+    named = next((name for name, bits, size in parts if not size.isdigit() or int(size) * int(bits) > 1 << 17), "")
+    line = kernel.lines.get(named, 0)
+    raise BuildFailed(
+        f"{f'{request.file}:{line}' if line else kernel.where}: {f'`{named}`' if named else request.op} needs "
+        f"{missing[0]} of a size that is only known when {request.op} runs",
+        hint="let it be calculated where it is used: `compute_at` a loop of the output, or a Python function that "
+        "returns the expression (no compute_root)",
+    )
+
+
+@cache
+def _load_autoscheduler(name: str) -> None:
+    [library] = Path(hl.__file__).parent.glob(f"lib*/libautoschedule_{name.lower()}.*")
+    hl.load_plugin(str(library))
+
+
+def _autoschedule(
+    kernel: _Kernel, tensors: dict[str, KernelTensor], scalars: dict[str, Any], apply: Callable[[Any], Any]
+) -> None:
+    """Let Halide schedule a function for the sizes that the file names."""
+    auto = kernel.autoschedule
+    assert auto
+    for name in auto.sizes:
+        if name not in tensors and name not in scalars:
+            raise kernel.refuse_autoschedule(f"is given a size of `{name}`, which the op does not have")
+    for name, tensor in tensors.items():
+        shape = auto.sizes.get(name)
+        if not isinstance(shape, tuple):
+            raise kernel.refuse_autoschedule(f"needs a typical shape of `{name}`: {name}=(…, …)")
+        for axis, extent in enumerate(tensor.lengths(shape)):
+            (tensor.func.output_buffer() if tensor.buffer is None else tensor.buffer).dim(axis).set_estimate(0, extent)
+        tensor.scale.set_estimate(1.0)
+        tensor.offset.set_estimate(0)
+    for name, param in scalars.items():
+        size = auto.sizes.get(name, 0)
+        if isinstance(size, tuple):
+            raise kernel.refuse_autoschedule(f"needs a typical number of `{name}`, not a shape")
+        param.set_estimate(size if kernel.request.scalars[name] == "f32" else int(size))
+    _load_autoscheduler(auto.name)
+    apply(hl.AutoschedulerParams(auto.name, {"parallelism": "1"}))
+
+
+def _remember_lines(file: str, lines: dict[str, int]) -> None:
+    """Let Halide's functions, also those of reductions, have names for which `lines` has the line of a file."""
+
+    def line() -> int:
+        frame: Any = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename != file:
+            frame = frame.f_back
+        return frame.f_lineno if frame is not None else 0
+
+    class Func(hl.Func):  # type: ignore[misc]  # Halide has no types
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            lines[self.name()] = line()
+
+    def named(reduction: Callable[..., Any], kind: str, *given: Any) -> Any:
+        name = f"{kind}_{len(lines)}"
+        lines[name] = line()
+        return reduction(*given, name)
+
+    hl.Func = Func
+    for kind in _REDUCTIONS:
+        setattr(hl, kind, partial(named, getattr(hl, kind), kind))
 
 
 def _compile_nothing(request: Request, folder: Path) -> None:
