@@ -574,6 +574,8 @@ def _kernel(path: Path) -> bytes:
 
 def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
     """The copies of kernels in a package, with the files of --kernels that they were copied from."""
+    if package.backend not in backends.ALL:  # a registration or converter library has no kernels
+        return {}
     root = os.path.realpath(package.path)
     try:
         folder = Path(os.path.normpath(os.path.join(root, os.fsdecode(read_plain(package.path / _KERNELS)))))
