@@ -145,7 +145,7 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
         (MEMORY, "LeakyRelu.py:6: `sum_1` needs memory of a size that is only known when LeakyRelu runs"),
-        (AUTO.replace("Adams", "Adam"), "'Adam2019' is no autoscheduler: Halide has Adams2019, Li2018"),
+        (AUTO.replace("Adams", "Adam"), "'Adam2019' is not an autoscheduler: Halide has Adams2019, Li2018"),
         (AUTO.replace("output=", "outputs="), "LeakyRelu.py:8: Adams2019 is given a size of `outputs`, which the op"),
         (AUTO.replace("output=", "alpha="), "LeakyRelu.py:8: Adams2019 needs a typical shape of `output`: output=(…"),
         (AUTO.replace("output[i] =", "f = hl.Func('f'); f[i] = input[i]; f.compute_root(); output[i] = f[i] +"),

@@ -48,6 +48,6 @@ class Autoschedule:
 
     def __init__(self, name: str, **sizes: float | tuple[int, ...]) -> None:
         if name not in AUTOSCHEDULERS:
-            raise ValueError(f"{name!r} is no autoscheduler: Halide has {', '.join(AUTOSCHEDULERS)}")
+            raise ValueError(f"{name!r} is not an autoscheduler: Halide has {', '.join(AUTOSCHEDULERS)}")
         self.name, self.line = name, sys._getframe(1).f_lineno
         self.sizes: Mapping[str, float | tuple[int, ...]] = sizes
