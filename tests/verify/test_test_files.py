@@ -72,7 +72,8 @@ operations = "many"
         "1: there is no key `kernel` here (did you mean `kernels`?)",
         "2: `config`: this must be a path, relative to the test file (the XML OpDef or JSON UDO config)",
         "6: there is no key `shapes` here (did you mean `shape`?)",
-        '9: `shape`: `3y5` is not a shape (as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"], [{ a = "2x3", b = "3" }, …])',
+        '9: `shape`: `3y5` is not a shape '
+        '(as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"], [{ a = "2x3", b = "3" }, …])',
         "10: `dtype`: `FLOAT_23` is not a data type (as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32)",
         "11: `values`: `guess` is no way to fill a tensor; there are normal, uniform, integers, ramp, constant, edge, "
         "nonfinite (as in normal, uniform(-3, 3), edge)",
