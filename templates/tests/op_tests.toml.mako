@@ -1,7 +1,7 @@
 # Tests of ${package}: `udogen test` runs them on every available backend.  This file is yours.
 #
-# Every combination of what a case lists is run.  What it does not give, udogen chooses: shapes for the ranks of the
-# config, every data type that the first input can have, ordinary random numbers, tolerances by data type.
+# A case runs every combination of the values that it lists.  Defaults: shapes for the ranks in the config, every data
+# type of the first input, normally distributed random numbers, tolerances by data type.
 % if config:
 config = ${config}
 % endif
@@ -13,7 +13,7 @@ name = ${op.name}
 config = ${op.config}
 % endif
 % if op.is_own:
-reference = ${op.reference} # what must come out, in numpy; or onnx:Softmax, torch:nn.functional.softmax
+reference = ${op.reference} # the expected result in numpy; or onnx:Softmax, torch:nn.functional.softmax
 % else:
 reference = ${op.reference}
 % endif

@@ -1,7 +1,7 @@
-"""What the ops of ${package} must compute, in numpy.  This file is yours.
+"""The expected results of the ops of ${package}, in numpy.  This file is yours.
 
-Inputs come as real numbers (floats of 64 bits; whole numbers as they are stored), parameters by name, those that a case
-leaves out with the default of the config.  An input that is left out is None, a repeated one a list.
+Inputs are real numbers (float64; integers as they are stored).  Parameters are passed by name; one that a case omits has
+its default from the config.  An omitted input is None, a repeated input is a list.
 """
 
 import numpy as np

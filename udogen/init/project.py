@@ -302,5 +302,5 @@ def _contents(path: str) -> str:
         return f"the kernel for {backends.ALL[backend].title}" if backend in backends.ALL else "the kernel"
     if path.startswith("extra/"):
         return "needed by kernels"
-    texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "what the ops must compute, in numpy"}
+    texts = {op_tests.FILE: "the test cases", op_tests.REFERENCES: "the expected results of the ops, in numpy"}
     return texts.get(path) or ("the config" if path.endswith((".xml", ".json")) else "part of a reference")
