@@ -61,7 +61,7 @@ def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path:
     done = udogen("test", folder)
     assert done.returncode == 5 and done.stdout == ""
     assert (
-        "write the reference first" in done.stderr and f"{folder / 'reference.py'}:11: write what {op}" in done.stderr
+        "write the reference first" in done.stderr and f"{folder / 'reference.py'}:12: write what {op}" in done.stderr
     )
     kernel = folder / "kernels" / f"{op}.cpp"
     assert "// Write the kernel here.  args holds:\n  //   // " in kernel.read_text()
