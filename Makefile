@@ -15,7 +15,7 @@ demo:  ## custom ops, from their configs to checked numbers on the real QNN CPU 
 	@.ci/setup demo
 	@$(python) examples/demo.py
 
-test: checked  ## ruff, mypy, and the tests that are not slow: 6 minutes on two cores
+test: checked  ## ruff, mypy, and the tests that are not slow: 5 minutes on two cores
 	$(pytest) -m "not slow"
 
 test-all: checked  ## ruff, mypy, all tests: 30 minutes on two cores
