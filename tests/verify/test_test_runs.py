@@ -342,7 +342,7 @@ def test_a_generated_skeleton_and_existing_packages(toys: Path, tmp_path: Path) 
     assert done.returncode == 5
     assert done.stderr == (
         "error: nothing to compare with: write the reference first\n"
-        f"  {out / 'reference.py'}:11: write what Scale computes, and return `y`\n"
+        f"  {out / 'reference.py'}:12: write what Scale computes, and return `y`\n"
         "  = it gets the inputs as numpy arrays and returns the output; then run `udogen test` again\n"
     )
     reference = out / "reference.py"
