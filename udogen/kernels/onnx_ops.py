@@ -205,7 +205,7 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
         if level is None:
             continue  # Halide calculates it beside the element, in the same vector
         most.update({each: min(level, most.get(each, level)) for each in fold.folds})
-        # Halide does not find the sizes of everything that is needed: it is told those that are known.
+        # Halide does not infer the sizes of all functions, so the known ones are given.
         for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
             if (looped or taken) and not any(each < level for each in taken):
                 fold.func.bound(hl.Var(name), 0, extent)

@@ -333,9 +333,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except RegistrationFailed as error:  # an error in the package: none of its cases has numbers
         state = BackendState(place.id, place.title, "ran", cases=len(cases))
         return _BatchResult(state, _all_errors(batch, error, on_case), warnings)
-    runtime = next((each.runtime for each in found if each.runtime), None)
-    state = BackendState(place.id, place.title, "ran", real=_is_real(runtime), runtime=runtime, cases=len(cases))
-    return _BatchResult(state, found, warnings)
+    return _BatchResult(_ran(place, found), found, warnings)
 
 
 def _run_others(
@@ -418,13 +416,16 @@ def run_of(folder: Path, outcomes: Sequence[Outcome]) -> TestRun:
     found: dict[str, list[Outcome]] = {}
     for each in outcomes:
         found.setdefault(each.backend, []).append(each)
-    states = []
-    for name, own in found.items():
-        runtime = next((each.runtime for each in own if each.runtime), None)
-        title, real = PLACES[name].title, _is_real(runtime)
-        states.append(BackendState(name, title, "ran", real=real, runtime=runtime, cases=len(own)))
+    states = tuple(_ran(PLACES[name], own) for name, own in found.items())
     seconds = sum(each.seconds for each in outcomes)
-    return TestRun(folder, tuple(states), tuple(outcomes), seconds, environment())
+    return TestRun(folder, states, tuple(outcomes), seconds, environment())
+
+
+def _ran(place: Place, outcomes: Sequence[Outcome]) -> BackendState:
+    """The state of a place in which these cases ran."""
+    runtime = next((each.runtime for each in outcomes if each.runtime), None)
+    real = _is_real(runtime)
+    return BackendState(place.id, place.title, "ran", real=real, runtime=runtime, cases=len(outcomes))
 
 
 def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:

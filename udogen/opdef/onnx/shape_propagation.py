@@ -146,11 +146,13 @@ def confirmed_rules(
         if rule.place not in taken and _agrees(proto, [*known, *found], [rule], judges, infer):
             found.append(rule)
     if chains and judges and not found:
-        unknown = {each.place for each in _candidates(model, ops)}
-        first = {each.place: each for each in reversed([*_candidates(model, ops, judges), *known])}
-        new = [each for each in first.values() if each not in known]
-        if unknown and _agrees(proto, known, new, judges, infer):
-            found = [each for each in new if each.place in unknown]
+        unknown, taken = {each.place for each in _candidates(model, ops)}, {each.place for each in known}
+        first: dict[tuple[OpName, int], Rule] = {}
+        for rule in _candidates(model, ops, judges):
+            if rule.place not in taken:
+                first.setdefault(rule.place, rule)
+        if unknown & first.keys() and _agrees(proto, known, list(first.values()), judges, infer):
+            found = [rule for place, rule in first.items() if place in unknown]
     return found
 
 
