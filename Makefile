@@ -39,9 +39,9 @@ lint:  ## ruff and mypy
 	$(python) -m ruff format --check
 	$(python) -m mypy
 
-# What is compiled once, before two workers wait for it; with the compilers that tests/conftest.py chooses.
+# What is compiled once and `make test` needs, before two workers wait for it; with the compilers of tests/conftest.py.
 warm:
-	PATH="/usr/lib/ccache:$$PATH" $(python) -m udogen doctor --warm
+	PATH="/usr/lib/ccache:$$PATH" $(python) -m udogen doctor --warm hexagon,cpu-emulator,gpu-emulator,htp-emulator,watch
 
 format:  ## what ruff can mend, mended
 	@.ci/setup test

@@ -24,7 +24,7 @@ from typing import Any
 from udogen import process, supervisor
 
 _MODULE = re.compile(r"supervise\(\)\nfrom (\S+) import main\n")
-_READ_AT_START = re.compile(r"LD_|LC_|LANG|PYTHON|MALLOC|GLIBC|\w*SAN_|OMP_|OPENBLAS_")
+_READ_AT_START = re.compile(r"LD_|LC_|LANG|PYTHON|MALLOC|GLIBC|\w*SAN_|OMP_|OPENBLAS_NUM")
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), 0)  # the system call: os.fork has no flags
 _CLONE_PARENT = 0x8000

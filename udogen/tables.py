@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 _NARROWEST = 8  # columns of text that are wrapped are at least so wide
@@ -21,6 +21,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) ->
         widths = _narrowed(every, width)
     every.insert(1, ["-" * each for each in widths])
     return [line.rstrip() for row in every for line in _lines(row, widths)]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of rows whose columns are aligned."""
+    widths = _widths(rows)
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def shape_text(shape: Sequence[object]) -> str:
+    """`1x3x8`, or `[batch, 3, ?]` where not all are numbers; empty for a scalar."""
+    texts = ["?" if each is None else str(each) for each in shape]
+    plain = all(isinstance(each, int) for each in shape)
+    return "x".join(texts) if plain else f"[{', '.join(texts)}]"
 
 
 def _without_unused(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -20,6 +20,7 @@ from udogen.cli.main import VERBS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
+_TABLE_ROW = re.compile(r"^\| .*`.*\\\|.*`.*\|$", re.MULTILINE)  # with a bar that must be escaped on code hosts
 _SEARCH = "assets/iframe-worker.js"
 _LANGUAGES = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".json": "json", ".xml": "xml", ".toml": "toml"}
 
@@ -52,14 +53,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Links out of docs lead to the pages of those files."""
+    """Links out of docs lead to the pages of those files; code in tables has its bars without backslashes."""
     uri = page.file.src_uri
 
     def moved(match: re.Match[str]) -> str:
         target = _target(uri, match[1])
         return f"]({relpath(_page_of(target), uri.rpartition('/')[0] or '.')}{match[2] or ''})" if target else match[0]
 
-    return _LINK.sub(moved, markdown)
+    return _TABLE_ROW.sub(lambda row: row[0].replace("\\|", "|"), _LINK.sub(moved, markdown))
 
 
 def _target(uri: str, link: str) -> str:

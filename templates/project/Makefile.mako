@@ -8,7 +8,7 @@ build:  # packages from the configs, compiled
 % endfor
 test:  # every op against its reference, on all backends of this machine
 	$(UDOGEN) test .
-run: build  # one execution of ${op} on numbers of udogen's
+run: build  # one execution of ${op} on random numbers
 	$(UDOGEN) ${run}
 report:  # the tests as a page: report.html
 	$(UDOGEN) test . --html report.html

@@ -193,8 +193,8 @@ def test_every_member_of_the_table_is_found() -> None:
 @pytest.mark.parametrize(
     ("arrange", "message"),
     [
-        (lambda _folder: None, "holds no kernel that udogen recognizes"),
-        (lambda folder: (folder / "a.cpp").write_text("int main() { return 0; }"), "holds no kernel"),
+        (lambda _folder: None, "contains no kernel that udogen recognizes"),
+        (lambda folder: (folder / "a.cpp").write_text("int main() { return 0; }"), "contains no kernel"),
         (lambda folder: folder.rmdir(), "is not a folder"),
     ],
 )

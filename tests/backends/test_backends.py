@@ -24,7 +24,7 @@ from udogen.backends.common import QNN
 TARGET = Target("npu_x86", "npu", ("x86_64-linux-clang",), "x86-64 Linux", "x86", "made up", native=True, usual=True)
 
 def contents(package, source, place=QNN):
-    made = cpu.contents(package, source, place)
+    made = cpu.BACKEND.contents(package, source, place)
     return replace(made, parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
 
 backends.register(replace(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import signal
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+from tests.making import ROOT
 from udogen import resources
 
 
@@ -84,3 +91,40 @@ def ndk_build(root: Path, log: Path) -> Path:
         f"exec make --no-print-directory -s -f '{core}/build.mk' \"$@\"\n",
     )
     return root
+
+
+def slow(path: Path, started: Path) -> Path:
+    """A compiler that does not end, and adds its process to a file."""
+    return script(path, f"echo $$ >> {shlex.quote(str(started))}\nexec sleep 600\n")
+
+
+def check_interrupt(arguments: list[str], started: Path, *, count: int, number: signal.Signals, **env: str) -> None:
+    """A `udogen build` that waits for `count` slow compilers, or more, leaves none behind when a signal ends it."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "udogen", "build", *arguments],
+        env={**os.environ, **env, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # A shell that starts the tests with `&` lets them ignore SIGINT, and what they start too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (started.is_file() and len(started.read_text().split()) >= count) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(started.read_text().split()) >= count, "as many compilers at once"
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    ends = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
+    assert child.returncode == ends[number] and "Traceback" not in err, err
+    deadline = time.monotonic() + 10
+    for pid in map(int, started.read_text().split()):
+        while is_alive(pid):
+            assert time.monotonic() < deadline, f"compiler {pid} lives on"
+            time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False

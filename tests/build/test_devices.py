@@ -14,6 +14,7 @@ from tests.build.devices import ALL, CACHED, EMPTY, KERNEL, LIBRARY, Elf, build,
 from tests.making import LONG, compiler
 from tests.wheels import device_libraries
 from udogen import backends, resources
+from udogen.build.zig_libraries import HEXAGON
 
 
 @pytest.fixture
@@ -177,9 +178,8 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     zig = compiler("zig")
     qemu = compiler("qemu-hexagon")
     program = tmp_path_factory.mktemp("loader") / "loader"
-    machine = ["-target", "hexagon-linux-musl", "-mcpu=hexagonv73+hvxv73+hvx_length128b", "-static"]
     done = subprocess.run(
-        [*shlex.split(zig), *machine, "-std=c++17", "-O1", "-fno-exceptions", f"-I{resources.qnn_headers()}",
+        [*shlex.split(zig), *HEXAGON.flags, "-std=c++17", "-fno-exceptions", f"-I{resources.qnn_headers()}",
          str(Path(__file__).parent / "dsp/loader.cpp"), "-o", str(program)],
         capture_output=True, text=True, timeout=LONG,
     )  # fmt: skip

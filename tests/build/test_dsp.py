@@ -154,7 +154,7 @@ def test_the_makefile_finds_the_sdk_by_itself(tmp_path: Path) -> None:
     recorded = hexagon_clang_v66(tmp_path)
     assert make(recorded.folder, "clean").returncode == 0
     recorded.log.unlink()
-    done = make(recorded.folder, "dsp_v66", flags="", HEXAGON_SDK_ROOT=str(recorded.sdk))
+    done = make(recorded.folder, "dsp_v66", HEXAGON_SDK_ROOT=str(recorded.sdk))
     assert done.returncode == 0, done.stderr
     assert "-mv66" in recorded.log.read_text().splitlines()
     assert (recorded.folder / "build/hexagon-v66/libQnnAddSatU8Package.so").is_file()

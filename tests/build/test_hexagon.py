@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
+import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, recorded_commands
 from tests.build.devices import ALL, EMPTY, HEXAGON, LIBRARY, build, generated
-from tests.making import ROOT, open_package
+from tests.making import open_package
 from udogen.backends import architectures
 from udogen.build import make as driver
 from udogen.build import tools
@@ -228,28 +226,12 @@ def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_no_compiler_of_any_target_behind(folder: Path, tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    root = tmp_path / "sdk"
+    root, started = tmp_path / "sdk", tmp_path / "started"
     for version in ("8.4.09", "8.6.02"):
-        stand_ins.script(
-            root / f"tools/HEXAGON_Tools/{version}/Tools/bin/hexagon-clang++",
-            f"echo $$ >> {shlex.quote(str(started))}\nexec sleep 600\n",
-        )
-    child = subprocess.Popen(
-        [sys.executable, "-m", "udogen", "build", "-C", str(folder), "htp_v68", "htp_v73", "-j2"],
-        env={**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": str(root), "PYTHONPATH": str(ROOT)},
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 30
-    while not (started.is_file() and len(started.read_text().split()) == 2) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(started.read_text().split()) == 2, "two targets at once"
-    child.terminate()
-    _, err = child.communicate(timeout=30)
-    assert child.returncode == 143 and "Traceback" not in err, err
-    for pid in started.read_text().split():
-        status = Path(f"/proc/{pid}/stat")
-        assert not status.exists() or "Z" in status.read_text().rpartition(")")[2].split()[0], f"{pid} lives on"
+        stand_ins.slow(root / f"tools/HEXAGON_Tools/{version}/Tools/bin/hexagon-clang++", started)
+    env = {**EMPTY, "HEXAGON_SDK_ROOT": str(root)}
+    arguments = ["-C", str(folder), "htp_v68", "htp_v73", "-j2"]
+    stand_ins.check_interrupt(arguments, started, count=2, number=signal.SIGTERM, **env)
 
 
 def test_one_target_that_fails_among_several(folder: Path, tmp_path: Path) -> None:

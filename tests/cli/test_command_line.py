@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_runtime("cpu")
     out = tmp_path_factory.mktemp("built")
     [made] = make_packages([CONFIG], out, kernels=ONE_KERNEL)
-    done = udogen("build", "-C", made.folder, env={"EXTRA_CXXFLAGS": "-O0"})
+    done = udogen("build", "-C", made.folder)
     assert done.returncode == 0, done.stderr
     np.save(out / "x.npy", X)
     return made.folder
@@ -59,8 +59,9 @@ def test_help(command: list[str]) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"Usage: {' '.join(['udogen', *command])}")
     if not command:
-        assert sorted(" ".join(SECTIONS.values()).split()) == sorted(VERBS)
-        assert all(f"  {verb} " in done.stdout for verb in VERBS)
+        shown = " ".join(SECTIONS.values()).split()
+        assert len(shown) <= 12 and all(f"  {verb} " in done.stdout for verb in shown)
+        assert all(f"udogen {verb} (" in done.stdout for verb in VERBS if verb not in shown)
 
 
 def test_version() -> None:
@@ -143,7 +144,7 @@ def test_check_names_the_next_verb_of_a_project_and_of_a_config_alone(tmp_path: 
     assert udogen("check", "scale/Scale.xml", cwd=tmp_path).stderr == "next: `udogen test scale`\n"
     (tmp_path / "scale" / "op_tests.toml").unlink()
     alone = udogen("check", "Scale.xml", cwd=tmp_path / "scale").stderr
-    assert alone == "next: `udogen new NAME --from-config Scale.xml`, or `udogen generate Scale.xml -o out`\n"
+    assert alone == "next: `udogen new scale --from-config Scale.xml`, or `udogen generate Scale.xml -o out`\n"
 
 
 def test_json_of_convert(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_json_of_generate(tmp_path: Path, option: str) -> None:
 
 
 def test_json_of_build(built: Path) -> None:
-    reply = returned(udogen("build", "-C", built, "--json", env={"EXTRA_CXXFLAGS": "-O0"}))
+    reply = returned(udogen("build", "-C", built, "--json"))
     assert reply.keys() == {"ok", "seconds", "artifacts", "warnings"} and not reply["warnings"]
     [artifact] = reply["artifacts"]
     assert artifact.keys() == {"package", "provider", "target", "library", "toolchain", "compiler", "compiled"}
@@ -359,7 +360,7 @@ def test_results_on_stdout_and_all_else_on_stderr(tmp_path: Path, built: Path) -
 
 def test_check_ends_with_the_next_step(tmp_path: Path) -> None:
     (tmp_path / "Op.xml").write_bytes(CONFIG.read_bytes())
-    step = "`udogen new NAME --from-config Op.xml`, or `udogen generate Op.xml -o out`"
+    step = "`udogen new op --from-config Op.xml`, or `udogen generate Op.xml -o out`"
     assert udogen("check", "Op.xml", cwd=tmp_path).stderr == f"next: {step}\n"
     (tmp_path / "op_tests.toml").touch()
     assert udogen("check", "Op.xml", cwd=tmp_path).stderr == "next: `udogen test .`\n"
@@ -426,12 +427,12 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
     shutil.rmtree(built / "obj")
-    code, message = on_terminal("build", "-C", built, EXTRA_CXXFLAGS="-O0")
+    code, message = on_terminal("build", "-C", built)
     assert code == 0, message
     assert "━" in message and "8/8" in message
     assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in message
     shutil.rmtree(built / "obj")
-    done = udogen("build", "-C", built, env={"EXTRA_CXXFLAGS": "-O0"})
+    done = udogen("build", "-C", built)
     assert "  CXX src/ops/LeakyRelu.cpp\n" in done.stderr
     assert "\x1b" not in done.stderr + done.stdout and "━" not in done.stderr
 

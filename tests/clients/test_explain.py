@@ -121,7 +121,7 @@ def test_a_log_of_executorch() -> None:
     assert found[3].again == (9, 10)
     assert (
         found[4].what.meaning
-        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and continues without it"
+        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005) and continues without it"
     )
 
 
@@ -200,7 +200,7 @@ def test_error_texts_are_those_of_the_runtimes_own_table(tmp_path: Path) -> None
         "Input tensor[0]:: element type: Float32, layout: Flat4\nOutput tensor[0]:: element type: Float32\n"
     )
     [found] = explain.explain_log(log).entries
-    refused = "the op was refused: none of its kernels takes inputs (Float32 Flat4) and outputs (Float32)"
+    refused = "the op was refused: none of its kernels accepts inputs (Float32 Flat4) and outputs (Float32)"
     assert found.what.meaning == refused
 
 
@@ -243,9 +243,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.stdout.startswith("3110: QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE (QNN 3110)\n")
     assert "(onnxruntime/onnxruntime-qnn #593)" in done.stdout
     done = udogen("explain", LOGS / "logcat.log")
-    assert (
-        done.stdout.count("the whole list as the name") + done.stdout.count("takes the whole list") <= 2
-    )  # printed once
+    assert done.stdout.count("takes the whole list") <= 2  # printed once
     assert "see line" in done.stdout
     done = udogen("explain", "--json", "0x80000406", LOGS / "snpe.log")
     reply = json.loads(done.stdout)
@@ -342,13 +340,13 @@ def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
             "[WARNING] [Qnn ExecuTorch]: Qnn API version 2.14.0 is mismatched. The minimum supported version is "
             "2.15.0. Please make sure you have the correct backend library version.",
             "et-api-version",
-            "has API version 2.14.0; the program was built for another one (2.15.0)",
+            "has API version 2.14.0; the program was built for 2.15.0",
         ),
         ("QNN API version 2.14.0 is mismatched", "et-api-version", "has API version 2.14.0"),
         (
             "src/ops/Relu.cpp:41:25: error: no member named 'get_interface_scale' in 'Tensor'",
             "core-headers",
-            "calls get_interface_scale, which the C++ headers of this SDK release do not have",
+            "calls get_interface_scale, which the C++ headers of this SDK release lack",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: di
     """ONNX Runtime itself would lose the whole provider, and run everything on its CPU."""
     fault = replies["not registered"]
     assert fault["type"] in ("NotPlaced", "SessionFailed")
-    assert "ONNX Runtime could not register an op package; the provider is disabled" in " ".join(
+    assert "ONNX Runtime could not register an op package; it disabled QNN's provider" in " ".join(
         [fault["message"], *fault["details"]]
     )
 
@@ -262,6 +262,13 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
+        "empty name",
+        lambda folder, package: (write(folder / "m.onnx", [node(given=("x", ""))]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu has an empty input name, with which Qualcomm's provider ends the process",
+        "leave out optional inputs at the end of the list; an input before others must be given",
+    ),
+    (
         "integer",
         lambda folder, package: (write(folder / "m.onnx", [node(alpha=1)]), [package]),
         UsageError,
@@ -295,7 +302,7 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         lambda folder, package: (good(folder), [package, package]),
         UsageError,
         "package LeakyReluPackage is given twice",
-        "a runtime takes each package once (4007): leave one out",
+        "leave one out: a runtime accepts each package once (4007)",
     ),
 ]
 

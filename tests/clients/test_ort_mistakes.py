@@ -167,12 +167,12 @@ def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> 
             "no fallback", "SessionFailed",
             "ONNX Runtime could not make the session: QNN's CPU backend does not start in a session with "
             "session.disable_cpu_ep_fallback",
-            "leave it out with this backend; udogen.clients.ort looks where nodes are",
+            "omit it with this backend; udogen.clients.ort checks where nodes run",
         ),
         (
             "options again", "SessionFailed",
             "ONNX Runtime could not make the session: these SessionOptions were used for another session, and still "
-            "hold its provider", "new SessionOptions for each session",
+            "hold its provider", "create new SessionOptions for each session",
         ),
         (
             "own", "UsageError", "the provider option op_packages is set by the other arguments", "leave it out",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.command_line import udogen
 from tests.making import LONG, ROOT, need_runtime
+from udogen.errors import RunFailed, UdogenError
 from udogen.runtime.contexts.runtime import Runtime
 
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -47,6 +51,23 @@ def nothing_left() -> Iterator[None]:
     before = resources()
     yield
     assert resources() == before
+
+
+def run_json(*arguments: object, code: int = 0) -> dict[str, Any]:
+    """What `udogen run context --json` prints."""
+    done = udogen("run", "context", *arguments, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@contextmanager
+def refused(message: str, *, error: type[UdogenError] = RunFailed, hint: str = "") -> Iterator[None]:
+    """What is inside raises this error."""
+    with pytest.raises(error) as caught:
+        yield
+    assert caught.value.message == message
+    assert not hint or caught.value.hint == hint
 
 
 @pytest.fixture

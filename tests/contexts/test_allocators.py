@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import resources, stand_in
+from tests.contexts.conftest import refused, resources, stand_in
 from tests.making import ROOT
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime.buffers import memory
@@ -80,9 +80,8 @@ def test_a_buffer_that_was_forgotten_is_closed(tidy: None) -> None:
 def test_what_is_held_is_not_closed(tidy: None) -> None:
     buffer = allocate("memfd", 64, name="kv")
     first, second = buffer.hold("context `a`"), buffer.hold("context `b`")
-    with pytest.raises(RunFailed) as caught:
+    with refused("buffer `kv` cannot be closed: it is in use by context `a`, context `b`"):
         buffer.close()
-    assert caught.value.message == "buffer `kv` cannot be closed: it is in use by context `a`, context `b`"
     first()
     first()
     assert buffer.held_by == ("context `b`",)
@@ -104,17 +103,15 @@ def test_a_held_buffer_goes_with_its_last_holder_after_an_error(tidy: None) -> N
 def test_reserved_bytes_are_seen_by_nobody() -> None:
     with allocate("memfd", 64, name="w") as buffer:
         view = buffer.view
-        with pytest.raises(RunFailed) as caught:
-            buffer.reserve("external weights buffer of `m`")
-        assert caught.value.message == (
+        with refused(
             "buffer `w` cannot become the external weights buffer of `m`: arrays or views of its bytes are alive"
-        )
+        ):
+            buffer.reserve("external weights buffer of `m`")
         view.release()
         del view
         end = buffer.reserve("external weights buffer of `m`")
-        with pytest.raises(RunFailed) as caught:
+        with refused("buffer `w` belongs to QNN: it is the external weights buffer of `m`"):
             _ = buffer.view
-        assert caught.value.message == "buffer `w` belongs to QNN: it is the external weights buffer of `m`"
         end()
         assert len(buffer.view) == 64
 
@@ -123,24 +120,28 @@ def test_a_closed_buffer_is_reported() -> None:
     buffer = allocate("client", 64, name="x")
     buffer.close()
     assert repr(buffer) == "<Buffer x (client): closed>"
-    for use in (lambda: buffer.view, lambda: buffer.fd, buffer.descriptor, lambda: buffer.hold("y"), buffer.__enter__):
-        with pytest.raises(RunFailed) as caught:
+    for use in (
+        lambda: buffer.view,
+        lambda: buffer.fd,
+        buffer.descriptor,
+        lambda: buffer.hold("y"),
+        lambda: buffer.reserve("y"),
+        buffer.__enter__,
+    ):
+        with refused("buffer `x` is closed"):
             use()
-        assert caught.value.message == "buffer `x` is closed"
 
 
 @pytest.mark.parametrize("alignment", [0, -64, 3, 96, 8192])
 def test_what_is_no_alignment(alignment: int) -> None:
-    with pytest.raises(UsageError) as caught:
+    with refused(f"buffers cannot be aligned to {alignment} bytes", error=UsageError):
         allocate("client", 64, alignment=alignment)
-    assert caught.value.message == f"buffers cannot be aligned to {alignment} bytes"
 
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_what_is_no_size(size: int) -> None:
-    with pytest.raises(UsageError) as caught:
+    with refused(f"buffer `x` cannot have {size} bytes", error=UsageError):
         allocate("memfd", size, name="x")
-    assert caught.value.message == f"buffer `x` cannot have {size} bytes"
 
 
 def test_unknown_allocators_are_refused_with_the_list() -> None:
@@ -206,23 +207,20 @@ def test_rpcmem_of_more_than_an_int(tidy: None, device: ctypes.CDLL) -> None:
 
 def test_rpcmem_of_an_old_system_ends_at_an_int(tmp_path: Path) -> None:
     old = memory.Rpcmem(str(stand_in(tmp_path, "cdsprpc.c", "libold.so", "-DOLD")))
-    with pytest.raises(RunFailed) as caught:
-        old.allocate(2**31)
-    assert caught.value.message == (
+    with refused(
         "rpcmem_alloc cannot allocate 2147483648 bytes: its size is an int, and libcdsprpc.so has no rpcmem_alloc2"
-    )
+    ):
+        old.allocate(2**31)
 
 
 def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) -> None:
     device.stand_in_limit(0)
-    with pytest.raises(RunFailed) as caught:
+    with refused("rpcmem_alloc has no 4096 bytes (heap 25)"):
         allocate("rpcmem", 4096)
-    assert caught.value.message == "rpcmem_alloc has no 4096 bytes (heap 25)"
     device.stand_in_limit(-1)
     device.stand_in_blind(1)
-    with pytest.raises(RunFailed) as caught:
+    with refused("rpcmem_to_fd has no descriptor for 4096 bytes from rpcmem_alloc"):
         allocate("rpcmem", 4096)
-    assert caught.value.message == "rpcmem_to_fd has no descriptor for 4096 bytes from rpcmem_alloc"
     assert lines_of(device)[-1] == "rpcmem_free"
 
 
@@ -237,14 +235,15 @@ def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, dev
     with allocate("rpcmem", 4096, name="x") as buffer:
         with memory.mapped_to_hexagon(buffer):
             assert buffer.fastrpc == 1
-            with pytest.raises(RunFailed) as caught:
+            with refused("buffer `x` cannot be closed: it is in use by fastrpc_mmap"):
                 buffer.close()
-            assert caught.value.message == "buffer `x` cannot be closed: it is in use by fastrpc_mmap"
         assert lines_of(device)[2:] == ["fastrpc_mmap(3, 0, 4096, 2)", "fastrpc_munmap(3, 4096)"]
         device.stand_in_blind(1)
-        with pytest.raises(RunFailed) as caught, memory.mapped_to_hexagon(buffer):
+        with (
+            refused(f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"),
+            memory.mapped_to_hexagon(buffer),
+        ):
             pass
-        assert caught.value.message == f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"
         assert not buffer.fastrpc and not buffer.held_by
 
 

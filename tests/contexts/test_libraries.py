@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contexts.conftest import refused
 from tests.contexts.stepping import open_runtime
 from tests.making import ROOT, compiler, make_packages
 from udogen.errors import RunFailed, UsageError
@@ -88,36 +89,32 @@ def test_a_version_that_is_not_built_is_reported_with_the_command_that_builds_it
     put("aarch64-linux-gnu", "aarch64")
     put("hexagon-v73", "hexagon", 0x73)
     put("hexagon-v79", "hexagon", 0x79)
-    with pytest.raises(RunFailed) as caught:
+    with refused(
+        "package LeakyReluPackage is not built for Hexagon v75 (it is for Hexagon v73, Hexagon v79)",
+        hint=f"udogen build htp_v75 -C '{folder}'",
+    ):
         op_libraries(folder, machine="aarch64", arch=75)
-    assert caught.value.message == (
-        "package LeakyReluPackage is not built for Hexagon v75 (it is for Hexagon v73, Hexagon v79)"
-    )
-    assert caught.value.hint == f"udogen build htp_v75 -C '{folder}'"
 
 
 def test_a_missing_arm_library(folder: Path, put: Put) -> None:
     put("hexagon-v73", "hexagon", 0x73)
     put("aarch64-linux-gnu", "aarch64")
-    with pytest.raises(RunFailed) as caught:
+    with refused(
+        "package LeakyReluPackage is not built for aarch64 Android", hint=f"udogen build htp_aarch64 -C '{folder}'"
+    ):
         op_libraries(folder, machine="aarch64", arch=73, android=True)
-    assert caught.value.message == "package LeakyReluPackage is not built for aarch64 Android"
-    assert caught.value.hint == f"udogen build htp_aarch64 -C '{folder}'"
 
 
 def test_a_package_that_is_not_built_at_all(folder: Path) -> None:
-    with pytest.raises(RunFailed) as caught:
+    with refused("package LeakyReluPackage is not built for this PC", hint=f"udogen build htp_x86 -C '{folder}'"):
         op_libraries(folder, machine="x86_64")
-    assert caught.value.message == "package LeakyReluPackage is not built for this PC"
-    assert caught.value.hint == f"udogen build htp_x86 -C '{folder}'"
 
 
 def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
     put("aarch64-linux-gnu", "aarch64")
     file = put("hexagon-v75", "hexagon", 0x68)
-    with pytest.raises(RunFailed) as caught:
+    with refused(f"{file} is built for hexagon v68, hexagon v75 is needed"):
         op_libraries(folder, machine="aarch64", arch=75)
-    assert caught.value.message == f"{file} is built for hexagon v68, hexagon v75 is needed"
 
 
 @pytest.mark.parametrize(
@@ -137,9 +134,8 @@ def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> No
 
 
 def test_other_machines(folder: Path) -> None:
-    with pytest.raises(UsageError) as caught:
+    with refused("HTP does not run on riscv64", error=UsageError):
         op_libraries(folder, machine="riscv64")
-    assert caught.value.message == "HTP does not run on riscv64"
 
 
 def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: Path) -> None:
@@ -149,9 +145,8 @@ def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: P
     assert adsp_library_path([found, found]) == str(hexagon.parent)
     assert adsp_library_path([found], "/vendor/dsp;/dsp") == f"{hexagon.parent};/vendor/dsp;/dsp"
     moved = folder.rename(tmp_path / "x;y")
-    with pytest.raises(UsageError) as caught:
+    with refused(f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`", error=UsageError):
         adsp_library_path([op_libraries(moved, machine="aarch64", arch=73)])
-    assert caught.value.message == f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`"
 
 
 class Platform:
@@ -172,12 +167,10 @@ def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> Non
     runtime = Platform(79, 79)
     register_package(runtime, folder, machine="aarch64")  # type: ignore[arg-type]
     assert runtime.registered == [(str(arm), PROVIDER, "CPU"), (NAME, PROVIDER, "HTP")]
-    with pytest.raises(UsageError) as caught:
+    with refused("the devices of this platform are different versions of Hexagon: v73, v79", error=UsageError):
         register_package(Platform(73, 79), folder, machine="aarch64")  # type: ignore[arg-type]
-    assert caught.value.message == "the devices of this platform are different versions of Hexagon: v73, v79"
-    with pytest.raises(UsageError) as caught:
+    with refused("the version of Hexagon is unknown: the device does not report it", error=UsageError):
         register_package(Platform(), folder, machine="aarch64")  # type: ignore[arg-type]
-    assert caught.value.message == "the version of Hexagon is unknown: the device does not report it"
     pc, file = Platform(73, 79), put("x86_64-linux-clang", "x86_64")
     register_package(pc, folder, machine="x86_64")  # type: ignore[arg-type]
     assert pc.registered == [(str(file), PROVIDER, None)]

@@ -225,7 +225,7 @@ TENSORS = st.builds(
     dtype=st.sampled_from(["FLOAT_32", "UINT_8", "UFIXED_POINT_4", "INT_64"]),
 )
 GRAPHS = st.tuples(st.lists(TENSORS, max_size=4), st.lists(TENSORS, max_size=4))
-WISHES = st.builds(
+OPTIONS = st.builds(
     BufferOptions,
     alignment=st.sampled_from([1, 64, 128, 4096]),
     packed=st.booleans(),
@@ -262,7 +262,7 @@ def runs(draw: st.DrawFn) -> tuple[list[ExecutionStep], list[Link]]:
     return steps, links
 
 
-@given(runs(), WISHES)
+@given(runs(), OPTIONS)
 def test_no_two_values_that_are_alive_together_overlap(
     run: tuple[list[ExecutionStep], list[Link]], options: BufferOptions
 ) -> None:

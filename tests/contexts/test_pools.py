@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import stand_in
+from tests.contexts.conftest import refused, stand_in
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.handles import BackendHandle
@@ -66,9 +66,8 @@ def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
     with file(PAGE, os.O_RDONLY) as fd:
         with open_pool("mmap_fd", PAGE, file=FileRange(fd, writable=False)) as pool:
             assert pool.buffer.view.readonly
-        with pytest.raises(RunFailed) as caught:
+        with refused(f"pool `w`: the file of descriptor {fd} is not open for writing"):
             open_pool("mmap_fd", PAGE, file=FileRange(fd), name="w")
-        assert caught.value.message == f"pool `w`: the file of descriptor {fd} is not open for writing"
 
 
 def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
@@ -89,20 +88,16 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
     ],
 )
 def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, message: str) -> None:
-    with file(PAGE) as fd:
-        with pytest.raises(RunFailed) as caught:
-            open_pool("mmap_fd", size, file=FileRange(fd, offset=offset), name="p")
-        assert caught.value.message == f"pool `p`: {message} of descriptor {fd}, which has 4096"
+    with file(PAGE) as fd, refused(f"pool `p`: {message} of descriptor {fd}, which has 4096"):
+        open_pool("mmap_fd", size, file=FileRange(fd, offset=offset), name="p")
 
 
 def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
-    with pytest.raises(RunFailed) as caught:
+    with refused("pool `p`: 987 is not an open file descriptor"):
         open_pool("mmap_fd", 1, file=FileRange(987), name="p")
-    assert caught.value.message == "pool `p`: 987 is not an open file descriptor"
     here, there = os.pipe()
-    with pytest.raises(RunFailed) as caught:
+    with refused(f"pool `p`: descriptor {here} cannot be mapped"):
         open_pool("mmap_fd", 1, file=FileRange(here, writable=False), name="p")
-    assert caught.value.message == f"pool `p`: descriptor {here} cannot be mapped"
     os.close(here)
     os.close(there)
 
@@ -148,9 +143,8 @@ def test_a_pool_is_handed_out_until_it_is_full() -> None:
     with open_pool("ashmem", 256, name="p") as pool:
         assert [pool.take(10), pool.take(10, alignment=8), pool.take(64)] == [0, 16, 64]
         assert pool.free == 128
-        with pytest.raises(RunFailed) as caught:
+        with refused("pool `p` is full: 129 bytes are wanted, 128 of 256 are left"):
             pool.take(129)
-        assert caught.value.message == "pool `p` is full: 129 bytes are wanted, 128 of 256 are left"
         assert pool.take(128) == 128
 
 
@@ -193,9 +187,8 @@ def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
         assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
     assert lines_of(device) == ["ASharedMemory_create(kv, 5000)"]
     device.stand_in_refuse(1)
-    with pytest.raises(RunFailed) as caught:
+    with refused("ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"):
         open_pool("ashmem", 5000)
-    assert caught.value.message == "ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"
 
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
@@ -219,28 +212,27 @@ def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_needs(tidy: None, dev
 
 
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
-    with pytest.raises(RunFailed) as caught:
+    with refused("no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"):
         open_pool("hardware_buffer_blob", 2**32)
-    assert caught.value.message == "no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"
     device.stand_in_lock(0)
-    with pytest.raises(RunFailed) as caught:
+    with refused("AHardwareBuffer_lock failed (it returned -22)"):
         open_pool("hardware_buffer_blob", 64)
-    assert caught.value.message == "AHardwareBuffer_lock failed (it returned -22)"
     assert lines_of(device)[-1] == "release"
     device.stand_in_refuse(1)
-    with pytest.raises(RunFailed) as caught:
+    with refused("AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"):
         open_pool("hardware_buffer_blob", 64)
-    assert caught.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("hardware_buffer", image=ImageLayout(16, 16, 1, 4)) as pool:
-        with pytest.raises(UsageError) as caught:
-            Constants(pool)
-        assert caught.value.message == (
-            "constants cannot lie in a pool `hardware_buffer`: it is for inputs and outputs of executions"
-        )
-        assert caught.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob"
+    with (
+        open_pool("hardware_buffer", image=ImageLayout(16, 16, 1, 4)) as pool,
+        refused(
+            "constants cannot lie in a pool `hardware_buffer`: it is for inputs and outputs of executions",
+            error=UsageError,
+            hint="one of: ashmem, mmap_fd, hardware_buffer_blob",
+        ),
+    ):
+        Constants(pool)
     with open_pool("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
         constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=np.ones(4, np.float32))
         assert constants.rows == [ConstantPlacement("w", "CONSTANT_REFERENCE", 16, 0)]
@@ -263,9 +255,8 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
         np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and what refers, refers
         assert data_of(referred)[0] == 5 and large[0] == 0
         assert address_of(referred) == pool.buffer.address
-        with pytest.raises(RunFailed) as caught:
+        with refused("buffer `pool` cannot be closed: it is in use by constant `l`"):
             pool.close()
-        assert caught.value.message == "buffer `pool` cannot be closed: it is in use by constant `l`"
         del copied, referred
 
 
@@ -319,13 +310,11 @@ def test_constants_that_cannot_be(tidy: None) -> None:
                 "the values of constant `w` are no buffer: memoryview: a bytes-like object is required, not 'list'",
             ),
         ):
-            with pytest.raises((RunFailed, UsageError)) as caught:
+            with refused(message, error=(RunFailed, UsageError)):
                 call()
-            assert caught.value.message == message
         constants.tensor("fits", dtype="FLOAT_32", shape=(64,), data=given)
-        with pytest.raises(RunFailed) as caught:
+        with refused("pool `p` is full: 256 bytes are wanted, 44 of 300 are left"):
             constants.tensor("more", dtype="FLOAT_32", shape=(64,), data=given)
-        assert caught.value.message == "pool `p` is full: 256 bytes are wanted, 44 of 300 are left"
         assert not alone.rows and [row.name for row in constants.rows] == ["fits"]
 
 
@@ -375,6 +364,5 @@ def address_of(tensor: QnnTensor) -> int:
 def test_a_pool_is_a_context_manager(tidy: None) -> None:
     with open_pool("ashmem", 10) as pool:
         assert isinstance(pool, Pool)
-    with pytest.raises(RunFailed) as caught, pool:
+    with refused("buffer `pool` is closed"), pool:
         pass
-    assert caught.value.message == "buffer `pool` is closed"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contexts.conftest import refused
 from udogen.errors import UsageError
 from udogen.runtime.buffers.block_weights import (
     FORMATS,
@@ -123,15 +124,12 @@ def test_memory_that_is_given_is_used() -> None:
     buffer = RepackBuffer("Q8_0", (4, 128), memory=aligned)
     buffer.quantize(np.ones((4, 128)))
     assert aligned[:1024].any() and np.shares_memory(aligned, buffer.data)
-    with pytest.raises(UsageError) as caught:
+    with refused("the memory of a repack buffer begins 1 bytes behind a multiple of 128", error=UsageError):
         RepackBuffer("Q8_0", (4, 128), memory=aligned[1:])
-    assert caught.value.message == "the memory of a repack buffer begins 1 bytes behind a multiple of 128"
-    with pytest.raises(UsageError) as caught:
+    with refused("the memory of a repack buffer has 512 bytes, Q8_0 [4, 128] takes 1024", error=UsageError):
         RepackBuffer("Q8_0", (4, 128), memory=aligned[:512])
-    assert caught.value.message == "the memory of a repack buffer has 512 bytes, Q8_0 [4, 128] takes 1024"
-    with pytest.raises(UsageError) as caught:
+    with refused("the memory of a repack buffer cannot be written", error=UsageError):
         RepackBuffer("Q8_0", (4, 128), memory=bytes(4096))
-    assert caught.value.message == "the memory of a repack buffer cannot be written"
 
 
 def test_shared_memory_for_a_device(tidy: None) -> None:
@@ -157,9 +155,8 @@ def test_partial_blocks_and_what_lies_outside_are_refused(offset: int, size: int
     buffer = RepackBuffer("Q4_0", (4, 64))
     before = buffer.data.copy()
     for call in (lambda: buffer.set(bytes(size), offset), lambda: buffer.get(offset, size)):
-        with pytest.raises(UsageError) as caught:
+        with refused(message, error=UsageError):
             call()
-        assert caught.value.message == message
     np.testing.assert_array_equal(buffer.data, before)
 
 
@@ -178,18 +175,14 @@ def test_partial_blocks_are_refused_with_a_remedy() -> None:
     ],
 )
 def test_shapes_that_are_none(shape: tuple[int, ...], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with refused(message, error=UsageError):
         RepackBuffer("Q8_0", shape)
-    assert caught.value.message == message
 
 
 def test_arrays_that_do_not_fit() -> None:
-    with pytest.raises(UsageError) as caught:
+    with refused("an array of shape [4, 32] has no rows of 64 numbers", error=UsageError):
         RepackBuffer("Q8_0", (4, 64)).quantize(np.zeros((4, 32)))
-    assert caught.value.message == "an array of shape [4, 32] has no rows of 64 numbers"
-    with pytest.raises(UsageError) as caught:
+    with refused("rows of 100 bytes are no repacked rows of 64 numbers in Q8_0", error=UsageError):
         unrepack_rows(np.zeros((2, 100), np.uint8), "Q8_0", 64)
-    assert caught.value.message == "rows of 100 bytes are no repacked rows of 64 numbers in Q8_0"
-    with pytest.raises(UsageError) as caught:
+    with refused("rows of 100 bytes are not whole blocks of Q8_0", error=UsageError):
         repack_rows(np.zeros((2, 100), np.uint8), "Q8_0")
-    assert caught.value.message == "rows of 100 bytes are not whole blocks of Q8_0"

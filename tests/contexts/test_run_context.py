@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
+from tests.contexts.conftest import run_json
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import UdogenError
@@ -31,13 +32,6 @@ def run(*arguments: object, code: int = 0) -> str:
     return done.stdout if not code else done.stdout + done.stderr
 
 
-def answered(*arguments: object, code: int = 0) -> dict:
-    done = udogen("run", "context", *arguments, "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    found: dict = json.loads(done.stdout)
-    return found
-
-
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
     """Three shards; the names are in the order 0, 2, 10, which is not that of the alphabet."""
@@ -52,7 +46,7 @@ def shards(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
-    found = answered(shards, *CPU)
+    found = run_json(shards, *CPU)
     assert [row["name"] for row in found["contexts"]] == ["forward_0", "forward_2", "forward_10"]
     assert found["runtime"]["emulator"] is True
     for row in found["contexts"]:
@@ -67,11 +61,11 @@ def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
     [line] = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
     assert "forward_0.bin and 2 more cannot be verified: no manifest is beside them" in line
     assert "`udogen inspect FILE --write-manifest`" in line
-    assert answered(shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
+    assert run_json(shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
     for binary_file in shards.glob("*.bin"):
         assert udogen("inspect", binary_file, "--write-manifest").returncode == 0
     assert "warning:" not in udogen("run", "context", shards, *CPU).stderr
-    assert answered(shards, *CPU)["warnings"] == []
+    assert run_json(shards, *CPU)["warnings"] == []
     data = bytearray((shards / "forward_2.bin").read_bytes())
     data[len(data) // 2] ^= 4
     (shards / "forward_2.bin").write_bytes(data)
@@ -126,7 +120,7 @@ def test_real_numbers_are_quantized(sharded_llm: Callable[[str], Path], tmp_path
 def test_each_kind_of_memory(shards: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
     np.save(tmp_path / "ones.npy", array(1))
     ones = ("--input", f"a={tmp_path / 'ones.npy'}", "--input", f"b={tmp_path / 'ones.npy'}")
-    found = answered(shards, *CPU, *flags, *ones, "--graph", "look")
+    found = run_json(shards, *CPU, *flags, *ones, "--graph", "look")
     for row in found["contexts"]:
         [graph] = row["graphs"]
         assert (graph["outputs"][0]["least"], graph["outputs"][0]["largest"]) == (2, 2)
@@ -148,7 +142,7 @@ def test_sessions_show_their_plan(shards: Path) -> None:
 
 
 def test_measures(shards: Path) -> None:
-    found = answered(shards / "forward_0.bin", *CPU, "--profile")
+    found = run_json(shards / "forward_0.bin", *CPU, "--profile")
     assert found["contexts"][0]["graphs"][0]["profile"][0]["value"] >= 0
 
 
@@ -189,7 +183,7 @@ def test_ops_that_end_the_process_or_fail(tmp_path: Path) -> None:
 def test_a_package_that_is_not_registered(sharded_llm: Callable[[str], Path]) -> None:
     text = run(sharded_llm("real") / "forward_0.bin", code=5)
     assert "needs the op LlmPackage::" in text
-    assert "= register the package it was made with: --op-package LIB" in text
+    assert "= register the package that the context was made with, of the same version: --op-package LIB" in text
 
 
 def test_a_json_of_another_shape(shards: Path) -> None:

@@ -78,7 +78,7 @@ def refused(*paths: Path) -> UsageError:
 
 def test_faults(tmp_path: Path, tidy: None) -> None:
     assert refused(tmp_path / "none").message == f"there is no file or folder {tmp_path}/none"
-    assert refused(tmp_path).message == f"{tmp_path} holds no context binary (*.bin)"
+    assert refused(tmp_path).message == f"{tmp_path} contains no context binary (*.bin)"
     fill(tmp_path, "forward_0_json.json")
     assert refused(tmp_path).message == f"{tmp_path} has forward_0_json.json, but no forward_<i>.bin"
     fill(tmp_path, "forward_0.bin", "forward_00.bin")

@@ -16,8 +16,8 @@ from rich.text import Text
 from tests.making import ROOT, at_terminal
 
 PICTURE = ROOT / "docs" / "pictures" / "wrong.svg"
-COMMAND = "udogen test --backend cpu"
-_WIDTH = 104
+COMMAND = "udogen test --backend cpu --case edge"
+_WIDTH = 80
 _LOOP = ("i < size; ++i) out[i] = T(", "i < size / 4 * 4; ++i) out[i] = T(")  # whole vectors of four, and nothing after
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -100,6 +101,15 @@ def test_the_reference_names_every_verb() -> None:
 def test_the_two_commands_are_on_the_first_screen() -> None:
     first = "\n".join(README.read_text("utf-8").splitlines()[:24])
     assert "make demo" in first and "make test" in first
+
+
+def test_what_the_documents_import_exists() -> None:
+    for document in DOCUMENTS:
+        for module, names in re.findall(
+            r"^ *from (udogen[\w.]*) import ([\w, ]+)", document.read_text("utf-8"), re.MULTILINE
+        ):
+            for each in names.replace(" ", "").split(","):
+                assert hasattr(importlib.import_module(module), each), f"{name(document)}: {module} has no {each}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.dsp.conftest import HERE
-from tests.making import STRICT
 from udogen.runtime.built import Built
 
 # As UdoBase.h and QnnOpPackage.h number them.
@@ -102,7 +101,7 @@ def test_every_call_gets_the_documented_code(several: Built, tmp_path: Path, nam
         "-g",
         "-Wall",
         "-Wextra",
-        STRICT,
+        "-Werror",
         "-fsanitize=address,undefined",
         "-fno-sanitize-recover=all",
     ]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from udogen.qnn import abi
-from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle
+from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle, SharedRange
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
@@ -177,13 +177,16 @@ def refused(world: World, code: int, log_lines: str, call: Callable[[], object])
 # --- what the tutorial shows --------------------------------------------------------------------------------------
 
 
-def test_one_buffer_for_each_tensor(world: World) -> None:
-    with world.backend.context() as context, memory(PAGE) as first, memory(PAGE) as second:
-        compose(world, context, "ion")
-        graph = context.retrieve("ion")
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_buffer_for_each_tensor_or_one_for_all(world: World, shared: bool) -> None:
+    size = 2 * X.nbytes
+    with world.backend.context() as context, memory(size) as first, memory(PAGE) as other:
+        compose(world, context, "registered")
+        graph, second = context.retrieve("registered"), first if shared else other
+        places = [{"shared": SharedRange(at, size)} if shared else {} for at in (0, X.nbytes)]
         with (
-            MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape) as given,
-            MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape) as made,
+            MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape, **places[0]) as given,
+            MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape, **places[1]) as made,
         ):
             x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
             y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
@@ -192,26 +195,7 @@ def test_one_buffer_for_each_tensor(world: World) -> None:
             y.bind_memory(made.handle)
             os.pwrite(first, X.tobytes(), 0)
             graph.execute([x], [y])
-            np.testing.assert_array_equal(np.frombuffer(os.pread(second, X.nbytes, 0), np.float32), EXPECTED.ravel())
-
-
-def test_many_tensors_in_one_buffer(world: World) -> None:
-    size = 2 * X.nbytes
-    with world.backend.context() as context, memory(size) as fd:
-        compose(world, context, "shared")
-        graph = context.retrieve("shared")
-        with (
-            MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=0, size=size) as given,
-            MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=X.nbytes, size=size) as made,
-        ):
-            x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-            y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
-            x.struct.v1.id, y.struct.v1.id = world.ids
-            x.bind_memory(given.handle)
-            y.bind_memory(made.handle)
-            os.pwrite(fd, X.tobytes(), 0)
-            graph.execute([x], [y])
-            found = np.frombuffer(os.pread(fd, X.nbytes, X.nbytes), np.float32)
+            found = np.frombuffer(os.pread(second, X.nbytes, X.nbytes if shared else 0), np.float32)
             np.testing.assert_array_equal(found, EXPECTED.ravel())
 
 
@@ -277,7 +261,7 @@ def test_a_descriptor_is_of_one_type(world: World, kind: str) -> None:
         name = "weights" if kind == WEIGHTS else "spill-fill"
         cannot = f"is registered as external {name} buffer: it cannot be used as"
         ion = lambda: MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape)  # noqa: E731
-        shared = lambda: MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=PAGE, size=8 * PAGE)  # noqa: E731
+        shared = lambda: MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, shared=SharedRange(PAGE, 8 * PAGE))  # noqa: E731
         other = lambda: world.register(context, SPILL if kind == WEIGHTS else WEIGHTS, fd, offset=4 * PAGE)  # noqa: E731
         for call in (ion, shared, other):
             refused(world, ALREADY, cannot, call)

@@ -12,7 +12,7 @@ import pytest
 from composing import register
 
 from udogen.qnn import abi
-from udogen.qnn.handles import DMA_BUF, BackendHandle, ContextHandle, GraphHandle, MemoryHandle
+from udogen.qnn.handles import DMA_BUF, BackendHandle, ContextHandle, GraphHandle, MemoryHandle, SharedRange
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.built import Built
@@ -90,7 +90,7 @@ def test_tensors_lie_in_registered_memory(
         graph, x, y = relu(context, package=cpu_leaky.package if own else "")
         into, out = buffers(), buffers()
         if kind == "SHARED":
-            out, places = into, [{"offset": 0, "size": 4096}, {"offset": 1024, "size": 4096}]
+            out, places = into, [{"shared": SharedRange(0, 4096)}, {"shared": SharedRange(1024, 4096)}]
         else:
             places = [{"kind": kind, "address": each.address} for each in (into, out)]
         with (
@@ -162,10 +162,10 @@ WRONG: dict[str, tuple[Ion, int, str]] = {
     "a dimension of 0": ({"shape": (2, 0)}, 8004, "dimension 1 is 0"),
     "no shape": ({"shape": ()}, 8000, "the shape and the data type"),
     "a DMA buffer without an address": ({"kind": DMA_BUF}, 8000, "the address at which its client has mapped it"),
-    "a shared buffer without a size": ({"offset": 0}, 8000, "with its whole size"),
-    "an offset beyond the end": ({"offset": 4090, "size": 4096}, 8004, "24 bytes at offset 4090 does not fit"),
-    "an offset that wraps around": ({"offset": (1 << 64) - 8, "size": 4096}, 8004, "does not fit"),
-    "a size beyond the memory": ({"offset": 0, "size": 8192}, 8003, "has 4096 bytes, 8192 were to be mapped"),
+    "a shared buffer without a size": ({"shared": SharedRange(0, 0)}, 8000, "with its whole size"),
+    "an offset beyond the end": ({"shared": SharedRange(4090, 4096)}, 8004, "24 bytes at offset 4090 does not fit"),
+    "an offset that wraps around": ({"shared": SharedRange((1 << 64) - 8, 4096)}, 8004, "does not fit"),
+    "a size beyond the memory": ({"shared": SharedRange(0, 8192)}, 8003, "has 4096 bytes, 8192 were to be mapped"),
 }
 
 
@@ -186,14 +186,16 @@ def test_double_registration(cpu: BackendHandle, buffers: Callable[..., Buffer])
     with cpu.context() as context, cpu.context() as other:
         with MemoryHandle(context, a.fd, **ion):
             assert code_of(lambda: MemoryHandle(context, a.fd, **ion)) == 8002
-            assert code_of(lambda: MemoryHandle(context, a.fd, offset=64, size=4096, **ion)) == 8002  # of another kind
+            assert (
+                code_of(lambda: MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion)) == 8002
+            )  # of another kind
             with MemoryHandle(other, a.fd, **ion):  # each context has its own
                 pass
         with (
-            MemoryHandle(context, a.fd, offset=0, size=4096, **ion),
-            MemoryHandle(context, a.fd, offset=64, size=4096, **ion),
+            MemoryHandle(context, a.fd, shared=SharedRange(0, 4096), **ion),
+            MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion),
         ):
-            assert code_of(lambda: MemoryHandle(context, a.fd, offset=64, size=4096, **ion)) == 8002
+            assert code_of(lambda: MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion)) == 8002
         MemoryHandle(context, a.fd, **ion).close()  # free again
 
 

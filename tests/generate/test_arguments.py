@@ -87,7 +87,8 @@ GIVEN = {
     "f32": (1.25, "1.25"), "f64": (1 / 3, "0.33333333333333331"), "yes": (False, "false"),
     "no": (True, "true"), "i8": (-7, "-7"), "u8": (200, "200"), "i16": (-300, "-300"), "u16": (60000, "60000"),
     "i32": (-70000, "-70000"), "u32": (4_000_000_000, "4000000000"), "i64": (-(1 << 40), str(-(1 << 40))),
-    "top64": (5, "5"), "u64": (1 << 40, str(1 << 40)), "infinite": (3.0, "3"), "none": (-1.5, "-1.5"),
+    "top64": ((1 << 63) - 1, "9223372036854775807"),
+    "u64": (1 << 40, str(1 << 40)), "infinite": (3.0, "3"), "none": (-1.5, "-1.5"),
     "tiny": (2.0, "2"), "hex": (16, "16"), "mixed": (-3, "-3"), "wide": (-1, "-1"), "must_or": (9, "9"),
     "zero_d": (-2.5, "-2.5"), "maybe": (0.5, "0.5"), "flag": (True, "true"), "later": (-4, "-4"),
 }  # fmt: skip
@@ -136,6 +137,12 @@ def test_scalars_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
         with pytest.raises(RunFailed) as caught:
             kinds.session.run(OpCall("Scalars", built.package, *tensors, (param,)))
         assert reason in "\n".join([str(caught.value), *caught.value.details])
+
+
+@pytest.mark.parametrize(("name", "value"), [("i64", -(1 << 53) - 1), ("u64", (1 << 63) + 1)])
+def test_an_integer_that_the_runtime_would_round_is_refused(kinds: Package, name: str, value: int) -> None:
+    with pytest.raises(RunFailed, match=f"`{name}` of `Scalars` is {value}, which the CPU backend would round"):
+        kinds.run("Scalars", inputs={"x": X}, params={"must": 1.0, name: value})
 
 
 # --- words --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
+from tests.making import ONE_KERNEL, ONE_OP, make, make_packages, need_runtime
 from udogen.qnn import system
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.interface import Interface
@@ -22,7 +22,7 @@ PACKAGE = "LeakyReluPackage"
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_runtime("cpu")
     [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("graphs"), kernels=ONE_KERNEL)
-    done = make(made.folder, cxx=compiler("g++"))
+    done = make(made.folder)
     assert done.returncode == 0, done.stderr
     return made.folder / "libs" / "x86_64-linux-clang" / made.plan.parts[0].library
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,7 +197,7 @@ def test_a_cpu_package_is_not_for_htp(out: Path) -> None:
     cpu = find_built(out, backend="cpu")
     with pytest.raises(RunFailed), OpSession(cpu.library, cpu.provider, backend="htp", timeout=60):
         pass
-    with pytest.raises(UsageError, match="holds no package for the htp backend"):
+    with pytest.raises(UsageError, match="contains no package for the htp backend"):
         find_built(out / "BothPackageCpu", backend="htp")
 
 
@@ -291,11 +292,76 @@ def test_inputs_at_the_end_may_be_left_out(place: str, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{list(inputs)} {params}")
 
 
-@pytest.mark.parametrize(("kind", "warned"), [("INT_32", False), ("FLOAT_32", True)])
-def test_what_no_type_tells_must_be_given(kind: str, warned: bool, tmp_path: Path) -> None:
-    """A float may be the bias or the parameter behind it, which may be missing, too."""
+SIGNED = """<OpDefCollection PackageName="Signed" Domain="aisw" Version="1.0"><OpDefList><OpDef>
+  <Name>Add</Name><Description/>
+  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
+  <Input><Name>b</Name><Mandatory>false</Mandatory><Datatype>{kind}</Datatype><Shape><Rank>ND</Rank></Shape></Input>
+  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Output>
+  <Parameter><Name>p</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
+    <Default>7</Default></Parameter>
+  <Parameter><Name>w</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape>
+    <Default>[1, 2]</Default></Parameter>
+  <Parameter><Name>r</Name><Mandatory>true</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>
+  <SupportedBackend>HTP</SupportedBackend>
+</OpDef></OpDefList></OpDefCollection>"""
+SIGNED_KERNEL = """#include "ops/Add.hpp"
+
+namespace ops::Signed::Add {
+
+udo::Status execute(const Args& args) {
+  const float b = args.b ? args.b.real(0) : 1000.0f;
+  args.y.setReal(0, args.x.real(0) + b + static_cast<float>(10000 * args.p + 1000000 * args.r));
+  args.y.setReal(1, args.w.rank() == 4 ? static_cast<float>(args.w.shape()[3]) : 0.0f);
+  return udo::ok;
+}
+
+}  // namespace ops::Signed::Add
+"""
+
+
+@pytest.mark.parametrize("kind", ["SFIXED_POINT_8", "SFIXED_POINT_16"])
+def test_signed_inputs_at_the_end_and_parameters_in_any_order(kind: str, tmp_path: Path) -> None:
+    """Rewrites see signed types, kernels do not; a parameter before a mandatory one may be left out."""
+    (tmp_path / "Add.cpp").write_text(SIGNED_KERNEL)
+    (tmp_path / "signed.xml").write_text(SIGNED.format(kind=kind))
+    [made] = make_packages([tmp_path / "signed.xml"], tmp_path / "out", kernels=tmp_path)
+    need_runtime("htp")
+    assert make(made.folder, "htp_x86").returncode == 0
+    built = find_built(made.folder, backend="htp")
+    b = np.full((1, 1), 3, f"int{kind.rpartition('_')[2]}")
+    with OpSession(built.library, built.provider, backend="htp", timeout=120) as session:
+        for inputs in ({}, {"b": b}):
+            for params in ({"r": 2}, {"r": 2, "p": 5}, {"r": 2, "w": [1, 2]}, {"w": [1, 2], "r": 2, "p": 5}):
+                options = CallOptions({"x": A, **inputs}, params=params, quants={"b": (1.0, 0)} if inputs else {})
+                call = make_call(built.op("Add", "htp"), built, "Add", replace(options, by_name=True))
+                got = session.run(call).outputs["y"].ravel()
+                wanted = A.ravel()[0] + (3 if inputs else 1000) + 10000 * (5 if "p" in params else 7) + 2000000
+                assert (got[0], got[1]) == (wanted, 2), f"{list(inputs)} {params}"
+
+
+def test_a_tensor_of_5_dimensions_beside_others_of_fewer(tmp_path: Path) -> None:
+    (tmp_path / "Shift.cpp").write_text(SHIFT)
+    bias = "<Name>bias</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>"
+    (tmp_path / "ends.xml").write_text(ENDS.replace(f"{bias}ND", f"{bias}5D"))
+    [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
+    need_runtime("htp")
+    assert make(made.folder, "htp_x86").returncode == 0
+    built = find_built(made.folder, backend="htp")
+    with OpSession(built.library, built.provider, backend="htp", timeout=120) as session:
+        options = CallOptions({"x": A, "bias": np.full((1, 1, 1, 1, 1), 5, np.float32)})
+        got = session.run(make_call(built.op("Shift", "htp"), built, "Shift", options)).outputs["y"]
+        np.testing.assert_array_equal(got, A * 2 + 5 + 100)
+
+
+@pytest.mark.parametrize(
+    ("bias", "kind", "warned"),
+    [("FLOAT_32", "INT_32", False), ("FLOAT_32", "FLOAT_32", True), ("UINT_32", "INT_32", True)],
+)
+def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tmp_path: Path) -> None:
+    """The bias may be the parameter behind it, which may be missing, too; HTP has one type for INT_32 and UINT_32."""
     config = tmp_path / "ends.xml"
-    config.write_text(ENDS.replace("INT_32", kind))
+    text = ENDS.replace("INT_32", kind)
+    config.write_text(re.sub(r"(<Name>bias.*<Datatype>)FLOAT_32", rf"\g<1>{bias}", text))
     done = udogen("generate", config, "-o", tmp_path)
     assert done.returncode == 0 and ("`bias` of `Shift` is optional, which HTP" in done.stderr) == warned
 

@@ -64,12 +64,12 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
         (
             ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--target", "HTP"),
             "cannot be registered for the target `HTP` (4003",
-            "give no target, or CPU",
+            "leave the target out, or give CPU",
         ),
         (
             (CPU_LIBRARY, "LeakyRelu", *HTP, "--input", "input=small.npy"),
             "is not an op package for HTP: it has neither qhpi_init nor op_pkg_init",
-            "built for another backend",
+            "select the library's backend with --backend",
         ),
         (
             (HTP_LIBRARY, "Refused", "--backend", "cpu", "--input", "x=small.npy"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make, make_packages
 from udogen.resources import content_key
 
 FIRST = ONE_OP
@@ -110,7 +110,7 @@ def work(tmp_path: Path) -> Work:
 
 
 def compiles(work: Work) -> None:
-    done = make(work.package, cxx=compiler("g++"))
+    done = make(work.package)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

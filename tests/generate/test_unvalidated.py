@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import LONG, compiler, make_packages
+from tests.generate.test_package_cpp import compiled
+from tests.making import LONG, make_packages
 
 HERE = Path(__file__).parent
 KERNEL = """\
@@ -30,15 +31,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "kernels").mkdir()
     (root / "kernels/Affine.cpp").write_text(KERNEL)
     [made] = make_packages([HERE / "Unvalidated.xml"], root / "out", kernels=root / "kernels")
-    sources = [str(each) for each in sorted((made.folder / "src").rglob("*.cpp"))]
-    folders = [f"-I{made.folder / each}" for each in ("include", "include/QNN", "src/utils")]
-    argv = [compiler("g++"), "-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", *folders]
-    argv += [*sources, str(HERE / "unvalidated.cpp"), "-o", str(root / "host")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
-    if "libtsan" in done.stderr or "-ltsan" in done.stderr:
-        pytest.skip("g++ has no libtsan")
-    assert done.returncode == 0, done.stderr
-    return root / "host"
+    sources = sorted(str(path.relative_to(made.folder)) for path in (made.folder / "src").rglob("*.cpp"))
+    text = (HERE / "unvalidated.cpp").read_text()
+    return compiled(made.folder, text, "include include/QNN src/utils", sources, "-fsanitize=thread")
 
 
 @pytest.mark.parametrize("how", ["never", "many", "asked", "threads"])

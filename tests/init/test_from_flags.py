@@ -135,7 +135,7 @@ def test_an_interview() -> None:
         requested.append(question)
         return next(replies) or ("" if "Enter" in question else usual)
 
-    found = from_flags.interview("", ask=ask, log=shown.append)
+    found = from_flags.interview(ask=ask, log=shown.append)
     assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
     assert [each for each in shown if each.startswith("  ")] == [
         "  `1st` must begin with a letter; try `t_1st`",

@@ -458,7 +458,7 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
         (b"\x1c\0\0\0TFL3", "is not an ONNX model: it is a TensorFlow Lite model; tf2onnx makes ONNX of it"),
         (b"\x08\x00\x00\x00ORTM", "is not an ONNX model"),
         (b"<html>", "is not an ONNX model: it is a text of XML or HTML"),
-        (b"\x08\x0a", "is not an ONNX model that can be read: it holds no graph"),
+        (b"\x08\x0a", "is not an ONNX model that can be read: it contains no graph"),
         (b"\x08\x0a\x3a\x7f\x0a", "is not an ONNX model that can be read: it is cut off"),
         (b"\xff" * 40, "is not an ONNX model that can be read: it holds a number of more than 64 bits"),
     ],

@@ -28,7 +28,7 @@ SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 def test_a_config(tmp_path: Path) -> None:
     picture = tmp_path / "deep" / "softmax.svg"
     done = udogen("inspect", SOFTMAX, "--svg", picture)
-    assert (done.returncode, done.stderr) == (0, f"{picture}: written\n")
+    assert done.returncode == 0 and done.stderr.startswith(f"{picture}: written\nnext: "), done.stderr
     assert done.stdout == (
         "SoftmaxAxis.xml: SoftmaxAxisPackage: 1 op with its tensors.\n  SoftmaxAxisPackage::Softmax: 1 op, 2 tensors\n"
     )

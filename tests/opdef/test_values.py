@@ -90,6 +90,7 @@ def test_default_of_numbers(text: str, value: Value | None) -> None:
     ("text", "types", "value"),
     [
         ("true", (BOOL,), True), ("0", (BOOL,), False), ("2", (BOOL,), 2),
+        ("[true, False]", (BOOL,), (1, 0)), ("[true]", (INT,), None),
         ("1.0", (INT,), 1), ("[1.0, 2.5]", (INT,), (1, 2.5)), ("1.0", (INT, FLOAT), 1.0),
         ("abc", (STRING,), "abc"), ("12", (STRING,), "12"), ("[1]", (STRING,), "[1]"),
         ("abc", (BACKEND_SPECIFIC,), "abc"), ("12", (BACKEND_SPECIFIC,), 12),

@@ -16,7 +16,7 @@ import pytest
 from probe import PROVIDER, Build, X, call, result, tensor
 
 from udogen.errors import RunFailed
-from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
+from udogen.runtime import OpCall, OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
 
 
 def children() -> set[int]:
@@ -44,13 +44,22 @@ def test_an_undefined_symbol_is_named(build: Build) -> None:
     assert "has an undefined symbol" in caught.value.message
 
 
-def test_an_interface_version_that_the_runtime_refuses(build: Build) -> None:
+@pytest.mark.parametrize(
+    ("flag", "match", "hint"),
+    [
+        ("-DVERSION_2", "4008", "1.4.0"),
+        ("-DMISSING_METHOD", r"4008.*Missing interface method", ""),
+        # The runtime calls init again in a package that another backend of the same process has registered.
+        ("-DINITIALIZED", r"cannot be registered .* already", ""),
+    ],
+)
+def test_a_package_that_the_runtime_refuses(build: Build, flag: str, match: str, hint: str) -> None:
     with (
-        pytest.raises(RegistrationFailed, match="4008") as caught,
-        OpSession(build("-DVERSION_2"), PROVIDER, timeout=20),
+        pytest.raises(RegistrationFailed, match=match) as caught,
+        OpSession(build(flag), PROVIDER, timeout=20),
     ):
         pass
-    assert "1.4.0" in caught.value.hint
+    assert hint in caught.value.hint
 
 
 def test_a_wrong_provider_a_missing_package_a_missing_runtime(probe: Path, tmp_path: Path) -> None:
@@ -73,83 +82,45 @@ def test_a_runtime_that_is_none(probe: Path) -> None:
     assert children() <= before
 
 
-def test_an_interface_with_a_missing_method(build: Build) -> None:
-    with (
-        pytest.raises(RegistrationFailed, match=r"4008.*Missing interface method"),
-        OpSession(build("-DMISSING_METHOD"), PROVIDER, timeout=20),
-    ):
-        pass
+# ---- calls that are refused, and ops that fail --------------------------------------------------------
 
 
-def test_a_package_that_is_registered_already(build: Build) -> None:
-    # The runtime calls init again in a package that another backend of the same process has registered.
-    with (
-        pytest.raises(RegistrationFailed, match=r"cannot be registered .* already"),
-        OpSession(build("-DINITIALIZED"), PROVIDER, timeout=20),
-    ):
-        pass
-
-
-# ---- calls that are refused ---------------------------------------------------------------------------
-
-
-def test_a_wrong_package_name(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match="is the op package `Probe`, not `Prob`"):
-        session.run(call("AddOne", package="Prob"))
-
-
-def test_a_wrong_op_name(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match="has no op `AddOn`") as caught:
-        session.run(call("AddOn"))
-    assert "did you mean `AddOne`?" in caught.value.hint
-    assert "Dump" in caught.value.hint
-
-
-def test_a_wrong_number_of_inputs_gives_the_packages_own_words(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match="1 input and 1 output expected, got 2 and 1"):
-        session.run(call("AddOne", (tensor("x"), tensor("z"))))
-
-
-def test_a_type_that_validation_refuses(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match="input `x` must be FLOAT_32"):
-        session.run(call("AddOne", (tensor(array=X.astype(np.int32), dtype="INT_32"),)))
-
-
-def test_a_shape_that_validation_refuses(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match="must have rank 4, it has 2"):
-        session.run(call("Refuse"))
-
-
-def test_a_refusal_without_a_reason_shows_what_was_passed(session: OpSession) -> None:
-    with pytest.raises(OpRefused, match=r"3110 .* gave no reason: inputs FLOAT_32 \[2, 3\]; outputs FLOAT_32"):
-        session.run(call("Mute", params=(ParamArg("axis", 1, "UINT_32"),)))
-
-
-def test_a_type_that_the_runtime_would_not_deliver(session: OpSession) -> None:
+def refused_by_udogen_or_the_package() -> dict[str, tuple[OpCall, type[RunFailed], str, str]]:
+    """Name -> the call, its error, what its message matches, and what its hint has."""
     half = X.astype(np.float16)
-    with pytest.raises(OpFailed, match="does not deliver") as caught:
-        session.run(call("CopyBytes", (tensor(array=half, dtype="FLOAT_16"),), (result(dtype="FLOAT_16"),)))
-    assert "FLOAT_32" in caught.value.hint
+    wide = (tensor(array=half, dtype="FLOAT_16"),), (result(dtype="FLOAT_16"),)
+    whole = (tensor(array=X.astype(np.int32), dtype="INT_32"),)
+    named = r"3110 .* gave no reason: inputs FLOAT_32 \[2, 3\]; outputs FLOAT_32"
+    return {
+        "a wrong package": (call("AddOne", package="Prob"), OpRefused, "is the op package `Probe`, not `Prob`", ""),
+        "a wrong op": (call("AddOn"), OpRefused, "has no op `AddOn`", "did you mean `AddOne`? it has: "),
+        "two inputs": (
+            call("AddOne", (tensor("x"), tensor("z"))),
+            *(OpRefused, "1 input and 1 output expected, got 2 and 1", ""),
+        ),
+        "a type": (call("AddOne", whole), OpRefused, "input `x` must be FLOAT_32", ""),
+        "a shape": (call("Refuse"), OpRefused, "must have rank 4, it has 2", ""),
+        "no reason": (call("Mute", params=(ParamArg("axis", 1, "UINT_32"),)), OpRefused, named, ""),
+        "not delivered": (call("CopyBytes", *wide), OpFailed, "does not deliver", "FLOAT_32"),
+        "an error with a reason": (
+            call("Fails", params=(ParamArg("code", 1002, "UINT_32"),)),
+            *(OpFailed, "returned 1002 .*told to answer 1002", ""),
+        ),
+        "an error": (call("Fails", params=(ParamArg("code", 17, "UINT_32"),)), OpFailed, "returned 17 when", ""),
+        "not made": (call("FailCreate"), OpFailed, "createOpImpl.*1002.*no memory for the table", ""),
+        "overrun": (call("Overrun"), OpFailed, "past the end of its output `y`", ""),
+    }
 
 
-# ---- ops that fail ------------------------------------------------------------------------------------
-
-
-def test_an_op_that_returns_an_error(session: OpSession) -> None:
-    with pytest.raises(OpFailed, match=r"returned 1002 .*told to answer 1002"):
-        session.run(call("Fails", params=(ParamArg("code", 1002, "UINT_32"),)))
-    with pytest.raises(OpFailed, match="returned 17 when"):
-        session.run(call("Fails", params=(ParamArg("code", 17, "UINT_32"),)))
-
-
-def test_an_op_that_cannot_be_made(session: OpSession) -> None:
-    with pytest.raises(OpFailed, match=r"createOpImpl.*1002.*no memory for the table"):
-        session.run(call("FailCreate"))
-
-
-def test_an_op_that_writes_past_its_output(session: OpSession) -> None:
-    with pytest.raises(OpFailed, match="past the end of its output `y`"):
-        session.run(call("Overrun"))
+@pytest.mark.parametrize(
+    ("op_call", "error", "match", "hint"),
+    refused_by_udogen_or_the_package().values(),
+    ids=list(refused_by_udogen_or_the_package()),
+)
+def test_a_call_that_fails(session: OpSession, op_call: OpCall, error: type[RunFailed], match: str, hint: str) -> None:
+    with pytest.raises(error, match=match) as caught:
+        session.run(op_call)
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(

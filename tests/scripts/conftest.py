@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime
 from udogen import resources
-from udogen.build.emulator import make_once
+from udogen.build import emulator
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 X = np.random.default_rng(4).normal(size=(2, 3, 4)).astype(np.float32)
@@ -127,19 +126,16 @@ def emulator64() -> Path:
     folders = [resources.emulator(name) for name in ("core", "ops", "cpu")]
     read = sorted(path for folder in folders for path in (*folder.glob("*.cpp"), *folder.glob("*.hpp")))
     flags = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{resources.qnn_headers()}"]
-    flags += [f"-I{folder}" for folder in folders]
+    flags += [f"-I{folder}" for folder in (folders[0].parent, *folders)]
     key = resources.content_key(*(path.read_bytes() for path in read), *map(str.encode, flags))
     room = resources.cache_dir("tests") / f"emulator-aarch64-{key}"
 
     def build(into: Path) -> None:
-        objects = []
-        for source in (path for path in read if path.suffix == ".cpp"):
-            objects.append(f"{source.parent.name}-{source.stem}.o")
-            subprocess.run([*cxx, *flags, "-c", str(source), "-o", objects[-1]], cwd=into, check=True, timeout=LONG)
-        argv = [*cxx, *objects, "-shared", "-ldl", "-lpthread", "-o", "libQnnCpu.so"]
+        for each in folders:
+            (into / f"{each.name}.cpp").write_text(emulator.unit(each), "utf-8")
+        sources = [f"{each.name}.cpp" for each in folders]
+        argv = [*cxx, *flags, *sources, "-shared", "-ldl", "-lpthread", "-o", "libQnnCpu.so"]
         subprocess.run(argv, cwd=into, check=True, timeout=LONG)
-        for each in objects:
-            os.unlink(into / each)
 
-    make_once(room, build)
+    emulator.make_once(room, build)
     return room

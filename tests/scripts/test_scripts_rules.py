@@ -220,7 +220,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"inputs": (*ONE * 2, ("j", X))},
         "--input has unequal numbers of samples: i 2, j 1",
-        "once for each tensor and sample",
+        "give it once for each tensor and sample",
     ),
     (
         {"inputs": (("a/b", X), ("a b", X))},

@@ -78,7 +78,7 @@ def test_two_packages_beside_each_other(tmp_path: Path) -> None:
 def test_flags_of_the_user_are_those_of_one_core(folder: Path) -> None:
     (folder / "jni/src/CPU/user.mk").write_text("EXTRA_CXXFLAGS := -DMINE=1\n")
     (folder / "jni/src/CPU/src/ops/Softmax.cpp").open("a").write("static_assert(MINE == 1);\n")
-    done = make(folder, "cpu_x86", flags="")
+    done = make(folder, "cpu_x86")
     assert done.returncode != 0, "a variable of the command line wins over the file"
     done = udogen("build", "cpu_x86", "-C", folder, env=EMPTY)
     assert done.returncode == 0, done.stderr
@@ -139,7 +139,7 @@ def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None
     [made] = make_packages([config(tmp_path, package("Wide", op("A", "DSP", archs=archs)))], tmp_path)
     zig = shlex.join(tools.zig())  # that of this test run, whatever python3 is on PATH
     given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
-    done = make(made.folder, "dsp", "dsp_aarch64", flags="", **given)
+    done = make(made.folder, "dsp", "dsp_aarch64", **given)
     assert done.returncode == 0, done.stderr
     folders = {"dsp_v60": 0x66, **{f"dsp_{name}": ALL[name].flags for name in archs[1:]}}
     for name, flags in folders.items():

@@ -103,7 +103,7 @@ def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) 
     [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
     zig = shlex.join(tools.zig())
     given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
-    done = make(made.folder, "dsp", "cpu_x86", "gpu_x86", flags="", **given)
+    done = make(made.folder, "dsp", "cpu_x86", "gpu_x86", **given)
     assert done.returncode == 0, done.stderr
     found, _ = reported(host, made.folder)
     there = {path for path in libraries(made.folder) if not path.endswith("Reg.so")}

@@ -129,7 +129,7 @@ def timed(microseconds: float, *, numpy: float = 9.0, moved: int = 12288) -> Cos
 LAYOUT = Finding(
     "layout-swap",
     "the output is what comes out when the input is read as NCHW, and the config has NHWC",
-    "a kernel with this fault would write exactly what was found: 1536 of 2048 elements show it",
+    "simulating this fault reproduces the output (1536 of 2048 elements)",
     "read the channel as the last axis: input[((n * H + h) * W + w) * C + c]",
 )
 TAIL = Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,13 @@ def test_numbers_are_those_of_the_seed() -> None:
 def test_unspecified_options() -> None:
     assert values.default_fill(BY_NAME["FLOAT_16"]) == Fill("normal") == values.default_fill(BY_NAME["UFIXED_POINT_8"])
     assert values.default_fill(BY_NAME["INT_32"]) == Fill("integers")
+
+
+def test_a_file_that_is_no_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "several.npz", x=np.zeros(2))
+    for name, content in (("text.npy", b"no array"), ("zip.npy", b"PK\3\4 cut off"), ("empty.npy", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UsageError, match=f"{name} is not an array that numpy can load: "):
+            values.load_array(tmp_path / name)
+    with pytest.raises(UsageError, match=r"several\.npz contains several arrays"):
+        values.load_array(tmp_path / "several.npz")

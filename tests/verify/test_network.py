@@ -77,13 +77,14 @@ def test_each_layer_agrees_with_onnx_runtime(
 
 
 def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    """Opset 9, where the ratio of Dropout is an attribute and its mask a float, and constants are inputs too."""
+    """Opset 9, where Dropout has an attribute and constants are inputs too; two nodes read `product`."""
     helper = onnx.helper
     weights = onnx.numpy_helper.from_array(np.random.default_rng(1).normal(size=(4, 4)).astype("f"), "w")
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["product"]),
         helper.make_node("LeakyRelu", ["product"], ["leaky"], domain="example", alpha=0.1),
-        helper.make_node("Dropout", ["leaky"], ["dropped", "mask"], ratio=0.5),
+        helper.make_node("Add", ["leaky", "product"], ["sum"]),
+        helper.make_node("Dropout", ["sum"], ["dropped", "mask"], ratio=0.5),
         helper.make_node("Softmax", ["dropped"], ["y"], axis=1),
     ]
     ends = [helper.make_tensor_value_info(name, 1, [2, 4] if name != "w" else [4, 4]) for name in ("x", "w", "y")]
@@ -98,12 +99,52 @@ def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFac
     assert {"product", "leaky", "dropped", "y"} <= steps.keys() and found["ok"] and steps["leaky"] <= 1.5
 
 
+def test_a_model_of_scalars(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], domain="example", alpha=0.1)
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, []) for name in ("x", "y"))
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "net", [x], [y]), opset_imports=imports)
+    model.ir_version = 10
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.float32(-3))
+    made = package(tmp_path_factory.getbasetemp(), "cpu")
+    found = run(tmp_path, "--package", made, "--tests", LEAKY, "--output-dir", tmp_path)
+    assert found["ok"] and np.load(tmp_path / "y.npy") == np.float32(-3) * np.float32(0.1)
+
+
+def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path: Path) -> None:
+    """libQnnHtp computes Relu and Concat from what Conv did not round yet; weights are not symmetric."""
+    need_runtime("htp")
+    helper, numbers = onnx.helper, np.random.default_rng(5)
+    constants, nodes = [], []
+    for name in ("a", "b"):
+        weights = np.where(numbers.random((16, 8, 3, 3)) < 0.02, 3, numbers.normal(size=(16, 8, 3, 3))).astype("f")
+        constants.append(onnx.numpy_helper.from_array(weights / 9, f"w{name}"))
+        nodes.append(helper.make_node("Conv", ["x", f"w{name}"], [f"conv{name}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"conv{name}"], [f"relu{name}"]))
+    nodes.append(helper.make_node("Concat", ["relua", "relub"], ["y"], axis=1))
+    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [1, 8, 16, 16]), ("y", [1, 32, 16, 16]))]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", numbers.normal(size=(2, 1, 8, 16, 16)).astype("f"))
+    found = run(tmp_path, "--backend", "htp", "--bits", "8")
+    assert [row["tensor"] for row in found["layers"] if row["wrong"]] == []
+
+
+def other_slope(folder: Path) -> Path:
+    """A file with a reference of another slope."""
+    file = folder / "other.py"
+    file.write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
+    return file
+
+
 def test_the_first_layer_that_goes_wrong_is_named(
     network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     """The reference has another slope: only the layer itself is wrong, although all that come after it are off."""
-    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
-    reference = ("--reference", f"LeakyRelu={tmp_path / 'other.py'}:leaky")
+    reference = ("--reference", f"LeakyRelu={other_slope(tmp_path)}:leaky")
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(network, "--package", made, *reference, code=6)
     assert [row["tensor"] for row in found["layers"] if row["wrong"]] == ["leaky"] == [found["first_wrong"]]
@@ -116,7 +157,7 @@ def test_the_first_layer_that_goes_wrong_is_named(
 def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: Path) -> None:
     """With a reference of another slope; the table and the first wrong layer are in every report."""
     need_runtime("cpu")
-    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
+    other_slope(tmp_path)
     (tmp_path / "op_tests.toml").write_text(
         f'config = "{LEAKY}/LeakyRelu.xml"\nkernels = "{LEAKY}/kernels"\n'
         '[[op]]\nname = "LeakyRelu"\nreference = "other.py:leaky"\nshape = "4"\n'
@@ -150,8 +191,7 @@ def test_an_op_is_replaced_by_its_reference(
     network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, bits: str
 ) -> None:
     """With another slope as the reference all layers agree; bisect without it names the cause."""
-    (tmp_path / "other.py").write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
-    reference = ("--reference", f"LeakyRelu={tmp_path / 'other.py'}:leaky", "--bits", bits)
+    reference = ("--reference", f"LeakyRelu={other_slope(tmp_path)}:leaky", "--bits", bits)
     made = package(tmp_path_factory.getbasetemp(), "htp" if bits == "8" else "cpu")
     backend = ("--package", made, "--backend", "htp" if bits == "8" else "cpu")
     for name in ("LeakyRelu", "leaky"):

@@ -14,7 +14,7 @@ from lxml import etree
 
 from tests.bench.clock import processor_seconds
 from tests.command_line import udogen
-from tests.making import ROOT, need_runtime
+from tests.making import ROOT, make_packages, need_runtime
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
@@ -155,7 +155,10 @@ def test_a_package_that_does_not_compile_is_no_success_beside_one_that_passes(tm
     assert udogen("test", "--merge", tmp_path / "reply.json").returncode == 4
 
 
-def test_an_op_that_does_not_compile_does_not_hide_the_others_of_its_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_generated", [False, True])
+def test_an_op_that_does_not_compile_does_not_hide_the_others_of_its_package(
+    tmp_path: Path, is_generated: bool
+) -> None:
     need_runtime("cpu")
     reply_file, tmp_path = tmp_path / "reply.json", tmp_path / "toy"
     tests = "".join(f'{toy.HEAD.replace("Scale", op)}shape = "3"\ndtype = "FLOAT_32"\n' for op in ("Scale", "Broken"))
@@ -164,18 +167,40 @@ def test_an_op_that_does_not_compile_does_not_hide_the_others_of_its_package(tmp
     other = toy.CONFIG[begin:end].replace("Scale", "Broken")
     (tmp_path / "Toy.xml").write_text(toy.CONFIG[:end] + other + toy.CONFIG[end:])
     kernel = toy.KERNEL.replace("Scale", "Broken").replace("return udo::ok;", "return missing;", 1)
-    (tmp_path / "kernels" / "cpu" / "Broken.cpp").write_text(kernel)
+    broken = tmp_path / "kernels" / "cpu" / "Broken.cpp"
+    broken.write_text(kernel)
+    if is_generated:
+        make_packages([tmp_path / "Toy.xml"], tmp_path, chosen=["cpu"], kernels=tmp_path / "kernels", layout="qnn")
+        (tmp_path / "Toy.xml").unlink()
+        broken = tmp_path / "ToyPackage" / "src" / "ops" / "Broken.cpp"
     done = udogen("test", tmp_path, "--backend", "cpu", "--json")
     reply = json.loads(done.stdout)
     assert done.returncode == 4, done.stderr
     cases = {case["op"]: case for case in reply["cases"]}
     assert {op: case["status"] for op, case in cases.items()} == {"Broken": "error", "Scale": "passed"}
     error = cases["Broken"]["error"]
-    assert error["kind"] == "build-failed" and error["details"][0].startswith(f"{tmp_path}/kernels/cpu/Broken.cpp:")
+    assert error["kind"] == "build-failed" and error["details"][0].startswith(f"{broken}:")
     reply_file.write_text(done.stdout)
     assert udogen("test", "--merge", reply_file).returncode == 4
     one = udogen("test", tmp_path, "--backend", "cpu", "--case", "Scale/*")
     assert one.returncode == 4 and "1 passed" in one.stdout and "Broken.cpp" in one.stdout + one.stderr
+
+
+def test_a_reference_that_is_not_written_is_no_success(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    toys, reply, junit = tmp_path / "toy", tmp_path / "reply.json", tmp_path / "junit.xml"
+    case = 'shape = "3"\ndtype = "FLOAT_32"\n'
+    toy.write(toys, toy.HEAD + case + toy.HEAD.replace("reference.py", "later.py") + case)
+    (toys / "later.py").write_text("def scale(x, factor):\n    raise NotImplementedError('write it')\n")
+    done = udogen("test", toys, "--backend", "cpu", "--json", "--junit", junit)
+    reply.write_text(done.stdout)
+    result = json.loads(done.stdout)
+    [unwritten] = result["unwritten"]
+    assert done.returncode == 5 and not result["ok"] and result["counts"]["passed"] == 1
+    assert unwritten == f"{toys / 'later.py'}:2: write it"
+    assert etree.parse(junit).getroot().get("errors") == "1"
+    merged = udogen("test", "--merge", reply)
+    assert merged.returncode == 5 and unwritten in merged.stdout
 
 
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
@@ -258,7 +283,8 @@ def test_the_terminal(toys: Path, name: str, text: str, code: int) -> None:
     assert plain(done.stdout) == (GOLDEN / f"{name}.txt").read_text("utf-8"), "see `make golden`"
     first, last = (line for line in done.stderr.splitlines() if "zig" not in line)
     assert first == f"  ToyPackage on cpu: {10 if name == 'right' else 7} cases"
-    assert last.startswith(f"next: `udogen test {toys} --" + ("cost`" if name == "right" else "html report.html`"))
+    more = "cost`" if name == "right" else "html report.html`"
+    assert last.startswith(f"next: `udogen test {toys} --backend cpu --case Scale --{more}"), last
 
 
 def test_a_crash_alone_is_exit_code_5(toys: Path) -> None:
@@ -343,7 +369,7 @@ def test_a_generated_skeleton_and_existing_packages(toys: Path, tmp_path: Path) 
     assert done.stderr == (
         "error: nothing to compare with: write the reference first\n"
         f"  {out / 'reference.py'}:12: write what Scale computes, and return `y`\n"
-        "  = it gets the inputs as numpy arrays and returns the output; then run `udogen test` again\n"
+        "  = return the output from the inputs, which are numpy arrays; then run `udogen test` again\n"
     )
     reference = out / "reference.py"
     assert "def scale(x, factor):\n" in reference.read_text()

@@ -123,9 +123,9 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
-            f"{options.folder} holds no kernel that udogen recognizes{more}",
-            hint="it knows sources with REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, V66), "
-            "BEGIN_PKG_OP_DEFINITION (HTP)",
+            f"{options.folder} contains no kernel that udogen recognizes{more}",
+            hint="give a folder with sources that use REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, "
+            "V66), BEGIN_PKG_OP_DEFINITION (HTP)",
         )
     out, folder = options.out.resolve(), found.folder.resolve()
     if out == folder or out.is_relative_to(folder):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from udogen.backends import converter, cpu, dsp, gpu, htp, reg
+from udogen.backends import cpu, dsp, gpu, htp, libraries
 from udogen.backends.backend import Backend, HostRuntime, Kind, Place
-from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
+
+if TYPE_CHECKING:
+    from udogen.opdef.datatypes import DataType
+    from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
@@ -36,7 +39,7 @@ def register(kind: Kind) -> None:
 
 
 # The order in which backends are listed, generated and built.
-for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND):
+for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, libraries.REGISTRATION, libraries.CONVERTER):
     register(_each)
 
 # Language of a config -> the default layout of its packages.

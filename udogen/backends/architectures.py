@@ -80,7 +80,7 @@ ALL = {
             0x85,
             (Release("6.5.0", "21.0.03"),),  # of SDK 2.47's Makefile, as a public report quotes it
             "rtos/qurt/computev85",
-            "tried with a stand-in of the Hexagon SDK only: zig does not know it",
+            "tried with a stand-in of the Hexagon SDK only: zig does not support it",
             open=False,
         ),
     )

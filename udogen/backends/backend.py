@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.backends import architectures, common
-from udogen.backends.plan import Source
-from udogen.opdef.model import Op, OpPackage
+from udogen.backends import architectures
+
+if TYPE_CHECKING:
+    from udogen.backends.common import Contents, Placement
+    from udogen.backends.plan import Source
+    from udogen.opdef.model import Op, OpPackage
 
 STRICT = "-Wl,-z,defs"  # links a library without undefined symbols
 NOT_BUILT = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
@@ -56,6 +60,15 @@ def hexagon_targets(backend: str) -> tuple[Target, ...]:
 
 
 _UDO_FOLDERS = {"x86_64-linux-clang": "x86-64_linux_clang", "aarch64-android": "arm64-v8a"}
+
+
+def on_call(module: str, function: str) -> Callable[..., Any]:
+    """A function whose module is imported when it is called: a runtime needs nothing that generates packages."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), function)(*arguments)
+
+    return call
 
 
 def udo_target(target: Target) -> Target:
@@ -219,7 +232,7 @@ class Backend(Kind):
     one_type: bool = False  # an op declares one type for each input and output, for all graphs
     activations: bool = False  # in JSON configs UINT_8 and UINT_16 mean fixed point
     # How packages for it are generated.
-    contents: Callable[[OpPackage, Source, common.Placement], common.Contents]
+    contents: Callable[[OpPackage, Source, Placement], Contents]
     libraries: str = "libs"  # the output folder of Qualcomm's Makefiles
     interfaces: Mapping[str, str] = field(default_factory=dict)  # if it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel

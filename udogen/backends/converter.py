@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from udogen.backends.backend import Kind, Target
+from udogen.backends.libraries import CONVERTER
 from udogen.backends.op_tables import code
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.opdef import inference
@@ -23,24 +23,6 @@ _HEADERS = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
 _COPIES = (f"{_FOLDER}/Makefile.linux-x86_64", ".sdk/ConverterUtils.hpp")
 _RULES = ("Makefile.linux-x86_64", "linux.mk")
 _ANY = 0xFFFFFFFF
-
-KIND = Kind(
-    id="converter",
-    title="converter op package",
-    targets=(
-        Target(
-            "converter_x86",
-            "converter",
-            ("",),
-            "x86-64 Linux, where converters run",
-            "x86",
-            "built, loaded by a host of udogen that asks for shapes and types; not tried with Qualcomm's converters",
-            native=True,
-            usual=True,
-        ),
-    ),
-    converter=True,
-)
 
 
 def plan(package: OpPackage, source: Source) -> Plan:
@@ -59,16 +41,16 @@ def plan(package: OpPackage, source: Source) -> Plan:
         *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
     ]
     part = Part(
-        backend=KIND.id,
+        backend=CONVERTER.id,
         library=LIBRARY,
         provider="",
         ops=tuple(op.name for op in package.ops),
-        targets=KIND.target_ids(),
+        targets=CONVERTER.target_ids(),
         sources=(f"{_FOLDER}/ConverterOpPackage.cpp",),
     )
     return Plan(
         package=package.name,
-        backend=KIND.id,
+        backend=CONVERTER.id,
         layout="qnn",
         libraries=_FOLDER,
         configs=tuple(f".sdk/config/{name}" for name in source.configs),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from udogen.backends import common, vendor
-from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
-from udogen.backends.plan import Source
-from udogen.opdef.model import OpPackage
+from udogen.backends.backend import (
+    NOT_BUILT,
+    Backend,
+    Emulator,
+    HostRuntime,
+    Place,
+    Target,
+    UdoCore,
+    on_call,
+    udo_target,
+)
 
 _TARGETS = (
     Target(
@@ -40,62 +45,6 @@ _TARGETS = (
     ),
 )
 
-_FOLDER = common.BackendFolder(
-    backend="cpu",
-    library="lib{package}.so",
-    targets=tuple(each.id for each in _TARGETS),
-    headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
-    templates={
-        **common.NDK_TEMPLATES,
-        "src/CpuCustomOpPackage.cpp": "src/CpuCustomOpPackage.cpp.mako",
-        "src/{package}Interface.cpp": "src/Interface.cpp.mako",
-    },
-    copies=(
-        "src/utils/BackendTensor.hpp",
-        "src/utils/CPU/CpuBackendUtils.hpp",
-        "src/utils/CPU/CpuBackendUtils.cpp",
-    ),
-    shared=(
-        "makefiles/Makefile.linux-x86_64",
-        "makefiles/Makefile.linux-aarch64",
-        "makefiles/Application.mk",
-        "makefiles/ndk.mk",
-        "src/utils/PackageTables.hpp",
-        "src/utils/Validation.hpp",
-        "src/utils/Validation.cpp",
-        common.VIEWS,
-    ),
-    glue="CPU/CpuBackendUtils.hpp",
-    data={"kernel_texts": False},
-)
-
-# Of a package with kernels in the style of Qualcomm's generators, beside others.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
-    templates={
-        **_FOLDER.templates,
-        "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
-        "src/CustomOpTables.cpp": "src/CustomOpTables.cpp.mako",
-    },
-    copies=(
-        *_FOLDER.copies,
-        "include/CpuBackendUtils.hpp",
-        "include/CustomBEMacros.hpp",
-        "include/CustomOpPackage.hpp",
-        "src/utils/CustomOps.cpp",
-        "src/utils/CustomOps.hpp",
-    ),
-    vendor_kernel="src/ops/VendorOp.cpp.mako",
-)
-
-
-def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
-    """What the CPU backend contributes to a package folder."""
-    if source.vendor.get("cpu"):
-        return common.contents(package, vendor.completed(package, source), _VENDOR_FOLDER, place)
-    return common.contents(package, source, _FOLDER, place)
-
-
 _RANKS = tuple(range(9))
 
 BACKEND = Backend(
@@ -109,7 +58,7 @@ BACKEND = Backend(
     json_names=("CPU",),
     # libQnnCpu 2.47 accepts other types without an error, and passes unset pointers to the op.
     delivers=("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8"),
-    contents=contents,
+    contents=on_call("udogen.backends.cpu_files", "contents"),
     targets=_TARGETS,
     udo_targets=tuple(udo_target(each) for each in _TARGETS),
     cmake=True,

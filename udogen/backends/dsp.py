@@ -2,102 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from udogen.backends import common, op_tables, vendor
-from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
-from udogen.backends.plan import Source
-from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets, on_call
 
 _TARGETS = hexagon_targets("dsp")
+
 _LIBRARIES = "dsp_v60"  # the folder for all versions before V68 in a package of the UDO documentation
-
-_FOLDER = common.BackendFolder(
-    backend="dsp",
-    library="libQnn{package}.so",
-    targets=tuple(each.id for each in _TARGETS),
-    headers=(
-        "QnnCommon.h",
-        "QnnTypes.h",
-        "QnnLog.h",
-        "QnnOpPackage.h",
-        "DSP/QnnDspOpPackage.h",
-        "DSP/Udo/UdoImplDsp.h",
-        "SnpeUdo/UdoBase.h",
-        "SnpeUdo/UdoShared.h",
-        "SnpeUdo/UdoImpl.h",
-        "SnpeUdo/UdoImplDsp.h",
-    ),
-    templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/DspOps.hpp.mako"},
-    copies=(
-        "src/utils/BackendTensor.hpp",
-        "src/utils/DSP/Dsp.hpp",
-        "src/utils/DSP/DspBackendUtils.hpp",
-        "src/utils/DSP/DspBackendUtils.cpp",
-        "src/utils/DSP/DspParams.cpp",
-        "src/utils/DSP/DspParams.hpp",
-    ),
-    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp", common.VIEWS),
-    glue="DSP/DspBackendUtils.hpp",
-    data={"architectures": common.architectures_of("dsp")},
-)
-
-# Of a package whose kernels are in the style of Qualcomm's generators.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
-    templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
-    copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
-    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
-    kernel="src/ops/VendorOp.cpp.mako",
-)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _DspOp(op_tables.OpNames):
-    interface: str
-    library: str
-    input_quantization: tuple[str, ...]
-    output_quantization: tuple[str, ...]
-
-
-def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
-    """What the DSP backend contributes; of several ops, each has a library, which its name ends."""
-    op_of = "{op}" if len(package.ops) > 1 else ""
-    interface = f"src/{package.name}{op_of}Interface.cpp"
-    library = f"libQnn{package.name}{op_of}.so"
-
-    def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-        return _DspOp(
-            **vars(base),
-            interface=interface.format(op=op.name),
-            library=library.format(op=op.name),
-            input_quantization=tuple(_quantization(tensor) for tensor in op.inputs),
-            output_quantization=tuple(_quantization(tensor) for tensor in op.outputs),
-        )
-
-    if source.vendor.get("dsp"):
-        vendor.refuse_mixture("dsp", package, source)
-        folder = replace(_VENDOR_FOLDER, op_templates={interface: "src/VendorInterface.cpp.mako"}, view=view)
-    else:
-        files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
-        folder = replace(_FOLDER, op_templates=files, view=view)
-    made = common.contents(package, source, folder, place)
-    if not op_of:
-        return made
-    [part] = made.parts
-    sources = {op: [place.own(path) for path in (interface.format(op=op), f"src/ops/{op}.cpp")] for op in part.ops}
-    of_all = [path for path in part.sources if not any(path in own for own in sources.values())]
-    parts = [
-        replace(part, library=library.format(op=op), ops=(op,), op=op, sources=tuple(sorted([*of_all, *sources[op]])))
-        for op in part.ops
-    ]
-    return replace(made, parts=tuple(parts))
-
-
-def _quantization(tensor: Tensor) -> str:
-    """What queryOp returns: plain floats, or stored numbers with their range."""
-    return "UDO_QUANTIZATION_NONE" if tensor.datatypes[0].kind == "float" else "UDO_QUANTIZATION_TF"
-
 
 _RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
 
@@ -123,7 +32,7 @@ BACKEND = Backend(
     ),
     one_type=True,
     activations=True,
-    contents=contents,
+    contents=on_call("udogen.backends.dsp_files", "contents"),
     libraries="build",
     library_per_op=True,
     targets=_TARGETS,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
+from udogen.backends.backend import UdoCore
 from udogen.backends.op_tables import Table, float_bits, table_names
 from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef import values
@@ -20,23 +20,6 @@ from udogen.opdef.names import cpp_string
 
 _HEADERS = ("UdoBase.h", "UdoShared.h", "UdoReg.h")
 _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
-
-
-_READ = (
-    "read through its C API by a host of udogen, which registers its libraries in the real runtimes; not loaded by SNPE"
-)
-KIND = Kind(
-    id="reg",
-    title="registration library",
-    udo_targets=(
-        Target("reg_x86", "reg", ("x86-64_linux_clang",), "x86-64 Linux", "x86", _READ, native=True),
-        Target("reg_aarch64", "reg", ("aarch64-linux-gnu",), "aarch64 Linux", "aarch64", "built by zig; not run"),
-        Target("reg_android", "reg", ("arm64-v8a",), "Android arm64-v8a", "android", NOT_BUILT.format("`ndk-build`")),
-    ),
-    udo=UdoCore("", "jni/src/reg", "libUdo{}Reg.so", android=True),
-    cmake=True,
-    registration=True,
-)
 
 _Seen = Sequence[tuple[UdoCore, OpPackage]]  # the package as each backend sees it, with the core that the backend is
 

@@ -110,23 +110,30 @@ def _build_all(
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
-    machines = [step.choice.folder or step.target.folder for step in steps]
+    machines = [
+        dict(step.choice.variables).get("KERNEL_OBJECTS") or step.choice.folder or step.target.folder for step in steps
+    ]
     compile_python_kernels(package, machines, on_step, cores)
     # One make for each target, which attributes compilers' output to targets; they share the cores.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
-    commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
-    if any("-target aarch64" in each for each in commands):
-        zig_libraries.AARCH64.prepare()
-    if any("ziglang c++" in each and "-target" not in each for each in commands):
-        zig_libraries.X86_64.prepare()
+    _prepare_zig(steps)
 
     def build_step(step: Step) -> Artifact:
         label = f"{step.target.id}: " if several else ""
         return _build(make, package, step, share, lambda line: on_step(label + line))
 
     return process.at_once([partial(build_step, step) for step in steps], workers)
+
+
+def _prepare_zig(steps: Sequence[Step]) -> None:
+    """Compile zig's own libraries that these steps link, once for all."""
+    commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
+    if any("-target aarch64" in each for each in commands):
+        zig_libraries.AARCH64.prepare()
+    if any("ziglang c++" in each and "-target" not in each for each in commands):
+        zig_libraries.X86_64.prepare()
 
 
 def compile_python_kernels(
@@ -202,7 +209,17 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         hint = f"full output of the compiler: {log}"
     except OSError:
         hint = ""
-    lines = text.splitlines()
+    broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
+    return BuildFailed(
+        f"{step.target.id} of {package.name} failed to build ({step.choice.title})",
+        details=_details(text.splitlines(), package),
+        hint=hint,
+        ops=(op for op in package.ops if op in broken),
+    )
+
+
+def _details(lines: Sequence[str], package: PackageLibrary) -> list[str]:
+    """The first different errors with their excerpts; of a linker, its undefined symbols; else the last lines."""
     faults = [(index, match) for index, line in enumerate(lines) if (match := _FAULT.match(line))]
     faults.sort(key=lambda fault: (fault[1]["file"] not in package.user_owned, fault[0]))
     details: list[str] = []
@@ -219,12 +236,4 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         details = [f"undefined symbol: {symbol}" for symbol in symbols[:_SHOWN]]
         details += [] if details else [line for line in lines if line.strip()][-_SHOWN:]
     more = len({match[0] for _, match in faults}) - len(shown)
-    if more > 0:
-        details.append(f"… and {more} more")
-    broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
-    return BuildFailed(
-        f"{step.target.id} of {package.name} failed to build ({step.choice.title})",
-        details=details,
-        hint=hint,
-        ops=(op for op in package.ops if op in broken),
-    )
+    return [*details, f"… and {more} more"] if more > 0 else details

@@ -61,7 +61,7 @@ def harness_of(backend: str) -> Harness:
     found = backends.ALL[backend].harness if backend in backends.ALL else None
     if found is None:
         have = ", ".join(each.id for each in backends.ALL.values() if each.harness)
-        raise UsageError(f"kernels for {backend} do not run on qemu-hexagon", hint=f"those for {have} do")
+        raise UsageError(f"kernels for {backend} do not run on qemu-hexagon", hint=f"choose one for {have}")
     return found
 
 
@@ -180,7 +180,7 @@ def plugin_build(qemu: Qemu) -> KeptBuild:
     if "-plugin" not in process.run([qemu.path, "-help"], timeout=30).stdout:
         raise ToolMissing(
             f"{qemu.path} {qemu.version} was built without plug-ins, and only a plug-in counts packets",
-            hint="the qemu-user of Debian has them, that of Ubuntu 24.04 does not; all else works without them",
+            hint="use the qemu-user of Debian (Ubuntu 24.04's has none), or leave --count out",
         )
     source = resources.emulator("hexagon") / "count.c"
     host = tools.host_compiler("cc", "--count needs one")

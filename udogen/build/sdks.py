@@ -47,7 +47,8 @@ def hexagon_tools(root: Path) -> list[str]:
     return sorted(folder.parents[2].name for folder in root.glob(str(TOOLS / "*" / COMPILER)))
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The beginning of a file, 64 KB; empty if it cannot be read."""
     try:
         with open_plain(path) as stream:
             return stream.read(1 << 16).decode("utf-8", "replace")
@@ -56,7 +57,7 @@ def _text(path: Path) -> str:
 
 
 def _search(pattern: str, path: Path) -> str:
-    match = re.search(pattern, _text(path), re.MULTILINE)
+    match = re.search(pattern, text_of(path), re.MULTILINE)
     return match[1] if match else ""
 
 
@@ -82,7 +83,7 @@ def _snpe(root: Path) -> str:
 
 def _hexagon(root: Path) -> str:
     try:
-        version = json.loads(_text(root / "hexagon_sdk.json"))["root"].get("version", "")
+        version = json.loads(text_of(root / "hexagon_sdk.json"))["root"].get("version", "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         version = ""
     return version if isinstance(version, str) and re.fullmatch(_NUMBERS, version) else _from_folder(root)

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +82,8 @@ def custom_op_domains() -> str:
 
 def program(name: str) -> str:
     """The path of a program on PATH, or empty."""
+    import shutil  # 5 ms, which restoring a context does not need
+
     return shutil.which(name) or ""
 
 

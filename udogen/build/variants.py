@@ -60,6 +60,11 @@ class Variant:
         return "-".join(self.sanitizers) or "lines"
 
     @property
+    def in_kernels(self) -> str:
+        """The sanitizer that Halide knows, too, for kernels in Python."""
+        return next((name for name in self.sanitizers if name in (_ADDRESS.name, _THREAD.name)), "")
+
+    @property
     def is_parallel(self) -> bool:
         """True if its findings need several graphs that run at the same time."""
         return _THREAD.name in self.sanitizers
@@ -140,6 +145,8 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         # Functions of a sanitizer stay undefined: its runtime is preloaded.
         **({"LINK_RULES": ""} if variant.sanitizers else {}),
     )
+    if variant.in_kernels and package.backend != "gpu":
+        values["KERNEL_OBJECTS"] = f"{step.choice.folder or step.target.folder}-{variant.in_kernels}"
     title = f"{_shown(cxx)}, {', '.join(variant.sanitizers) or 'with lines'}"
     choice = step.choice._replace(title=title, variables=tuple(values.items()))
     return VariantStep(variant, Step(step.target, choice, artifact), preload)

@@ -8,19 +8,18 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from udogen.backends.targets import ALL, GROUPS, UDO
+from udogen.backends.targets import ALL, GROUPS, UDO, expand
+from udogen.build import make, sdks, tools, variants
+from udogen.build.make import Artifact, Step
+from udogen.build.package import PackageLibrary, open_packages
+from udogen.build.tools import Environment
 from udogen.cli import output
 from udogen.cli.options import POSITIVE, argument, json_option, option, verb
 from udogen.errors import UdogenError, UsageError
-
-if TYPE_CHECKING:
-    from udogen.build.make import Artifact, Step
-    from udogen.build.package import PackageLibrary
-    from udogen.build.tools import Environment
+from udogen.generate.pipeline import in_kernel_sources, kernels_not_used
 
 
 def _lines(names: Iterable[str]) -> str:
@@ -75,10 +74,6 @@ class BuildOptions:
 @verb("build", BuildOptions, help=_HELP)
 def command(options: BuildOptions) -> None:
     """Build targets of a package."""
-    from udogen.build import make, tools
-    from udogen.build.package import open_packages
-    from udogen.generate.pipeline import in_kernel_sources
-
     env = tools.environment(launcher=options.launcher)
     planned = _planned(options, env)
     warnings = _unused_kernels(package for package, _ in planned)
@@ -99,20 +94,28 @@ def command(options: BuildOptions) -> None:
     if not built and not options.as_json:
         packages = open_packages(options.folder)
         have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
-        output.print_next(f"nothing here runs on this machine; name a target: `udogen build {' '.join(have)}`")
+        folder = shlex.quote(str(options.folder))
+        output.print_next(f"`udogen build {' '.join(have)} -C {folder}`, as no target here runs on this machine")
     _print_releases(built, env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
     if here and not options.as_json:
-        folder = shlex.quote(str(options.folder))
-        run = f"`udogen run op {folder} {here[0].ops[0]} --input NAME=2x3x4`"
-        output.print_next(f"{run}, or `udogen inspect {folder}`")
+        print_run(here[0])
+
+
+def print_run(package: PackageLibrary) -> None:
+    """Print how to run an op of a built package: as its project does, or with inputs that fit its config."""
+    from udogen.configs.load import load
+    from udogen.generate.op_tests import run_arguments
+
+    run = output.make_command("run", package.path.resolve().parents[:2])
+    ops = [op for config in load(package.configs)[0] for op in config.ops if op.name == package.ops[0]]
+    if not run and ops:
+        run = shlex.join(["udogen", *run_arguments(ops[0], str(package.path)), "--backend", package.backend])
+    output.print_next(f"`{run}` runs an op" if run else f"`udogen inspect {shlex.quote(str(package.path))}`")
 
 
 def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibrary, Sequence[Step]]]:
     """The steps for each package, and for each variant of it."""
-    from udogen.build import make, variants
-    from udogen.build.package import open_packages
-
     chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
     planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
     for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
@@ -126,8 +129,6 @@ def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibra
 
 def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
     """Warn of kernels in the user's folder that are not what is built."""
-    from udogen.generate.pipeline import kernels_not_used
-
     found = list(dict.fromkeys(line for package in packages for line in kernels_not_used(package)))
     for line in found:
         output.warn(line)
@@ -163,8 +164,6 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
 
 def _print_releases(built: Sequence[Artifact], root: str) -> None:
     """Print which releases of the SDK take the packages for HTP; those for other backends are tied to none."""
-    from udogen.build import sdks
-
     for api in dict.fromkeys(each.package.api for each in built if each.package.api):
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
@@ -186,8 +185,6 @@ def _targets(
 
 def _has(package: PackageLibrary, name: str, found: list[PackageLibrary], *, ndk: bool) -> bool:
     """Whether a package, one of those found, has this target."""
-    from udogen.backends.targets import expand
-
     if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
         return False
     if not package.kind.registration or name.startswith(("reg", "all")):

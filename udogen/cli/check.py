@@ -6,17 +6,18 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
-
-if TYPE_CHECKING:
-    from udogen.opdef.model import OpPackage
-    from udogen.opdef.problems import Problems
+from udogen.configs import vendor
+from udogen.configs.load import load
+from udogen.generate.op_tests import FILE
+from udogen.generate.pipeline import GenerateOptions, resolve_all
+from udogen.opdef.model import OpPackage
+from udogen.opdef.problems import Problems
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,6 @@ def command(options: CheckOptions) -> None:
 
     Report all errors in configs, with file, line and fix.
     """
-    from udogen.configs.load import load
-    from udogen.generate.pipeline import GenerateOptions, resolve_all
-
     packages, problems = load(options.all_configs, strict=options.strict)
     resolved = resolve_all(packages, problems, GenerateOptions(backends=options.chosen, layout=options.layout or ""))
     taken = _vendor_generators(problems) if options.vendors else {}
@@ -68,14 +66,12 @@ def command(options: CheckOptions) -> None:
 
 def _print_next(files: Sequence[Path]) -> None:
     """Print what to do with configs: test their project, or make one."""
-    from udogen.generate.op_tests import FILE
-
     folders = dict.fromkeys(file.parent for file in files)
     if all((folder / FILE).is_file() for folder in folders):
         output.print_next(" and ".join(f"`udogen test {shlex.quote(str(folder))}`" for folder in folders))
         return
     names = " ".join(shlex.quote(str(file)) for file in files)
-    new = "" if len(files) > 1 else f"`udogen new NAME --from-config {names}`, or "
+    new = "" if len(files) > 1 else f"`udogen new {shlex.quote(files[0].stem.lower())} --from-config {names}`, or "
     output.print_next(f"{new}`udogen generate {names} -o out`")
 
 
@@ -86,8 +82,6 @@ def _as_json(package: OpPackage) -> dict[str, object]:
 
 def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
     """Which of Qualcomm's generators take each config; an error for what none of them takes."""
-    from udogen.configs import vendor
-
     found = {file: vendor.verdict(data, file) for file, data in problems.contents.items()}
     for verdict in found.values():
         for each in verdict.refusals:
@@ -97,6 +91,4 @@ def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
 
 
 def _release() -> str:
-    from udogen.configs import vendor
-
     return vendor.release()

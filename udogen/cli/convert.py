@@ -6,18 +6,18 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
+from udogen.configs import json_write, rules, vendor, xml_write
+from udogen.configs.load import load, parse
 from udogen.errors import UsageError, read_plain, writing
-
-if TYPE_CHECKING:
-    from udogen.opdef.model import Op, OpPackage
-    from udogen.opdef.problems import Problem, Problems
+from udogen.generate.pipeline import GenerateOptions, resolve_all
+from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.problems import Problem, Problems
 
 _SHOWN = 8  # refusals of Qualcomm's generators
 
@@ -43,23 +43,14 @@ def command(options: ConvertOptions) -> None:
 
     Write configs in the other language; what it cannot express is a warning.
     """
-    from udogen.configs.load import load
-
     packages, problems = load(options.all_configs, strict=options.strict)
     packages = tuple(_only(package, options.chosen) for package in packages) if options.chosen else packages
 
-    def write(package: OpPackage) -> str:
-        from udogen.configs import xml_write
-
-        return xml_write.write(package, problems)
-
     out = options.out
     if options.language == "json":
-        from udogen.configs import json_write
-
         text = json_write.write(packages, problems)
     elif len(packages) == 1:
-        text = write(packages[0])
+        text = xml_write.write(packages[0], problems)
     else:
         names = ", ".join(package.name for package in packages)
         raise UsageError(
@@ -117,8 +108,6 @@ def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | Non
 
 def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None:
     """Warn where Qualcomm's generators would not take what is written."""
-    from udogen.configs import vendor
-
     found = vendor.verdict(text.encode(), "the converted config")
     for each in found.refusals[:_SHOWN]:
         what = f"{found.meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
@@ -127,16 +116,12 @@ def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
     """The converted config must be accepted if the original is."""
-    from udogen.configs import rules
-    from udogen.configs.load import parse
-    from udogen.generate.pipeline import GenerateOptions, resolve_all
-    from udogen.opdef.problems import Problems as Collector
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
-        resolve_all(made, found := Collector(), GenerateOptions(layout=layout))
+        resolve_all(made, found := Problems(), GenerateOptions(layout=layout))
         return found.errors
 
-    collected = Collector()
+    collected = Problems()
     made = parse(text.encode(), str(out or "the converted config"), collected)
     for package in made:
         rules.check(package, collected)

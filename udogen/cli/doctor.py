@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
+from udogen import backends
+from udogen.backends import architectures, targets
+from udogen.build import toolchains
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, verb
+from udogen.generate import layouts
+from udogen.qnn import socs
 from udogen.tables import table
 
 
@@ -23,9 +28,6 @@ class _Registry(NamedTuple):
 
 
 def _targets() -> list[tuple[str, ...]]:
-    from udogen.backends import targets
-    from udogen.build import toolchains
-
     return [
         (
             row.id,
@@ -41,20 +43,14 @@ def _targets() -> list[tuple[str, ...]]:
 
 
 def _backends() -> list[tuple[str, ...]]:
-    from udogen import backends
-
     return [(row.id, row.title, "yes", ", ".join(row.delivers) or "-") for row in backends.ALL.values()]
 
 
 def _layouts() -> list[tuple[str, ...]]:
-    from udogen.generate import layouts
-
     return [(name, layout.title) for name, layout in layouts.ALL.items()]
 
 
 def _toolchains() -> list[tuple[str, ...]]:
-    from udogen.build import toolchains
-
     return [
         (chain.name, machine, compiler.replace("`", ""))
         for chain in toolchains.ALL.values()
@@ -63,9 +59,6 @@ def _toolchains() -> list[tuple[str, ...]]:
 
 
 def _archs() -> list[tuple[str, ...]]:
-    from udogen.backends import architectures
-    from udogen.qnn import socs
-
     return [
         (
             arch.name,
@@ -142,12 +135,12 @@ def command(options: DoctorOptions) -> int:
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         output.print_result("\n".join(lines(found, width=width, paint=output.paint)))
+        if found.works and options.folder is None:
+            output.print_next("`udogen new scale && cd scale && make test`")
     return found.exit_code
 
 
 def _warm(chosen: list[str], as_json: bool) -> None:
-    from dataclasses import asdict
-
     from udogen.doctor.warm import names_of
     from udogen.doctor.warm import warm as make_warm
 

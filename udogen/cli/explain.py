@@ -10,6 +10,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, verb
+from udogen.clients import explain
 from udogen.error_tables import INTERFACES
 
 
@@ -34,8 +35,6 @@ def command(options: ExplainOptions) -> None:
     CODE is a number as any program prints it: 3110, 0x80000406, -2147482618.  LOG is a file of logcat, qnn-net-run,
     ONNX Runtime, ExecuTorch, SNPE or udogen: each known error in it is explained once, in order, with its line.
     """
-    from udogen.clients import explain
-
     width = min(shutil.get_terminal_size().columns, 120)
     texts, data = [], []
     for error in options.errors:

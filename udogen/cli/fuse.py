@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,4 +65,5 @@ def command(options: FuseArguments) -> int:
     else:
         for line in run.lines(fused):
             output.print_result(line)
+        output.print_next(f"`udogen test {shlex.quote(str(asked.out))}` compares the op alone, on every backend")
     return fused.exit_code

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from udogen.build.package import open_packages
 from udogen.cli import output
 from udogen.cli.options import (
     ConfigOptions,
@@ -21,9 +22,10 @@ from udogen.cli.options import (
     style_of,
     verb,
 )
-
-if TYPE_CHECKING:
-    from udogen.generate.pipeline import Generated, GenerateOptions
+from udogen.configs.load import load
+from udogen.generate import cmake, pipeline
+from udogen.generate.pipeline import Generated, GenerateOptions, kernels_not_used
+from udogen.generate.write import diff
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,6 @@ def command(options: GenerateArguments) -> None:
     Generating again updates generated code and keeps your edits; if both changed the same lines, your file stays and
     the generated one is written beside it.
     """
-    from udogen.configs.load import load
-    from udogen.generate import pipeline
-
     wanted = same_options(pipeline.GenerateOptions, options)
     if options.show_diff:
         wanted = wanted._replace(dry_run=True)
@@ -109,8 +108,6 @@ def command(options: GenerateArguments) -> None:
 
 
 def _package_json(each: Generated, *, show_diff: bool) -> dict[str, Any]:
-    from udogen.generate.write import diff
-
     return {
         "folder": str(each.folder),
         **({"set_aside": str(each.backup)} if each.backup else {}),
@@ -130,8 +127,6 @@ def _package_json(each: Generated, *, show_diff: bool) -> dict[str, Any]:
 def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff: bool = False) -> None:
     """Print what happened, or would happen, to the package folders."""
     if show_diff:
-        from udogen.generate.write import diff
-
         output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
         return
     for each in found:
@@ -144,9 +139,6 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
 
 def _warn_of_edits(found: Sequence[Generated]) -> None:
     """Warn of copies of kernels that the user edited: what --kernels has is not used for them."""
-    from udogen.build.package import open_packages
-    from udogen.generate.pipeline import kernels_not_used
-
     if any(change.action == "kept" for each in found for change in each.changes):
         folders = [package for each in found if each.folder.is_dir() for package in open_packages(each.folder)]
         for line in dict.fromkeys(line for package in folders for line in kernels_not_used(package)):
@@ -163,8 +155,6 @@ def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:
     if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:
-        from udogen.generate import cmake
-
         for each in found:
             if not cmake.has(each.plan):
                 output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")

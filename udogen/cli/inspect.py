@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ import click
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, writing
+from udogen.opdef.problems import wrapped
 
 if TYPE_CHECKING:
     from udogen.draw.diagram import Diagram
+    from udogen.inspect.kernel_packets import PacketCount
+    from udogen.kernels.explain import FunctionCode
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def command(options: InspectArguments) -> int:
     agrees.  Exit code 5: it is damaged or was changed; 2: the JSON is wrong.
 
     A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its code on
-    each machine, its vector instructions by kind, and why a function has none.
+    each machine, its vector instructions by kind, and why a function has none; its OpenCL kernels with their sizes.
     """
     return _inspect(options)
 
@@ -146,7 +150,24 @@ def _libraries(options: InspectArguments) -> int:
     else:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(report.lines(found, width=width, everything=options.verbose)).rstrip("\n"))
+        if code == 0:
+            _print_next(path)
     return code
+
+
+def _print_next(path: Path) -> None:
+    """Print how to run an op of the first package that runs on this machine."""
+    from udogen.build.package import open_packages
+    from udogen.cli.build import print_run
+
+    packages = open_packages(path) if path.is_dir() else []
+    native = [
+        each
+        for each in packages
+        if each.ops and any(row.native and file.is_file() for row in each.rows for file in each.artifacts(row))
+    ]
+    if native:
+        print_run(native[0])
 
 
 def _context(options: InspectArguments) -> int:
@@ -169,6 +190,7 @@ def _context(options: InspectArguments) -> int:
     else:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(context.lines(found, width=width, everything=options.verbose)))
+        output.print_next(f"`udogen run context {shlex.quote(str(path))}` executes it")
     return found.exit_code
 
 
@@ -188,19 +210,50 @@ def _kernel(options: InspectArguments) -> None:
 
         counts = count_packets(options.path, options.configs, codes, shapes)
     if options.as_json:
-        functions, executed = ([vars(each) for each in rows] for rows in (codes, counts))
+        functions, executed = ([asdict(each) for each in rows] for rows in (codes, counts))
         output.print_json({"ok": True, "functions": functions, "packets": executed})
         return
-    for code in codes:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())
-        output.print_result(f"{code.machine}: {code.name}")
-        output.print_result(f"  SCALAR: {code.scalar}" if code.scalar else f"  vector instructions: {kinds or 'none'}")
-        for line in code.loops if options.loops else ():
-            output.print_result(f"  {line}")
+    width = shutil.get_terminal_size().columns
+    for line in (*_code_lines(codes, width, loops=options.loops), *_packet_lines(counts, width)):
+        output.print_result(line)
+    if not shapes:
+        output.print_note("--shape NAME=2x3x4 for each input counts packets under qemu-hexagon")
+
+
+def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> Iterator[str]:
+    """The functions of each machine."""
+    from itertools import groupby
+
+    for (backend, machine), functions in groupby(codes, lambda each: (each.backend, each.machine)):
+        yield f"{machine} ({backend})"
+        for code in functions:
+            yield f"  {code.name}"
+            if code.scalar:
+                yield from wrapped("    NO GPU: " if backend == "gpu" else "    SCALAR: ", code.scalar, width)
+            elif code.fills_table:
+                yield "    fills the table of 256 numbers, in preparation"
+            elif not code.launches:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())
+                yield from wrapped("    vector instructions in loops: ", kinds or "none", width)
+            for launch in code.launches:
+                yield from wrapped("    kernel ", launch.kernel, width)
+                yield from wrapped("      groups:  ", " x ".join(launch.groups), width)
+                yield from wrapped("      threads: ", " x ".join(launch.threads) + " in each group", width)
+                if launch.shared_bytes != "0":
+                    yield from wrapped("      shared:  ", f"{launch.shared_bytes} bytes in each group", width)
+                yield f"      {'vectors: ' + ', '.join(launch.vectors) if launch.vectors else 'scalar in each thread'}"
+            for line in code.loops if loops else ():
+                yield from wrapped(f"    {' ' * (len(line) - len(line.lstrip()))}", line.strip(), width)
+
+
+def _packet_lines(counts: Sequence[PacketCount], width: int) -> Iterator[str]:
+    if counts:
+        yield "packets of one execution, under qemu-hexagon"
     for count in counts:
         types = " ".join(dict.fromkeys(filter(None, count.types.values())))
-        in_functions = "".join(f", {packets:,} in {name}" for name, packets in count.functions.items())
-        output.print_result(f"{count.machine}, {types}: {count.total:,} packets{in_functions}")
+        yield from wrapped("  ", f"{count.machine}, {types}: {count.total:,} in all", width)
+        for name, packets in count.functions.items():
+            yield from wrapped("    ", f"{packets:,} in {name}", width)
 
 
 def _draw(options: InspectArguments) -> None:
@@ -224,6 +277,11 @@ def _draw(options: InspectArguments) -> None:
         output.print_result(line)
     if svg is not None:
         output.print_note(f"{svg}: written")
+    name = shlex.quote(str(options.path))
+    if options.path.suffix == ".onnx":
+        output.print_next(f"`udogen new mine --from-onnx {name}` makes a project of its custom ops")
+    elif options.path.suffix in (".xml", ".json"):
+        output.print_next(f"`udogen check {name}`")
 
 
 def _diagram(options: InspectArguments) -> Diagram:

@@ -31,20 +31,22 @@ VERBS = {
     "explain": ("explain", "Explain an error number or a log."),
 }
 
-# In the order of the work.
+# In the order of the work; what only models need is in a sentence.
 SECTIONS = {
     "Describe": "new check convert",
     "Build": "generate build inspect",
-    "Run": "run test bisect",
-    "Ship": "register script onnx",
+    "Run": "run test",
+    "Ship": "register script",
     "Help": "doctor explain",
 }
+MODELS = "For models: udogen onnx (schemas, fused ops), udogen bisect (wrong tensors)."
 
 
 @click.command(
     cls=LazyGroup,
     rows=VERBS,
     sections=SECTIONS,
+    epilog=MODELS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", message="udogen %(version)s")

@@ -175,7 +175,7 @@ def _described(options: NewOptions) -> tuple[str, list[Draft]]:
     if not name:
         if options.as_json or not (sys.stdin and sys.stdin.isatty()):
             raise UsageError("the project has no name, and no terminal is open for questions", hint="udogen new NAME")
-        answers = from_flags.interview("", ask=_ask, log=output.print_note)
+        answers = from_flags.interview(ask=_ask, log=output.print_note)
         name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
         chosen = chosen or answers.chosen
     draft = from_flags.draft(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,8 @@ def command(options: SchemaOptions) -> None:
     output.print_result(f"{options.out}: {', '.join(written) or 'no op of it needs a schema'}")
     for note in notes:
         output.print_note(f"note: {note}")
+    if options.out.suffix == ".onnx":
+        output.print_next(f"`udogen inspect {shlex.quote(str(options.out))}` lists the ops and their tensors")
 
 
 def _load(configs: Sequence[Path]) -> Sequence[OpPackage]:

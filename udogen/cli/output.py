@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
 import sys
 import traceback
@@ -83,6 +84,17 @@ def print_note(text: str) -> None:
 def print_next(text: str) -> None:
     """The last line of a verb, on stderr: what to do next."""
     print_note(f"next: {text}")
+
+
+def make_command(goal: str, folders: Iterable[Path]) -> str:
+    """`make GOAL` for the first of these folders that is a project with this goal; otherwise empty."""
+    for folder in folders:
+        makefile = folder / "Makefile"
+        is_project = (folder / "op_tests.toml").is_file() and makefile.is_file()
+        if is_project and f"\n{goal}:" in makefile.read_text("utf-8", "replace"):
+            here = os.path.relpath(folder)
+            return f"make {goal}" if here == "." else f"make -C {shlex.quote(here)} {goal}"
+    return ""
 
 
 def warn(text: str) -> None:
@@ -188,7 +200,7 @@ def reader_gone() -> int:
 def stdout_failed(fault: OSError) -> int:
     """Stdout cannot be written any more."""
     reader_gone()
-    print_error(UsageError(f"the result cannot be written: {fault.strerror}", hint="is the disk full?"))
+    print_error(UsageError(f"the result cannot be written: {fault.strerror}", hint="check whether the disk is full"))
     return UsageError.exit_code
 
 

@@ -60,3 +60,4 @@ def command(options: RegisterOptions) -> None:
     if not options.only:
         for note in registration.notes:
             output.print_note(f"note: {note}")
+        output.print_next("put this into your program, or `udogen script --help` for a device")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -183,7 +184,8 @@ def _started(module: str) -> Iterator[WorkerProcess]:
     """A worker that imports what it needs while this process prepares its first command."""
     from udogen.runtime.worker_process import WorkerProcess
 
-    worker = WorkerProcess(module)
+    # Otherwise OpenBLAS's threads spin for 45 ms when numpy is imported, and take a core from restoring.
+    worker = WorkerProcess(module, {"OPENBLAS_THREAD_TIMEOUT": "4"})
     try:
         yield worker
     finally:
@@ -229,7 +231,8 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
         output.emulator_steps(how.backend, how.kind) as advance,
         ContextSession(how, worker=_WORKER, first=worker, on_step=advance, on_log=_log_printer(options)) as session,
     ):
-        return session.ask(command, StepsRan, Situation("of these contexts", what="model")), session.runtime
+        paths = " ".join(map(str, [*options.paths, *options.folders]))
+        return session.ask(command, StepsRan, Situation(paths, what="model")), session.runtime
 
 
 def _run_model(options: RunContextOptions) -> UdogenError | None:
@@ -247,17 +250,21 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     if options.trace_file and ran.profiles:
         write_trace(options.trace_file, ran.profiles)
     if options.as_json:
-        report = {**asdict(replace(ran, first=None)), "first": first_as_json(ran.first), "runtime": asdict(runtime)}
-        report = {name: value for name, value in report.items() if name not in _PRINTED}
-        _print_json({**report, "bind_plan": str(options.plan_file or "") or None}, fault)
+        _print_json({**_model_json(ran, runtime), "bind_plan": str(options.plan_file or "") or None}, fault)
         return fault
     for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
         output.print_result(line)
     if options.dry_run:
-        output.print_next("the same with `--steps N` instead of `--dry-run` executes it")
+        words = [each for each in sys.argv[1:] if each != "--dry-run"] + ([] if options.steps else ["--steps", "1"])
+        output.print_next(f"`{shlex.join(['udogen', *words])}` executes it")
     if fault:
         output.print_error(fault)
     return fault
+
+
+def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
+    found = {name: value for name, value in asdict(replace(ran, first=None)).items() if name not in _PRINTED}
+    return {**found, "first": first_as_json(ran.first), "runtime": asdict(runtime)}
 
 
 def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
@@ -319,7 +326,7 @@ def _description(options: RunContextOptions) -> ModelDescription:
             name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
         },
     }
-    return replace(found, **{key: value for key, value in changes.items() if value})
+    return found.changed({key: value for key, value in changes.items() if value})
 
 
 def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,23 @@ def command(options: RunModelOptions) -> int:
     else:
         for line in network.lines(result):
             output.print_result(line)
+        if result.first_wrong is not None:
+            output.print_next(f"`{_bisect(options)}` names the likely cause in the first wrong layer")
     return VerificationFailed.exit_code if result.first_wrong is not None else 0
+
+
+def _bisect(options: RunModelOptions) -> str:
+    """The command that looks for the first wrong layer in the same network."""
+    repeated = {
+        "--package": options.packages,
+        "--feed": options.inputs,
+        "--reference": options.references,
+        "--tests": options.tests,
+        "--replace": options.replaced,
+    }
+    words = ["udogen", "bisect", options.model, "--backend", options.backend, "--bits", options.bits]
+    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
+    return shlex.join(map(str, words))
 
 
 def run_network(options: RunModelOptions) -> NetworkResult:

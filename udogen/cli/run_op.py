@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -153,7 +154,7 @@ def command(options: RunOpOptions) -> int:
         manifest.save(options.save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     findings = findings_of_run(built, result, options.op) if options.heap else None
-    done = _OpResult(options, built.package, result, saved, stages, findings, warnings)
+    done = _OpResult(options, built, result, saved, stages, findings, warnings)
     if options.as_json:
         output.print_json(_as_json(done))
     else:
@@ -166,7 +167,7 @@ class _OpResult:
     """What one run gave."""
 
     options: RunOpOptions
-    package: str
+    built: Built
     result: OpResult
     saved: dict[str, str]  # output -> its file
     stages: object  # of HTP's graph, where they were asked for
@@ -182,7 +183,9 @@ def _checked(options: RunOpOptions) -> RunOpOptions:
     backend = backends.ALL.get(options.backend)
     emulator = backend.emulator if backend is not None and options.kind == "emulator" else None
     if options.graph and (emulator is None or not emulator.traces_graph):
-        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime shows no graph")
+        raise UsageError(
+            "--graph is for --backend htp --runtime emulator", hint="add them: Qualcomm's runtime shows no graph"
+        )
     if backend is not None and backend.prepares_for_soc and options.arch is not None:
         if options.soc is not None:
             raise UsageError("--arch and --soc both name what HTP shall prepare for", hint="leave one of them out")
@@ -299,7 +302,7 @@ def _as_json(done: _OpResult) -> dict[str, object]:
     return {
         "ok": not findings,
         "op": options.op,
-        "package": done.package,
+        "package": done.built.package,
         "backend": options.backend,
         "runtime": {**about, **({"emulator": True} if runtime.emulator else {})},
         "outputs": {
@@ -327,7 +330,7 @@ def _print(done: _OpResult) -> None:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
     else:  # an emulator of the instruction set: its time means nothing
         took = f"(kernel {result.kernel})"
-    output.print_result(f"{done.package}::{done.options.op} ran on {runtime.name} {took}")
+    output.print_result(f"{done.built.package}::{done.options.op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
         shape = "x".join(str(extent) for extent in array.shape) or "scalar"
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
@@ -340,19 +343,29 @@ def _print(done: _OpResult) -> None:
     output.print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
-    if sys.stderr.isatty():  # for a person; programs call it often
+    if sys.stderr.isatty():
         _print_notes(done)
+    _print_next(done)
 
 
 def _print_notes(done: _OpResult) -> None:
-    """Print what the time includes, and what to do next."""
+    """Print what the time includes."""
     loops = done.options.loops
     if done.result.runtime.build_id:
         measured = f"median of {loops:,} executions" if loops > 1 else "first execution (--loops 100: median)"
         output.print_note(f"  time: {measured}, including the runtime's overhead")
         if done.options.backend == "htp":
             output.print_note("  times in Qualcomm's emulator on a PC do not predict those on a device")
-    output.print_next("`udogen test DIR` compares the numbers with a reference, on every backend")
+
+
+def _print_next(done: _OpResult) -> None:
+    """Print how a program uses the package."""
+    path, backend, folder = shlex.quote(str(done.options.library)), done.options.backend, done.built.folder
+    if done.options.hexagon or folder is None or folder.kind.registration:
+        output.print_next(f"`udogen inspect {path}` checks what is built")
+        return
+    client = "ort" if backend in ("cpu", "htp") and len(folder.ops) == 1 else "qnn-net-run"
+    output.print_next(f"`udogen register {path} --client {client} --target {backend}` prints what a program needs")
 
 
 def _print_packets(found: Packets) -> None:

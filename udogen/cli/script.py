@@ -108,6 +108,6 @@ def command(options: ScriptArguments) -> None:
         output.print_json({"ok": True, "folder": str(options.out), "written": written, "plan": plan.as_json()})
         return
     output.print_result(f"{options.out}: {plan.title} ({len(written)} files written)")
-    output.print_result(f"  python3 {shlex.quote(str(options.out / 'run.py'))}")
     for note in plan.notes:
         output.print_note(f"note: {note}")
+    output.print_next(f"`python3 {shlex.quote(str(options.out / 'run.py'))}`")

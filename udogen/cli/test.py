@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,9 +125,9 @@ def command(arguments: TestArguments) -> int:
         baseline.save(run, arguments.save)
     _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
-        _print_next(run, arguments)
+        _print_next(run, arguments, plan.unwritten)
     unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
-    counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(plan.unwritten)}
+    counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(run.unwritten)}
     return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
 
 
@@ -140,16 +140,25 @@ def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> in
     return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
 
 
-def _print_next(run: TestRun, arguments: TestArguments) -> None:
+def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]) -> None:
     """Print what to do with the result."""
-    command = shlex.join(["udogen", "test", *(str(each) for each in arguments.paths[:1])])
-    is_bad = run.count("failed") + run.count("error") > 0
-    if is_bad and not arguments.html:
-        output.print_next(f"`{command} --html report.html` shows where numbers are wrong")
-    elif is_bad:
+    folder = arguments.paths[0] if arguments.paths else Path()
+    command = shlex.join(["udogen", *sys.argv[1:]])  # the same again
+    if run.count("failed") and arguments.html:
         output.print_next(f"open {arguments.html}")
-    elif run.passed and not arguments.cost:
-        output.print_next(f"`{command} --cost` measures times; `udogen register` prepares a program to use it")
+    elif run.count("failed"):
+        output.print_next(f"`{command} --html report.html`")
+    elif run.build_failed or unwritten:
+        output.print_next(f"fix the {'errors of the compiler' if run.build_failed else 'warnings'}, then `{command}`")
+    elif broken := next((each for each in run.outcomes if each.status == "error"), None):
+        only = "" if arguments.pattern else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
+        output.print_next(f"fix the first error, then `{command}{only}`")
+    elif not run.passed:
+        output.print_next("`udogen doctor` lists what is missing")
+    elif build := output.make_command("build", [folder]):
+        output.print_next(f"`{build}` builds the packages; `{command} --cost` measures times")
+    elif not arguments.cost:
+        output.print_next(f"`{command} --cost` measures times")
 
 
 def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, costs: bool) -> None:
@@ -193,7 +202,7 @@ def _merge(arguments: TestArguments) -> int:
             output.print_result(line)
     build_failed = any(state["build_failed"] for state in result["backends"])
     unbuilt = sum((case["error"] or {}).get("kind") == BuildFailed.kind for case in result["cases"])
-    counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt}
+    counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt + len(result["unwritten"])}
     return _exit_code(counts, build_failed=build_failed, ok=result["ok"])
 
 

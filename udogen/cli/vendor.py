@@ -10,9 +10,12 @@ import click
 
 from udogen import __version__
 from udogen.cli import output
+from udogen.cli.generate import print_all
 from udogen.cli.main import main
 from udogen.cli.options import option, same_options, verb
+from udogen.configs.load import load
 from udogen.errors import UsageError
+from udogen.generate import pipeline
 
 QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -42,10 +45,6 @@ class VendorOptions:
 
 def _generate(options: VendorOptions, layout: str, out: Path | None) -> None:
     """Generate packages in a layout, and print what was done."""
-    from udogen.cli.generate import print_all
-    from udogen.configs.load import load
-    from udogen.generate import pipeline
-
     _check_variables(options.configs)
     loaded, problems = load(options.configs)
     asked = same_options(pipeline.GenerateOptions, options, layout=layout, out=out)

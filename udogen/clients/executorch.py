@@ -284,5 +284,5 @@ def proving(options: Any) -> Iterator[None]:
         names = ", ".join(f"{op} of package {package}" for package, op in idle)
         raise NotExecuted(
             f"not executed by the program: {names}",
-            hint="if `execute` was called, the program does not contain it: use `check_delegated` after lowering",
+            hint="use `check_delegated` after lowering: if `execute` was called, the program does not contain the op",
         )

@@ -160,7 +160,7 @@ def _merged(first: Package, second: Package) -> Package:
     if len(first.libraries) != 1 or [each.hexagon for each in libraries] != [False, True]:
         raise UsageError(
             f"package {first.name} is given twice: {_files(first)} and {_files(second)}",
-            hint="a runtime takes each package once (4007): leave one out",
+            hint="leave one out: a runtime accepts each package once (4007)",
         )
     return replace(
         first,
@@ -221,7 +221,8 @@ def _part_of(
     found = list(dict.fromkeys(each.backend for each in parts))
     if not parts:
         raise UsageError(
-            f"{path} has no package for cpu, gpu or htp", hint="only SNPE registers packages for DSP V65/V66"
+            f"{path} has no package for cpu, gpu or htp",
+            hint="choose a client of SNPE: only SNPE registers packages for DSP V65/V66",
         )
     if not platform.backend and len(found) > 1 and not has_registration:
         raise UsageError(f"{path} has packages for {', '.join(found)}", hint=f"choose with --target {found[0]}")
@@ -339,7 +340,7 @@ def _check_file(path: Path, found: elf.Elf, backend: str, platform: Platform, op
     if platform.backend and platform.backend != backend:
         raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
     if found.machine not in ("x86_64", "aarch64", "hexagon"):
-        raise UsageError(f"{path} is built for {found.processor}", hint="for x86_64, aarch64 or Hexagon")
+        raise UsageError(f"{path} is built for {found.processor}", hint="give a library for x86_64, aarch64 or Hexagon")
     if platform.is_device and found.machine == "x86_64":
         raise UsageError(
             f"{path} is built for x86_64, and --target {options.target} is a device",

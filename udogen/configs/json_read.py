@@ -16,15 +16,6 @@ from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Location, Problems, nearest
 
-_KEYS = {
-    "package": {"Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT"},
-    "operator": {"type", "inputs", "outputs", "scalar_params", "tensor_params", "core_types", "dsp_arch_types"},
-    "tensor": {
-        "name", "data_type", "per_core_data_types", "per_core_data_type", "default_value",
-        "static", "repeated", "tensor_layout", "quantization_mode",
-    },
-    "scalar parameter": {"name", "data_type", "per_core_data_types", "per_core_data_type", "default_value"},
-}  # fmt: skip
 _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "scalar_params": "param"}
 
 
@@ -77,6 +68,12 @@ def _fits_schema(parsed: Text, problems: Problems) -> bool:
 @cache
 def _schema() -> Any:
     return stdlib_json.loads((resources.schemas() / "udo_config.schema.json").read_text("utf-8"))
+
+
+@cache
+def _keys(what: str) -> list[str]:
+    """The keys of a package, an operator, a tensor or a scalar_param."""
+    return sorted(_schema()["definitions"][what]["properties"])
 
 
 @cache
@@ -189,9 +186,9 @@ class _JsonReader:
         )
 
     def _tensor(self, path: Path, body: dict[str, Any], key: str, index: int) -> Tensor:
-        what = "scalar parameter" if key == "scalar_params" else "tensor"
+        what = "scalar_param" if key == "scalar_params" else "tensor"
         self._leftover(path, body, what)
-        body = {name: value for name, value in body.items() if name in _KEYS[what]}
+        body = {name: value for name, value in body.items() if name in _keys(what)}
         place = self._text.place(path)
         name = body.get("name", "")
         if not name and _LISTS[key] != "param":
@@ -252,10 +249,11 @@ class _JsonReader:
         }
 
     def _leftover(self, path: Path, body: dict[str, Any], what: str) -> None:
-        for key in body.keys() - _KEYS[what]:
-            close = nearest(key, sorted(_KEYS[what]))
+        known, shown = _keys(what), what.replace("_param", " parameter")
+        for key in body.keys() - known:
+            close = nearest(key, known)
             self._problems.warn(
                 self._text.place((*path, key)),
-                f"`{key}` is not a key of {'an' if what[0] in 'aeiou' else 'a'} {what}; it is ignored",
-                f"did you mean `{close}`?" if close else "known keys: " + ", ".join(sorted(_KEYS[what])),
+                f"`{key}` is not a key of {'an' if what[0] in 'aeiou' else 'a'} {shown}; it is ignored",
+                f"did you mean `{close}`?" if close else "known keys: " + ", ".join(known),
             )

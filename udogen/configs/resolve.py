@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from udogen import backends
+from udogen.backends import architectures
 from udogen.backends.backend import Backend
 from udogen.configs import rules
 from udogen.opdef import values
@@ -236,16 +237,17 @@ def _floats_and_bytes(tensor: Tensor) -> Tensor:
 
 
 def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
-    """The tensor with its first type, if a backend asks an op for one before it has the graph."""
+    """The tensor with its first type, if a backend needs one before it has the graph."""
     if not backends.ALL[backend].one_type or tensor.role == "param":
         return tensor
     first, *others = tensor.datatypes
     alike = tuple(datatype for datatype in tensor.datatypes if datatype.c_type == first.c_type)
     if len(alike) <= len(others):
+        name = "_".join([backend, *list(architectures.of_backend(backend))[-1:]]).upper()  # DSP_V66
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` may be {_list(tensor.datatypes)}; on {backend.upper()} it has one type",
-            f"treated as {first.name}, the first; choose another in a supplement for {backend.upper()}",
+            f"treated as {first.name}, the first; choose another in a supplement for {name}",
         )
     return replace(tensor, datatypes=alike)
 

@@ -40,11 +40,11 @@ def _value(env: tools.Environment, name: str) -> str:
     return str(getattr(env, name.lower()))
 
 
-def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0, get: str = "") -> CheckOutcome:
+def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0) -> CheckOutcome:
     root = Path(value)
     fault = sdk.fault(root)
     if fault:
-        return CheckOutcome(WRONG, "", value, f"is {value}: {fault}", get or f"set it to the folder of the {sdk.title}")
+        return CheckOutcome(WRONG, "", value, f"is {value}: {fault}", f"set it to the folder of the {sdk.title}")
     version = sdk.version(root)
     if least and version and numbers(version)[:1] < (least,):
         return CheckOutcome(
@@ -176,6 +176,14 @@ def _find(machine: Machine, *, name: str, flag: str) -> CheckOutcome:
     return CheckOutcome(FOUND, machine.version([path, flag]), path)
 
 
+def _qemu_hexagon(machine: Machine) -> CheckOutcome:
+    """Counting packets needs a QEMU with plug-ins; without, it knows no `-plugin`."""
+    found = _find(machine, name="qemu-hexagon", flag="--version")
+    if found.state == FOUND and not machine.version([found.where, "-plugin", "none", "--version"]):
+        return found._replace(where=f"{found.where} (no plug-ins, so no --count: the qemu-user of Debian has them)")
+    return found
+
+
 def _zig(machine: Machine) -> CheckOutcome:
     version = machine.wheel("ziglang")
     return (
@@ -240,7 +248,7 @@ _RUNTIMES = (
     ),
     MachineCheck(
         "qemu-hexagon", RUNTIMES, "running kernels as Hexagon code", "apt-get install qemu-user",
-        partial(_find, name="qemu-hexagon", flag="--version"),
+        _qemu_hexagon,
     ),
     MachineCheck(
         "qemu-aarch64", RUNTIMES, "running aarch64 programs", "apt-get install qemu-user libc6-arm64-cross",

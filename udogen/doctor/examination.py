@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from udogen import process
 from udogen.backends.plan import PROVIDER
 from udogen.build.package import MANIFEST
+from udogen.build.sdks import text_of
 from udogen.build.tools import Environment
 from udogen.doctor.checks import ALL, OF_ONE_VERSION
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, CheckResult, Machine, MachineCheck
-from udogen.errors import RunFailed, ToolMissing, read_plain
+from udogen.errors import RunFailed, ToolMissing
 from udogen.inspect.inspection import InspectOptions, inspect_all
 from udogen.inspect.rules import STOPS, UNKNOWN
 from udogen.opdef.problems import wrapped
@@ -49,10 +50,10 @@ class Examination:
         return RunFailed.exit_code if any(row.outcome.state == WRONG for row in self.packages) else 0
 
 
-def examine(machine: Machine, folder: Path | None = None, checks: Sequence[MachineCheck] = ALL) -> Examination:
+def examine(machine: Machine, folder: Path | None = None) -> Examination:
     """Check the machine, and the packages in a folder."""
-    found = process.at_once([partial(check.look, machine) for check in checks], _AT_ONCE)
-    rows = (CheckResult(check, each) for check, each in zip(checks, found, strict=True))
+    found = process.at_once([partial(check.look, machine) for check in ALL], _AT_ONCE)
+    rows = (CheckResult(check, each) for check, each in zip(ALL, found, strict=True))
     shown = tuple(row for row in rows if row.check.id not in OF_ONE_VERSION or row.outcome.state != UNSET)
     if folder is None:
         return Examination(shown)
@@ -97,22 +98,15 @@ def _library(found: InspectedLibrary) -> CheckResult:
 def _named_by_folder(folder: Path) -> Iterator[CheckResult]:
     """Packages of the vendor's generator: their Makefile takes the package's name from the folder's."""
     for each in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())) if folder.is_dir() else ():
-        if (each / MANIFEST).exists() or not _FROM_FOLDER.search(_text(each / "Makefile")):
+        if (each / MANIFEST).exists() or not _FROM_FOLDER.search(text_of(each / "Makefile")):
             continue
         interfaces = sorted((each / "src").glob("*Interface.cpp"))
-        names = dict.fromkeys(match[1] for path in interfaces if (match := _PROVIDER.search(_text(path))))
+        names = dict.fromkeys(match[1] for path in interfaces if (match := _PROVIDER.search(text_of(path))))
         called = each.resolve().name
         if names and called not in names:
             name = next(iter(names))
             message = f"{each} is called {called}, so PACKAGE_NAME is {called}, but its provider is {name}{PROVIDER}"
             yield _row(name, CheckOutcome(WRONG, "", str(each), message, f"rename the folder to {name}"))
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_plain(path).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _row(name: str, found: CheckOutcome) -> CheckResult:

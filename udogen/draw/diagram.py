@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from udogen.tables import shape_text
+
 LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
 PAD_X, PAD_Y = 10, 7
 LONGEST = 44  # letters of a line; a longer one loses its middle, and is whole in the box's title
@@ -94,13 +96,9 @@ def quiet(text: str) -> TextLine:
     return TextLine(text, "quiet")
 
 
-def shape_text(shape: Sequence[object] | None) -> str:
-    """`1x3x8`, or `[batch, 3, ?]` where not all are numbers."""
-    if shape is None:
-        return "of unknown shape"
-    plain = all(isinstance(each, int) for each in shape)
-    texts = ["?" if each is None else str(each) for each in shape]
-    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "scalar"
+def shape_or_word(shape: Sequence[object] | None) -> str:
+    """`1x3x8`, or a word."""
+    return "of unknown shape" if shape is None else shape_text(shape) or "scalar"
 
 
 def lines(diagram: Diagram) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from udogen.backends import by_number
-from udogen.draw.diagram import Box, Diagram, Section, TextLine, head, quiet, shape_text
+from udogen.draw.diagram import Box, Diagram, Section, TextLine, head, quiet, shape_or_word
 from udogen.opdef import values
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.onnx.load import Loaded
@@ -122,7 +122,7 @@ def _context_section(graph: GraphInfo, backend: str) -> Section:
 
 def _context_tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
     dynamic = tensor.dynamic or (False,) * len(tensor.shape)
-    shape = shape_text(
+    shape = shape_or_word(
         [f"{n}?" if free else n for n, free in zip(tensor.shape, dynamic, strict=False)]
     )  # 4?: may change
     rows = [head(tensor.name), quiet(f"{word or kind}: {tensor.dtype} {shape}")]
@@ -295,13 +295,13 @@ def _held(constant: OnnxConstant) -> str:
     if constant.array is not None and constant.array.size <= _VALUES and constant.array.ndim < 2:
         shown = [_number(each) for each in constant.array.reshape(-1).tolist()]
         return f"[{', '.join(shown)}]" if constant.shape else shown[0]
-    return f"{constant.dtype} {shape_text(constant.shape)}"
+    return f"{constant.dtype} {shape_or_word(constant.shape)}"
 
 
 def _type(known: ValueType) -> str:
     if known.other:
         return known.other
-    return f"{known.dtype or 'unknown type'} {shape_text(known.shape)}"
+    return f"{known.dtype or 'unknown type'} {shape_or_word(known.shape)}"
 
 
 def _attribute(attribute: Attribute) -> str:

@@ -205,7 +205,8 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
             tensors.append(name)
         elif name and name not in static and setting != "shape":
             raise UsageError(
-                f"{title(node)}: its input `{setting}` is calculated by the model", hint="only constants can be fused"
+                f"{title(node)}: its input `{setting}` is calculated by the model",
+                hint="make it a constant of the model, or end the op before this node",
             )
         elif name:
             keywords[setting] = _setting(setting, values[name])
@@ -217,48 +218,53 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
                 f"{title(node)}: its attribute `{attribute.name}` is not covered",
                 hint="choose nodes without it; docs/fuse.md lists the ops that can be fused",
             )
-    _adapt(node, opset, values, tensors, keywords)
+    if node.op_type == "CastLike":
+        tensors.pop()  # of which only the type is used
     while tensors and not tensors[-1]:
         tensors.pop()
-    return Call(row, tuple(tensors), keywords)
-
-
-def _adapt(node: Any, opset: int, values: Mapping[str, Array], tensors: list[str], keywords: dict[str, object]) -> None:
-    """What depends on the opset, or on shapes and types."""
-    kind, names = node.op_type, [name for name in node.output if name]
-    flags = {each.name: each.i for each in node.attribute}
-    training = flags.get("training_mode") or keywords.pop("training_mode", False)
+    _check_form(node, values, is_training=bool(keywords.pop("training_mode", False)))
     keywords.pop("ratio", None)
-    several = kind == "Split"
-    if len(names) > 1 and not several:
+    return Call(row, tuple(tensors), keywords | _of_form(node, opset, values, keywords))
+
+
+def _check_form(node: Any, values: Mapping[str, Array], *, is_training: bool) -> None:
+    """Raise for a form of a node that kernels do not have."""
+    names = [name for name in node.output if name]
+    if len(names) > 1 and node.op_type != "Split":
         raise UsageError(
             f"{title(node)}: its output `{names[1]}` is used, and only the first one is covered",
             hint="choose nodes without it",
         )
-    if training:
+    if is_training or any(each.name == "training_mode" and each.i for each in node.attribute):
         raise UsageError(f"{title(node)}: it is set to training", hint="export the model for inference")
-    if kind in ("Reshape", "Expand"):
-        keywords["shape"] = tuple(values[names[0]].shape)
-    elif kind == "Split":
-        axis = int(flags.get("axis", 0))
-        keywords["split"] = tuple(int(values[name].shape[axis]) for name in node.output)
-    elif kind in ("Softmax", "LogSoftmax", "Hardmax") and opset < _OLD_ROWS:
-        keywords |= {"axis": keywords.get("axis", 1), "flat": True}
-    elif kind == "GroupNormalization" and opset < 21:
-        keywords["by_group"] = True
-    elif kind in ("Cast", "CastLike"):
-        keywords["to"] = _type_name(flags["to"]) if kind == "Cast" else _onnx_type(values[tensors.pop()])
-        if keywords["to"] not in _CAST:
-            raise UsageError(
-                f"{title(node)}: kernels do not round numbers to {keywords['to']}", hint="choose nodes without it"
-            )
-    elif kind == "BitwiseNot" and values[tensors[0]].dtype.name in ("uint16", "uint32", "uint64"):
+    if node.op_type == "BitwiseNot" and (dtype := values[node.input[0]].dtype.name) in ("uint16", "uint32", "uint64"):
         raise UsageError(
-            f"{title(node)}: kernels have {values[tensors[0]].dtype.name} as int32, of which it is another number",
+            f"{title(node)}: kernels have {dtype} as int32, of which it is another number",
             hint="choose nodes without it",
         )
-    elif kind == "QuantizeLinear":
-        keywords["to"] = _onnx_type(values[names[0]])
+
+
+def _of_form(node: Any, opset: int, values: Mapping[str, Array], keywords: Mapping[str, object]) -> dict[str, object]:
+    """The keywords that depend on the opset, or on shapes and types."""
+    kind, flags = node.op_type, {each.name: each.i for each in node.attribute}
+    made = values[next(name for name in node.output if name)]
+    if kind in ("Reshape", "Expand"):
+        return {"shape": tuple(made.shape)}
+    if kind == "Split":
+        axis = int(flags.get("axis", 0))
+        return {"split": tuple(int(values[name].shape[axis]) for name in node.output)}
+    if kind in ("Softmax", "LogSoftmax", "Hardmax") and opset < _OLD_ROWS:
+        return {"axis": keywords.get("axis", 1), "flat": True}
+    if kind == "GroupNormalization" and opset < 21:
+        return {"by_group": True}
+    if kind == "QuantizeLinear":
+        return {"to": _onnx_type(made)}
+    if kind not in ("Cast", "CastLike"):
+        return {}
+    to = _type_name(flags["to"]) if kind == "Cast" else _onnx_type(values[node.input[1]])
+    if to not in _CAST:
+        raise UsageError(f"{title(node)}: kernels do not round numbers to {to}", hint="choose nodes without it")
+    return {"to": to}
 
 
 def _setting(name: str, array: Array) -> object:

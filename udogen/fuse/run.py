@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.build.package import open_packages
-from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
-from udogen.clients.ort.op_session import explain_failure
+from udogen.clients.ort.commands import NetworkRan
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
@@ -25,8 +23,7 @@ from udogen.init.write import check, save
 from udogen.opdef.names import fault_of_symbol
 from udogen.opdef.onnx.reading import onnx_module
 from udogen.opdef.problems import Problems
-from udogen.runtime.failures import Situation
-from udogen.runtime.worker_process import WorkerSession
+from udogen.verify import network
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
 TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
 _SAME = 1e-4  # of the range of a tensor: two implementations of ONNX
 _MOST_NAMES = 5
-_START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -169,9 +165,7 @@ def _compare(
     wanted = [each.name for each in source.graph.output]
     expected = source.run(feeds, wanted)
     ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
-    found = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in ran.samples[0]} | dict(
-        feeds
-    )
+    found = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
     reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
     given = [found[name] if name in found else op.part.values[port.value] for port, name in _taken(op)]
     alone = reference(given, {}, [port.name for port in op.outputs])
@@ -209,34 +203,15 @@ def _on_qnn(
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(port.shape)))
             outputs.append(name)
-    rows = tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in feeds.items())
     used = {each.name for each in made.graph.input}
-    with tempfile.TemporaryDirectory(prefix="udogen-fuse-") as place:
-        path = Path(place, model.name)
-        onnx.save(made, str(path))
-        sample = tuple(row for row in rows if row.name in used)
-        command = RunNetwork(backend, (package.resolve(),), path, (sample,), tuple(outputs))
-        worker = WorkerSession("udogen.clients.ort.worker", explain=explain_failure)
-        situation = Situation(str(model), what="model")
-        try:
-            opened = worker.start(OpenOrt(backend), OrtOpened, situation, _START_SECONDS)
-            return worker.ask(command, NetworkRan, situation, None), opened.name
-        finally:
-            worker.close()
+    sample = {name: array for name, array in feeds.items() if name in used}
+    options = network.NetworkOptions(model, (package,), backend)
+    return network.run_on_qnn(options, made, outputs, [sample])
 
 
 def _apart(found: Array, expected: Array, usual: Array) -> float:
-    """The largest difference, as a part of the range of the tensor; NaN and infinity must be at the same places."""
-    a, b = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    if a.shape != b.shape:
-        return float("inf")
-    finite = np.isfinite(a) & np.isfinite(b)
-    if not (finite | (a == b) | (np.isnan(a) & np.isnan(b))).all():
-        return float("inf")
-    numbers = np.asarray(usual, np.float64)
-    numbers = numbers[np.isfinite(numbers)]
-    span = float(max(numbers.max() - numbers.min(), abs(numbers).max())) if numbers.size else 0.0
-    return float(np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)).max(initial=0.0)) / (span or 1.0)
+    """The largest difference, as a part of the range of the tensor."""
+    return network.apart(found, expected) / network.span_of(usual)
 
 
 def lines(fused: Fused) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ import numpy as np
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.fuse.ops import OF_SHAPES, row_of, title
 from udogen.opdef.onnx.model import STANDARD
-from udogen.opdef.onnx.reading import graphs_of, onnx_module, read_whole
-from udogen.opdef.problems import nearest
+from udogen.opdef.onnx.reading import captured_by, graphs_of, onnx_module, read_whole, taken_by
+from udogen.opdef.problems import suggestion
+from udogen.verify.test_files.values import load_array
 
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
@@ -36,6 +37,32 @@ class Subgraph:
     values: Mapping[str, Array]  # of all of them, in one run of the model
     static: frozenset[str]  # values that are the same in every run
     opset: int
+
+
+@dataclass(frozen=True)
+class _OpenAxis:
+    """An axis of an input without a size in the model."""
+
+    input: str
+    axis: int
+    rank: int
+    name: str  # empty, if the dimension has none
+
+    @property
+    def dim(self) -> str:
+        """What it is called in --dim; some models call all their dimensions `?`."""
+        return self.name if any(map(str.isalnum, self.name)) else f"{self.input}.{self.axis}"
+
+    @property
+    def example(self) -> int:
+        """A size that is often right."""
+        return 1 if self.axis == 0 else _PIXELS if self.rank == _IMAGE and self.axis > 1 else _LENGTH
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it."""
+        known = f", only the name {self.name}" if self.name else ""
+        return f"axis {self.axis} of input `{self.input}` has no size{known}"
 
 
 def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
@@ -65,40 +92,42 @@ class SourceModel:
 
     def _fix(self, dims: Mapping[str, int]) -> None:
         """Give each open dimension its size; raises with all that have none, and all --dim that are for none."""
+        missing = []
         used = set()
-        missing: dict[str, tuple[int, str]] = {}  # what to name in --dim -> an example, and what has no size
         for value in self.inputs:
             shape = value.type.tensor_type.shape.dim
             for axis, dim in enumerate(shape):
-                if dim.HasField("dim_value") and dim.dim_value > 0:
+                if dim.dim_value > 0:
                     continue
                 names = (f"{value.name}.{axis}", dim.dim_param)
                 if given := next((name for name in names if name in dims), ""):
                     used.add(given)
                     dim.dim_value = dims[given]
-                    continue
-                example = 1 if axis == 0 else _PIXELS if len(shape) == _IMAGE and axis > 1 else _LENGTH
-                known = f", only the name {dim.dim_param}" if dim.dim_param else ""
-                fault = f"{self.file}: axis {axis} of input `{value.name}` has no size{known}"
-                named = any(map(str.isalnum, dim.dim_param))  # some models call all of them `?`
-                missing.setdefault(dim.dim_param if named else names[0], (example, fault))
-        unused = (name for name in dims if name not in used)
-        strange = [f"--dim {name}: no input of {self.file} has this open dimension" for name in unused]
-        if faults := [*(fault for _, fault in missing.values()), *strange]:
-            more = " ".join(f"--dim {shlex.quote(f'{name}={example}')}" for name, (example, _) in missing.items())
-            hint = f"QNN takes models of fixed shapes: add {more}, or the sizes that you need" if missing else _DIMS
-            raise UsageError(faults[0], hint=hint, details=faults[1:])
+                else:
+                    missing.append(_OpenAxis(value.name, axis, len(shape), dim.dim_param))
+        self._refuse(missing, [name for name in dims if name not in used])
         for value in (*self.graph.value_info, *self.graph.output):
             for dim in value.type.tensor_type.shape.dim:
                 if dim.dim_param in dims:
                     dim.dim_value = dims[dim.dim_param]
+
+    def _refuse(self, missing: Sequence[_OpenAxis], unused: Sequence[str]) -> None:
+        """Raise for axes without a size, and for --dim that no input has."""
+        by_name = {each.dim: each for each in reversed(missing)}  # one example for axes of one name: the first
+        first = [each for each in missing if by_name[each.dim] is each]
+        faults = [f"{self.file}: {each.fault}" for each in first]
+        faults += [f"--dim {name}: no input of {self.file} has this open dimension" for name in unused]
+        if faults:
+            more = " ".join(f"--dim {shlex.quote(f'{each.dim}={each.example}')}" for each in first)
+            hint = f"QNN takes models of fixed shapes: add {more}, or the sizes that you need" if first else _DIMS
+            raise UsageError(faults[0], hint=hint, details=faults[1:])
 
     def _static(self) -> frozenset[str]:
         """Values that are the same in every run."""
         found = set(self.constants)
         for node in self.nodes:
             fixed = node.op_type in OF_SHAPES and node.domain in STANDARD
-            inner = [name for graph in graphs_of(node) for name in _captured(graph)]
+            inner = list(captured_by(node))
             if node.op_type not in _RANDOM and (fixed or all(name in found for name in (*node.input, *inner) if name)):
                 found |= {name for name in node.output if name}
         return frozenset(found)
@@ -113,7 +142,7 @@ class SourceModel:
             if not part or (dots and not (first and last)):
                 raise UsageError(f"--nodes {text}: `{part}` names no nodes", hint="as in --nodes First..Last, or A,B,C")
             chosen |= self._between(first, last) if dots else {id(self._node(part))}
-        nodes = [node for node in self.nodes if id(node) in chosen and not self._is_static(node)]
+        nodes = [node for node in self.nodes if id(node) in chosen and not self.is_static(node)]
         if not nodes:
             raise UsageError(
                 f"--nodes {text} selects nothing but constants", hint="choose nodes that calculate something"
@@ -121,7 +150,8 @@ class SourceModel:
         self._check_convex(nodes)
         return nodes
 
-    def _is_static(self, node: Any) -> bool:
+    def is_static(self, node: Any) -> bool:
+        """Whether what it makes is the same in every run."""
         return all(name in self.static for name in node.output if name)
 
     def _node(self, name: str) -> Any:
@@ -129,48 +159,48 @@ class SourceModel:
         found = next((node for node in self.nodes if node.name == name), self.makers.get(name))
         if found is None:
             known = [name for node in self.nodes for name in (node.name, *node.output) if name]
-            near = nearest(name, known)
-            raise UsageError(
-                f"{self.file} has no node and no calculated tensor `{name}`",
-                hint=f"did you mean `{near}`?" if near else "`udogen inspect --svg` shows the names of nodes",
-            )
+            hint = suggestion(name, known, "`udogen inspect --svg` shows the names of nodes")
+            raise UsageError(f"{self.file} has no node and no calculated tensor `{name}`", hint=hint)
         return found
 
     def _between(self, first: str, last: str) -> set[int]:
         """The nodes on all paths from one to another; a tensor that nodes take may be the first."""
         end = self._node(last)
-        is_input = any(each.name == first for each in self.inputs)
-        begun = first in self.makers and all(node.name != first for node in self.nodes)
-        starts = {id(node) for node in self.nodes if first in node.input} if is_input or begun else set()
-        if not starts:
-            starts = {id(self._node(first))}
-        elif begun and self.makers[first] is end:
-            starts = {id(end)}
-        reached = set(starts)
-        names = {name for node in self.nodes if id(node) in reached for name in node.output if name}
+        starts = self._starts(first, end)
+        reached, names = set(starts), set[str]()
         for node in self.nodes:
-            if id(node) in reached or names & {*_taken(node)}:
+            if id(node) in reached or names & {*taken_by(node)}:
                 reached.add(id(node))
                 names |= {name for name in node.output if name}
-        needed, wanted = {id(end)}, set(_taken(end))
+        needed, wanted = {id(end)}, set(taken_by(end))
         for node in reversed(self.nodes):
             if wanted & {*node.output}:
                 needed.add(id(node))
-                wanted |= set(_taken(node))
+                wanted |= set(taken_by(node))
         if not starts & needed:
             raise UsageError(
                 f"{self.file}: no path leads from `{first}` to `{last}`",
-                hint="the first one is before the last one",
+                hint="name the node that comes first before `..`",
             )
         # A tensor may be taken by nodes that do not lead to the last one.
         return reached & needed
+
+    def _starts(self, first: str, end: Any) -> set[int]:
+        """The nodes with which paths from a node or tensor begin."""
+        is_made = first in self.makers and all(node.name != first for node in self.nodes)
+        takers: set[int] = set()
+        if is_made or any(each.name == first for each in self.inputs):
+            takers = {id(node) for node in self.nodes if first in node.input}
+        if not takers:
+            return {id(self._node(first))}
+        return {id(end)} if is_made and self.makers[first] is end else takers
 
     def _check_convex(self, nodes: Sequence[Any]) -> None:
         """No other node may need the op and be needed by it."""
         inside = {id(node) for node in nodes}
         tainted: dict[str, Any] = {}  # values that other nodes made of what these make
         for node in self.nodes:
-            made_of = next((tainted[name] for name in _taken(node) if name in tainted), None)
+            made_of = next((tainted[name] for name in taken_by(node) if name in tainted), None)
             if id(node) in inside:
                 if made_of is not None:
                     raise UsageError(
@@ -178,7 +208,7 @@ class SourceModel:
                         hint="choose it, too, or fewer nodes",
                     )
                 continue
-            takes = any(id(self.makers[name]) in inside for name in _taken(node) if name in self.makers)
+            takes = any(id(self.makers[name]) in inside for name in taken_by(node) if name in self.makers)
             if takes or made_of is not None:
                 tainted |= {name: node if made_of is None else made_of for name in node.output if name}
 
@@ -188,11 +218,8 @@ class SourceModel:
         """An array for each input: of a file, or random numbers."""
         known = [each.name for each in self.inputs]
         if strange := [name for name in files if name not in known]:
-            near = nearest(strange[0], known)
-            raise UsageError(
-                f"{self.file} has no input `{strange[0]}`",
-                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(known)}",
-            )
+            hint = suggestion(strange[0], known, f"it has: {', '.join(known)}")
+            raise UsageError(f"{self.file} has no input `{strange[0]}`", hint=hint)
         numbers = np.random.default_rng(2026)
         found = {}
         for each in self.inputs:
@@ -233,7 +260,7 @@ class SourceModel:
             text = " ".join(str(fault).split())[:300]
             raise RunFailed(
                 f"ONNX Runtime's CPU cannot run {self.file}: {text}",
-                hint="numbers of the inputs are random: give them with --feed NAME=FILE.npy",
+                hint="give inputs with --feed NAME=FILE.npy: they are random now",
             ) from fault
         return known | dict(zip(wanted, found, strict=True))
 
@@ -244,17 +271,21 @@ class SourceModel:
                 raise UsageError(f"{title(node)} holds graphs of its own", hint="choose nodes outside of it")
             row_of(node, self.opset)
         made = {name: node for node in nodes for name in node.output if name}
-        inside = {id(node) for node in nodes}
         taken = dict.fromkeys(name for node in nodes for name in node.input if name and name not in made)
-        shown = {each.name for each in self.graph.output}
-        elsewhere = {name for node in self.nodes if id(node) not in inside for name in _taken(node)}
-        outputs = tuple(name for name in made if name in shown or name in elsewhere)
+        outputs = self._outputs(nodes, made)
         values = self.run(feeds, [*taken, *made])
         for name in (*taken, *made):
             self._check_value(name, values[name], made.get(name))
         fresh = tuple(name for name in taken if name not in self.static)
         tensors = tuple(name for name in taken if name in self.static)
         return Subgraph(tuple(nodes), (*fresh, *tensors), outputs, values, self.static, self.opset)
+
+    def _outputs(self, nodes: Sequence[Any], made: Iterable[str]) -> tuple[str, ...]:
+        """What nodes make that the model returns, or that other nodes take."""
+        inside = {id(node) for node in nodes}
+        used = {name for node in self.nodes if id(node) not in inside for name in taken_by(node)}
+        used |= {each.name for each in self.graph.output}
+        return tuple(name for name in made if name in used)
 
     def _check_value(self, name: str, value: Array, node: Any) -> None:
         where = title(node) if node is not None else f"value `{name}`"
@@ -265,28 +296,9 @@ class SourceModel:
 
 
 def _load(file: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> Array:
-    try:
-        found = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as fault:
-        raise UsageError(f"{file} cannot be read: {fault}", hint=f"give an array of numpy.save for `{name}`") from fault
+    found = load_array(file)
     if found.shape != shape:
         raise UsageError(
             f"{file} has the shape {list(found.shape)}, input `{name}` has {list(shape)}", hint="give that one"
         )
     return np.ascontiguousarray(found.astype(dtype))
-
-
-def _taken(node: Any) -> Iterator[str]:
-    """What a node takes, also what graphs in it take from around it."""
-    yield from (name for name in node.input if name)
-    for graph in graphs_of(node):
-        yield from _captured(graph)
-
-
-def _captured(graph: Any) -> Iterator[str]:
-    own = {each.name for each in (*graph.input, *graph.initializer)} | {
-        name for node in graph.node for name in node.output
-    }
-    for node in graph.node:
-        yield from (name for name in _taken(node) if name not in own)
-    yield from (each.name for each in graph.output if each.name not in own)

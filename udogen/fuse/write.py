@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from udogen.opdef.model import (
     TensorSupplement,
 )
 from udogen.opdef.names import distinct, identifier
+from udogen.opdef.onnx.model import STANDARD
 from udogen.opdef.onnx.reading import graphs_of, inferred, onnx_module
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ class FusedOp:
         return frozenset(
             name for call in self.calls for name in call.inputs if name in self.part.static and name not in given
         )
+
+    def array(self, port: OpPort) -> Array:
+        """What it is in the model, in its type in the op."""
+        return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype))
+
+    def name_in_model(self, port: OpPort) -> str:
+        """The value of the new model that it is: a cast one, where the types differ."""
+        return port.value if self.part.values[port.value].dtype == port.dtype else f"{self.name}/{port.name}"
 
 
 def fused_op(name: str, source: str, part: Subgraph) -> FusedOp:
@@ -254,107 +263,152 @@ def package_of(op: FusedOp) -> OpPackage:
 
 def reference_model(op: FusedOp, source: SourceModel) -> bytes:
     """The nodes as they are in the model, as a model of their own that takes what the op takes."""
-    onnx, helper = source.onnx, source.onnx.helper
-    part = op.part
-    nodes, constants, inputs, outputs = [], {}, [], []
-    given = {port.value: port for port in op.inputs}
-    for name in dict.fromkeys(name for node in part.nodes for name in node.input if name in part.static):
-        if name not in given:
-            constants[name] = part.values[name]
+    onnx, helper, part = source.onnx, source.onnx.helper, op.part
+    ports = {port.value for port in op.inputs}
+    static = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.static)
+    constants = [name for name in static if name not in ports]
+    nodes = []
     for port in op.inputs:
-        array = part.values[port.value]
-        inputs.append(_info(port.name, np.dtype(port.dtype), port.shape))
-        nodes.append(_renamed(helper, port.name, f"{port.name}/in", array.dtype, port.dtype))
-    renamed = {port.value: f"{port.name}/in" for port in op.inputs}
-    for node, call in zip(part.nodes, op.calls, strict=True):
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        for side in (copy.input, copy.output):
-            for place, name in enumerate(side):
-                side[place] = renamed.get(name, f"{name}/own" if name and name not in constants else name)
-        shapes = [part.values[name].shape if name else () for name in node.input]
-        nodes += _plain_nodes(onnx, copy, call, shapes, part.opset)
+        nodes.append(_renamed(port.name, f"{port.name}/in", part.values[port.value].dtype, port.dtype))
+    nodes += _own_nodes(op, onnx, constants)
     for port in op.outputs:
-        nodes.append(_renamed(helper, f"{port.value}/own", port.name, np.dtype(port.dtype), ""))
-        outputs.append(_info(port.name, np.dtype(port.dtype), port.shape))
+        nodes.append(_renamed(f"{port.value}/own", port.name, np.dtype(port.dtype), ""))
     graph = helper.make_graph(
         nodes,
         op.name,
-        inputs,
-        outputs,
-        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+        [_info(port.name, np.dtype(port.dtype), port.shape) for port in op.inputs],
+        [_info(port.name, np.dtype(port.dtype), port.shape) for port in op.outputs],
+        [onnx.numpy_helper.from_array(part.values[name], name) for name in constants],
     )
-    opsets = [row for row in source.model.opset_import if row.domain in ("", "ai.onnx")]
+    opsets = [row for row in source.model.opset_import if row.domain in STANDARD]
     made = helper.make_model(graph, opset_imports=opsets, producer_name="udogen")
     made.ir_version = max(source.model.ir_version, 4)
     data: bytes = made.SerializeToString(deterministic=True)
     return data
 
 
-def _plain_nodes(onnx: Any, node: Any, call: Call, shapes: Sequence[tuple[int, ...]], opset: int) -> list[Any]:
+def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
+    """The op's nodes in forms that ONNX's evaluator has; all values but constants have names of their own."""
+    values, found = op.part.values, []
+    renamed = {port.value: f"{port.name}/in" for port in op.inputs} | {name: name for name in ("", *constants)}
+    for node, call in zip(op.part.nodes, op.calls, strict=True):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for side in (copy.input, copy.output):
+            for place, name in enumerate(side):
+                side[place] = renamed.get(name, f"{name}/own")
+        shapes = [values[name].shape if name else () for name in node.input]
+        found += _PlainForm(onnx, copy, call, shapes, op.part.opset).nodes()
+    return found
+
+
+@dataclass(frozen=True)
+class _PlainForm:
     """A node, or what it consists of where ONNX's evaluator lacks its form."""
-    helper, kind, rank, options = onnx.helper, node.op_type, len(shapes[0]), call.keywords
-    given, made = node.input[0], node.output[0]
-    steps = [f"{made}/{number}" for number in range(3)]
 
-    def numbers(name: str, values: Sequence[int]) -> Any:
-        return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(np.array(values, np.int64)))
+    onnx: Any
+    node: Any
+    call: Call
+    shapes: Sequence[tuple[int, ...]]  # of its inputs
+    opset: int
 
-    def norm(p: object, axes: Sequence[int], result: str) -> list[Any]:
-        if opset < 18:
-            return [helper.make_node(f"ReduceL{p}", [given], [result], axes=axes)]
-        return [numbers(steps[2], axes), helper.make_node(f"ReduceL{p}", [given, steps[2]], [result])]
+    def nodes(self) -> list[Any]:
+        """Them."""
+        kind, options = self.node.op_type, self.call.keywords
+        if options.get("flat"):  # evaluated as since opset 13
+            return self._flat(options["axis"])
+        if kind == "Mean":  # evaluated into the memory of its first input
+            largest = max(range(len(self.shapes)), key=lambda place: math.prod(self.shapes[place]))
+            given = self.node.input
+            given[0], given[largest] = given[largest], given[0]
+        if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without signs
+            norm = self._norm(1, [int(str(options.get("axis", -1)))], self._step(0))
+            return [*norm, self._make("Div", [self._given, self._step(0)], self._made)]
+        if kind == "GlobalLpPool":
+            return self._norm(options.get("p", 2), range(2, self._rank), self._made)
+        if kind == "BatchNormalization" and self.opset < 14:  # evaluated as in training
+            return self._batch_normalization(float(str(options.get("epsilon", 1e-5))))
+        if kind == "DequantizeLinear" and self.opset < 19:
+            return self._dequantized(int(str(options.get("axis", 1))) % self._rank if self._rank else 0)
+        return [self.node]
 
-    if options.get("flat"):  # evaluated as since opset 13
+    @property
+    def _rank(self) -> int:
+        return len(self.shapes[0])
+
+    @property
+    def _given(self) -> str:
+        return str(self.node.input[0])
+
+    @property
+    def _made(self) -> str:
+        return str(self.node.output[0])
+
+    def _step(self, name: object) -> str:
+        """The name of a value on the way to the output."""
+        return f"{self._made}/{name}"
+
+    def _make(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
+        return self.onnx.helper.make_node(kind, inputs, [output], **attributes)
+
+    def _constant(self, numbers: Any, output: str, dtype: Any = np.int64) -> Any:
+        return self._make("Constant", [], output, value=self.onnx.numpy_helper.from_array(np.array(numbers, dtype)))
+
+    def _along(self, axis: int, output: str) -> Any:
+        """The shape of a vector along an axis."""
+        return self._constant([-1 if each == axis else 1 for each in range(self._rank)], output)
+
+    def _norm(self, p: object, axes: Sequence[int], output: str) -> list[Any]:
+        if self.opset < 18:
+            return [self._make(f"ReduceL{p}", [self._given], output, axes=list(axes))]
+        return [self._constant(axes, self._step(2)), self._make(f"ReduceL{p}", [self._given, self._step(2)], output)]
+
+    def _flat(self, axis: object) -> list[Any]:
+        matrix, result, shape = map(self._step, range(3))
         return [
-            helper.make_node("Flatten", [given], steps[:1], axis=options["axis"]),
-            helper.make_node(kind, steps[:1], steps[1:2], axis=1),
-            numbers(steps[2], shapes[0]),
-            helper.make_node("Reshape", steps[1:3], [made]),
+            self._make("Flatten", [self._given], matrix, axis=axis),
+            self._make(self.node.op_type, [matrix], result, axis=1),
+            self._constant(self.shapes[0], shape),
+            self._make("Reshape", [result, shape], self._made),
         ]
-    if kind == "Mean":  # evaluated into the memory of its first input
-        largest = max(range(len(shapes)), key=lambda place: math.prod(shapes[place]))
-        node.input[0], node.input[largest] = node.input[largest], node.input[0]
-    if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without signs
-        axis = int(str(options.get("axis", -1)))
-        return [*norm(1, [axis], steps[0]), helper.make_node("Div", [given, steps[0]], [made])]
-    if kind == "GlobalLpPool":
-        return norm(options.get("p", 2), list(range(2, rank)), made)
-    if kind == "BatchNormalization" and opset < 14:  # evaluated as in training
-        names = [f"{made}/{name}" for name in ("scale", "bias", "mean", "variance")]
-        epsilon = onnx.numpy_helper.from_array(np.float32(str(options.get("epsilon", 1e-5))))
-        found = [numbers(steps[0], [-1 if axis == 1 else 1 for axis in range(rank)])]
-        found += [helper.make_node("Reshape", [node.input[n + 1], steps[0]], [name]) for n, name in enumerate(names)]
-        chain: Sequence[tuple[str, list[str], str]] = (
-            ("Constant", [], "epsilon"),
-            ("Add", [names[3], f"{made}/epsilon"], "moved"),
-            ("Sqrt", [f"{made}/moved"], "root"),
-            ("Sub", [given, names[2]], "centred"),
-            ("Div", [f"{made}/centred", f"{made}/root"], "normalized"),
-            ("Mul", [f"{made}/normalized", names[0]], "scaled"),
+
+    def _batch_normalization(self, epsilon: float) -> list[Any]:
+        chain = (
+            ("Add", "variance", "epsilon", "moved"),
+            ("Sqrt", "moved", "root"),
+            ("Sub", self._given, "mean", "centred"),
+            ("Div", "centred", "root", "normalized"),
+            ("Mul", "normalized", "scale", "scaled"),
+            ("Add", "scaled", "bias", self._made),
         )
-        for op, inputs, name in chain:
-            value = {"value": epsilon} if op == "Constant" else {}
-            found.append(helper.make_node(op, inputs, [f"{made}/{name}"], **value))
-        return [*found, helper.make_node("Add", [f"{made}/scaled", names[1]], [made])]
-    if kind == "DequantizeLinear" and opset < 19:
-        axis = int(str(options.get("axis", 1))) % rank if rank else 0
-        found, names = [numbers(steps[0], [-1 if each == axis else 1 for each in range(rank)])], []
-        for number, name in enumerate(node.input):
-            names.append(f"{made}/float{number}")
-            along = number > 0 and len(shapes[number]) == 1 and rank > 1
-            found.append(helper.make_node("Cast", [name], [f"{names[-1]}/flat"], to=onnx.TensorProto.FLOAT))
-            change = ("Reshape", [f"{names[-1]}/flat", steps[0]]) if along else ("Identity", [f"{names[-1]}/flat"])
-            found.append(helper.make_node(*change, names[-1:]))
+        shape = self._step(0)
+        found = [self._along(1, shape), self._constant(epsilon, self._step("epsilon"), np.float32)]
+        for name, value in zip(("scale", "bias", "mean", "variance"), self.node.input[1:], strict=True):
+            found.append(self._make("Reshape", [value, shape], self._step(name)))
+        ends = {self._given: self._given, self._made: self._made}
+        for kind, *names in chain:
+            *inputs, output = (ends.get(name) or self._step(name) for name in names)
+            found.append(self._make(kind, inputs, output))
+        return found
+
+    def _dequantized(self, axis: int) -> list[Any]:
+        shape, shifted = self._step(0), self._step(1)
+        found, names = [self._along(axis, shape)], []
+        for number, name in enumerate(self.node.input):
+            names.append(self._step(f"float{number}"))
+            is_vector = number > 0 and len(self.shapes[number]) == 1 and self._rank > 1
+            raw = f"{names[-1]}/flat" if is_vector else names[-1]
+            found.append(self._make("Cast", [name], raw, to=self.onnx.TensorProto.FLOAT))
+            found += [self._make("Reshape", [raw, shape], names[-1])] if is_vector else []
         if len(names) > 2:
-            found.append(helper.make_node("Sub", [names[0], names[2]], steps[1:2]))
-            names[0] = steps[1]
-        return [*found, helper.make_node("Mul", names[:2], [made])]
-    return [node]
+            found.append(self._make("Sub", [names[0], names[2]], shifted))
+            names[0] = shifted
+        return [*found, self._make("Mul", names[:2], self._made)]
 
 
-def _renamed(helper: Any, before: str, after: str, dtype: Any, given: str) -> Any:
+def _renamed(before: str, after: str, dtype: Any, given: str) -> Any:
     """A node that gives a value another name, and type where it needs one."""
+    helper = onnx_module("helper")
     if str(dtype) == given:
         return helper.make_node("Identity", [before], [after])
     return helper.make_node("Cast", [before], [after], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
@@ -391,7 +445,7 @@ values = {{ {files} }}
 
 def arrays_of(op: FusedOp) -> dict[str, Array]:
     """What the op takes in the model, by port."""
-    return {port.name: np.ascontiguousarray(op.part.values[port.value].astype(port.dtype)) for port in op.inputs}
+    return {port.name: op.array(port) for port in op.inputs}
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
@@ -404,44 +458,36 @@ def rewritten(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> b
     """
     onnx, helper = source.onnx, source.onnx.helper
     inside = {id(node) for node in op.part.nodes}
-    nodes, constants, infos = [], [], []
-    inputs, outputs = [], []
-    for port in op.inputs:
-        array = op.part.values[port.value]
-        if str(array.dtype) == port.dtype:
-            inputs.append(port.value)
-            infos.append((port.value, array.dtype, port.shape))
-            continue
-        inputs.append(f"{op.name}/{port.name}")
-        infos.append((inputs[-1], np.dtype(port.dtype), port.shape))
-        if port.static:
-            constants.append(onnx.numpy_helper.from_array(array.astype(port.dtype), inputs[-1]))
-        else:
-            nodes.append(_renamed(helper, port.value, inputs[-1], port.dtype, ""))
-    after = []
-    for port in op.outputs:
-        array = op.part.values[port.value]
-        same = str(array.dtype) == port.dtype
-        outputs.append(port.value if same else f"{op.name}/{port.name}")
-        infos.append((outputs[-1], np.dtype(port.dtype), port.shape))
-        if not same:
-            after.append(_renamed(helper, outputs[-1], port.value, array.dtype, ""))
+    rest = [node for node in source.nodes if id(node) not in inside and not source.is_static(node)]
+    names = {port: op.name_in_model(port) for port in (*op.inputs, *op.outputs)}
+    inputs, outputs = ([names[port] for port in ports] for ports in (op.inputs, op.outputs))
     custom = helper.make_node(op.name, inputs, outputs, name=op.name, domain=DOMAIN)
-    kept = [node for node in source.nodes if id(node) not in inside]
     made = onnx.ModelProto()
     made.CopyFrom(inferred(source.model, []))
-    rest = [node for node in kept if not all(name in source.static for name in node.output if name)]
-    wanted = {name for node in (*rest, custom) for name in _all_taken(node)} | {each.name for each in made.graph.output}
-    folded = [name for name in sorted(wanted & source.static) if name in source.makers]
-    for name, array in source.run(feeds, folded).items():
-        constants.append(onnx.numpy_helper.from_array(array, name))
-    made.graph.initializer.extend(constants)
-    _set_nodes(made, _sorted([*rest, *nodes, custom, *after]))
-    _set_infos(made, infos)
+    cast = {names[port]: op.array(port) for port in op.inputs if port.static and names[port] != port.value}
+    constants = cast | source.run(feeds, _folded([*rest, custom], source))
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    _set_nodes(made, _sorted([*rest, custom, *_casts(op, names)]))
+    _set_infos(made, [(name, np.dtype(port.dtype), port.shape) for port, name in names.items()])
     if all(row.domain != DOMAIN for row in made.opset_import):
         made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     data: bytes = made.SerializeToString(deterministic=True)
     return data
+
+
+def _folded(nodes: Sequence[Any], source: SourceModel) -> list[str]:
+    """What other nodes of the model make for these nodes, or as its outputs, and is the same in every run."""
+    needed = {name for node in nodes for name in _all_taken(node)} | {each.name for each in source.graph.output}
+    return [name for name in sorted(needed & source.static) if name in source.makers]
+
+
+def _casts(op: FusedOp, names: Mapping[OpPort, str]) -> Iterator[Any]:
+    """The nodes between values of the model and ports of other types."""
+    for port, name in names.items():
+        if name != port.value and port in op.outputs:
+            yield _renamed(name, port.value, op.part.values[port.value].dtype, "")
+        elif name != port.value and not port.static:
+            yield _renamed(port.value, name, port.dtype, "")
 
 
 def _sorted(nodes: Sequence[Any]) -> list[Any]:

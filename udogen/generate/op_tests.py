@@ -63,17 +63,29 @@ def write(
 
 class _TestedOp(NamedTuple):
     name: str
-    plain: str
     config: str
     function: str
     reference: str
     is_own: bool  # its reference is a function of the file of references
     signature: str
-    answer: str
     body: str
     params: str
     shapes: str
     cases: str
+
+
+def run_arguments(op: Op, folder: str, shapes: Mapping[str, Sequence[int]] | None = None) -> list[str]:
+    """The arguments of `udogen` for one execution of an op on random numbers, of these shapes or of ones that fit."""
+    words, usual = ["run", "op", folder, op.name], shapes_of(op.inputs)
+    for each in op.inputs:
+        if shapes and each.name in shapes:
+            words += ["--input", f"{each.name}={'x'.join(map(str, shapes[each.name]))}"]
+        elif each.mandatory:
+            words += ["--input", f"{each.name}={(usual or shapes_of([each]) or ['1'])[-1]}"]
+    for param in op.params:
+        if param.mandatory and param.default is None:
+            words += ["--param", f"{param.name}={example_value(param)}"]
+    return words
 
 
 def _view(op: Op, known: KnownTests) -> _TestedOp:
@@ -82,13 +94,11 @@ def _view(op: Op, known: KnownTests) -> _TestedOp:
     todo = f'raise NotImplementedError("write what {op.name} computes, and return {answer}")'
     return _TestedOp(
         name=json.dumps(op.name),
-        plain=op.name,
         config=json.dumps(known.config, ensure_ascii=False) if known.config else "",
         function=function,
         reference=json.dumps(known.reference or f"{REFERENCES}:{function}"),
         is_own=not known.reference,
         signature=_signature(op),
-        answer=answer,
         body=known.body or todo,
         params=", ".join(_param(each) for each in op.params),
         shapes=", ".join(json.dumps(shape) for shape in shapes_of(op.inputs)),

@@ -364,7 +364,7 @@ def _resolve_one(
 
 
 def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
-    """Warn if the config asks for the other interface of HTP; the command line wins."""
+    """Warn if the config asks for the other interface of HTP; the command line counts."""
     if package.use_qhpi and api != "qhpi":
         problems.warn(
             package.location,
@@ -513,12 +513,12 @@ def _restyled(
 def _style(
     backend: str, op: str, given: Mapping[str, bytes], existing: Mapping[str, bytes], options: GenerateOptions
 ) -> str:
-    """The style of one kernel (`vendor.style`): as asked for, or as its text has it."""
-    asked = options.styles.get(backend, "")
+    """The style of one kernel (`vendor.style`): as chosen, or as its text has it."""
+    chosen = options.styles.get(backend, "")
     text = given.get(op, existing.get(op))
-    if asked == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and options.api == "core"):
+    if chosen == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and options.api == "core"):
         return ""
-    return asked if text is None else vendor.style(backend, text)
+    return chosen if text is None else vendor.style(backend, text)
 
 
 def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
@@ -535,7 +535,7 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
     if folder is None:
         return {}
     if not folder.is_dir():
-        raise UsageError(f"--kernels {folder} is not a folder", hint="it must contain an <Op>.cpp for each kernel")
+        raise UsageError(f"--kernels {folder} is not a folder", hint="put an <Op>.cpp for each kernel into it")
     has_folders = any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values()))
     usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}

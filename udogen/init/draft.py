@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,11 @@ def obstacle(backend: str, *, repeated: str, text: str) -> str:
 def clean(text: str) -> str:
     """A text that may hold names from a model, as a file of text can hold it."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def camel_case(text: str) -> str:
+    """`leaky_relu` as LeakyRelu."""
+    return "".join(part[0].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text) if part)
 
 
 @dataclass(frozen=True)

@@ -182,8 +182,9 @@ class Answers:
     chosen: tuple[str, ...]
 
 
-def interview(name: str, *, ask: Ask, log: Log) -> Answers:
+def interview(*, ask: Ask, log: Log) -> Answers:
     """Ask for everything that a config needs."""
+    name = ""
     while not name or names.fault_of_symbol(name):
         if name:
             log(f"  `{name}` {names.fault_of_symbol(name)}; try `{names.suggestion(name)}`")

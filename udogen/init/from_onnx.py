@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from udogen.errors import UdogenError, UsageError
 from udogen.fuse.ops import title
 from udogen.fuse.subgraph import SourceModel
 from udogen.fuse.write import FusedOp, fused_op, kernel_text
-from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
+from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, camel_case, clean, obstacle
 from udogen.init.onnx_params import FormalAttribute, Param, params_of
 from udogen.init.onnx_tensors import (
     FormalOperand,
@@ -80,13 +81,12 @@ def draft(
         supplements=tuple(_supplements(found, backends)),
     )
     notes = tuple(Remark((), note) for note in loaded.notes)
-    remarks = (*notes, *(remark for each in found for remark in each.remarks))
     return Draft(
         package=made,
-        remarks=remarks,
-        cases=tuple(case for each in found for case in each.cases),
+        remarks=tuple(chain(notes, *(each.remarks for each in found))),
+        cases=tuple(chain(*(each.cases for each in found))),
         references={each.op.name: each.reference for each in found if each.reference},
-        files={name: data for each in found for name, data in each.files.items()},
+        files=dict(chain(*(each.files.items() for each in found))),
     )
 
 
@@ -105,8 +105,7 @@ def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
 
 def package_name(stem: str) -> str:
     """A package named after a model's file: `yolo_v5` becomes YoloV5OpPackage."""
-    words = [part for part in re.split(r"[^A-Za-z0-9]+", stem) if part]
-    return names.suggestion("".join(part[0].upper() + part[1:] for part in words) + "OpPackage", "MyOpPackage")
+    return names.suggestion(f"{camel_case(stem)}OpPackage", "MyOpPackage")
 
 
 def domain_name(name: str) -> str:
@@ -171,18 +170,11 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
     body, calls = definition(loaded.proto, source)
     if body is None or not calls:
         return "", ""
-    types = [[each.type for each in use.inputs] for use in uses]
-    if any(len(row) != len(op.inputs) or not all(each.complete for each in row) for row in types):
+    if not all(len(use.inputs) == len(op.inputs) and all(each.type.complete for each in use.inputs) for use in uses):
         return "", "types, shapes or inputs of it are not known"
-    shapes = [[tuple(size_of(extent, dims) for extent in each.shape or ()) for each in row] for row in types]
-    number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
-    inputs = [
-        [make(value, number(each.dtype), shape) for value, each, shape in zip(body.input, *pair, strict=True)]
-        for pair in zip(types, shapes, strict=True)
-    ]
     try:
-        made = [_fused(op, loaded.model.file, body, calls[0], each) for each in inputs]
-        if len({tuple(row) for row in shapes}) > 1 and not all(each.flat for each in made):
+        made = [_fused(op, loaded.model.file, body, calls[0], _inputs(body, use, dims)) for use in uses]
+        if len({_shapes(use, dims) for use in uses}) > 1 and not all(each.flat for each in made):
             raise UsageError(
                 f"the model uses {op.name} with several shapes", hint="write the kernel with views of Rows or Whole"
             )
@@ -191,10 +183,21 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
         return "", fault.message
 
 
+def _shapes(use: Use, dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(size_of(extent, dims) for extent in each.type.shape or ()) for each in use.inputs)
+
+
+def _inputs(body: Any, use: Use, dims: Mapping[str, int]) -> list[Any]:
+    """The inputs of the body where the model uses it so, as ValueInfoProtos."""
+    number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
+    rows = zip(body.input, use.inputs, _shapes(use, dims), strict=True)
+    return [make(name, number(each.type.dtype), shape) for name, each, shape in rows]
+
+
 def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> FusedOp:
     """The body (a FunctionProto) as nodes that are fused, with the names of the config; `call` is a node of it."""
     source, params = _body_model(op, file, body, call, inputs)
-    nodes = [node for node in source.nodes if not all(name in source.static for name in node.output if name)]
+    nodes = [node for node in source.nodes if not source.is_static(node)]
     made = fused_op(op.name, file, source.subgraph(nodes, source.feeds({})))
     known = {value: names.identifier(each.name) for value, each in zip(body.input, op.inputs, strict=True)}
     known |= {value: names.identifier(each.name) for value, each in zip(body.output, op.outputs, strict=True)}

@@ -16,6 +16,7 @@ from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Rank, Tensor, TensorSupplement
 from udogen.opdef.onnx import types
 from udogen.opdef.onnx.uses import Argument, Use
+from udogen.tables import shape_text
 
 
 @dataclass(frozen=True)
@@ -203,14 +204,11 @@ def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, .
     return tuple(found), list(notes)
 
 
-def types_on_backends(
-    datatypes: Sequence[DataType], chosen: Sequence[str], *, param: bool
-) -> Mapping[str, tuple[DataType, ...]]:
+def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> Mapping[str, tuple[DataType, ...]]:
     """By backend the types that it hands to an op, or else the nearest ones."""
     found = {}
     for backend in chosen:
-        row = backends.ALL[backend]
-        delivered = (row.params or row.delivers) if param else row.delivers
+        delivered = backends.ALL[backend].delivers
         kept = [each for each in datatypes if not delivered or each.name in delivered]
         found[backend] = tuple(kept) or tuple(dict.fromkeys(_nearest(each, delivered) for each in datatypes))
     return found
@@ -252,7 +250,7 @@ def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor,
     if not known:
         known = (BY_NAME["FLOAT_32"],)
         remarks = [Remark(about, _no_type(operand), decide=True)]
-    found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen, param=False))
+    found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen))
     remarks += [Remark(about, sentence) for sentence in notes]
     remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
@@ -280,7 +278,7 @@ def _no_type(operand: Operand) -> str:
 
 
 def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
-    for backend, found in types_on_backends(known, chosen, param=False).items():
+    for backend, found in types_on_backends(known, chosen).items():
         if not set(found) & set(known):
             there = " ".join(row.name for row in found)
             yield f"{backend.upper()} hands no {known[0].name} to an op: it is {there} there"
@@ -308,13 +306,9 @@ def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
 
 
 def show_shape(argument: Argument) -> str:
-    """A shape as people write it: 1x3x8, or [N, 3, ?] where not all are numbers."""
+    """A shape as people write it."""
     shape = argument.type.shape
-    if shape is None:
-        return "unknown shape"
-    texts = ["?" if each is None else str(each) for each in shape]
-    plain = all(isinstance(each, int) for each in shape)
-    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "a single number"
+    return "unknown shape" if shape is None else shape_text(shape) or "a single number"
 
 
 def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Remark]]:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +19,7 @@ from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.generate.render import render_file
 from udogen.init import from_flags, write
-from udogen.init.draft import Draft, DraftCase, clean
+from udogen.init.draft import Draft, DraftCase, camel_case, clean
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problem
@@ -53,8 +54,7 @@ class Project:
 
 def op_name(folder: Path) -> str:
     """An op named after the folder of its project: `leaky_relu` becomes LeakyRelu."""
-    words = [part for part in re.split(r"[^A-Za-z0-9]+", folder.name) if part]
-    return names.suggestion("".join(part[0].upper() + part[1:] for part in words), "MyOp")
+    return names.suggestion(camel_case(folder.name), "MyOp")
 
 
 def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
@@ -254,15 +254,11 @@ def command_files(
     `make run` has the shapes of the first case.
     Packages outside of a folder of their own are cleaned, not removed.
     """
-    of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
-    client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
-    register = f"udogen register {' '.join(f'{out}{each.folder.name}' for each in of_one)} --client {client}"
     into = out.rstrip("/") or "."
     cleaned = [f"rm -rf {into}"] if out else [f"$(MAKE) -C {each.folder.name} clean" for each in folders]
     first = next(each for each in folders if each.plan.package == packages[0].name)
     configs = [Path(package.sources[0]).name for package in packages]
-    ops = [op for package in packages for op in package.ops]
-    run = _run(ops[0], f"{out}{first.folder.name}", next((each for each in cases if each.op == ops[0].name), None))
+    ops = list(chain(*(package.ops for package in packages)))
     data = {
         "title": clean(folder.resolve().name),
         "op": ops[0].name,
@@ -272,28 +268,28 @@ def command_files(
             " ".join(["generate", *dict.fromkeys(configs), "--kernels kernels", *options, "-o", into]),
             f"build -C {into}",
         ],
-        "run": " ".join(shlex.quote(word).replace("$", "$$") for word in run),
+        "run": _run(ops[0], f"{out}{first.folder.name}", cases),
         "clean": cleaned,
-        "commands": ["make test", "make run", register],
+        "commands": ["make test", "make run", _register(folders, out)],
         "files": [(path, _contents(path)) for path in files],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
     return {**{each.path: render_file(each) for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
 
 
-def _run(op: Op, folder: str, case: DraftCase | None) -> list[str]:
-    """The arguments of `udogen run` for one execution."""
-    words = ["run", "op", folder, op.name]
-    shapes = op_tests.shapes_of(op.inputs)
-    for each in op.inputs:
-        if case is not None and each.name in case.inputs and case.inputs[each.name].shape:
-            words += ["--input", f"{each.name}={'x'.join(map(str, case.inputs[each.name].shape))}"]
-        elif each.mandatory:
-            words += ["--input", f"{each.name}={(shapes or op_tests.shapes_of([each]) or ['1'])[-1]}"]
-    for param in op.params:
-        if param.mandatory and param.default is None:
-            words += ["--param", f"{param.name}={op_tests.example_value(param)}"]
-    return words
+def _register(folders: Sequence[Generated], out: str) -> str:
+    """The command that registers the packages of one backend."""
+    of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
+    client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
+    return f"udogen register {' '.join(f'{out}{each.folder.name}' for each in of_one)} --client {client}"
+
+
+def _run(op: Op, folder: str, cases: Sequence[DraftCase]) -> str:
+    """The arguments of `udogen` for one execution, in a Makefile."""
+    case = next((each for each in cases if each.op == op.name), None)
+    shapes = {name: each.shape for name, each in case.inputs.items() if each.shape} if case is not None else {}
+    words = op_tests.run_arguments(op, folder, shapes)
+    return " ".join(shlex.quote(word).replace("$", "$$") for word in words)
 
 
 def _contents(path: str) -> str:

@@ -49,7 +49,7 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
     if other:
         raise UsageError(
             f"{other[0]} exists and is different; nothing was written",
-            hint="nothing is overwritten: choose another name, or remove it",
+            hint="choose another name, or remove it: nothing is overwritten",
             details=[f"{path} too" for path in other[1:]],
         )
     for path, data in files.items():

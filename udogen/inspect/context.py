@@ -18,6 +18,7 @@ from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
 from udogen.runtime.contexts.json_values import write_quantization
 from udogen.runtime.contexts.manifest import ManifestCheck
+from udogen.tables import columns
 
 _LABEL = 12
 _TENSORS = 24  # of a side of a graph, unless -v shows all
@@ -184,9 +185,7 @@ def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
         )
         for each in shown
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    for row in rows:
-        yield "      " + "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
+    yield from (f"      {line}" for line in columns(rows))
     if len(shown) < len(tensors):
         yield f"      … and {len(tensors) - len(shown)} more (-v shows all)"
 

@@ -164,7 +164,7 @@ class KernelTensor:
     def _to_fixed(self, value: Any) -> hl.Expr:
         """What is stored for a number in fixed point."""
         if not self.is_quantized:
-            raise NotFixedError(f"`{self.name}` holds no fixed point")
+            raise NotFixedError(f"`{self.name}` contains no fixed point")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
         steps = number.in_steps(self._shared_scale) - self._shared_offset
         return hl.saturating_cast(TYPES[self._stored], steps)

@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from udogen import backends
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.kernels.objects import PythonKernels, compile_texts
+from udogen.kernels.request import Launch
 
-# Machines of a backend whose code differs: the names of libraries' folders.
-_MACHINES: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("x86_64-linux-clang", "aarch64-linux-gnu"),
-    "htp": ("hexagon-v68", "emulated-v68"),
-    "dsp": ("hexagon-v66",),
+# Machines of a backend whose code differs: their names, and those of libraries' folders.
+_MACHINES: Mapping[str, Mapping[str, str]] = {
+    "cpu": {each: each for each in ("x86_64-linux-clang", "aarch64-linux-gnu")},
+    "gpu": {"opencl": "x86_64-linux-clang"},  # the text is the same for all
+    "htp": {each: each for each in ("hexagon-v68", "emulated-v68")},
+    "dsp": {"hexagon-v66": "hexagon-v66"},
 }
 _KINDS = {  # how the names of vector instructions begin
-    "load and store": "vmem|vmov[aud]|vgather|vscatter|ld[rp1]|st[rp1]|vbroadcast|vld",
-    "multiply": "vmpy|vmpa|vdmpy|vrmpy|vpmul|vmul|vfn?m|f?mul|f?ml[as]|vpmadd",
+    "load and store": "vmem|vmov[aud]|vgather|vscatter|ld[rp1]|st[rp1]|vld",
+    "multiply": "vmpy|vmpa|vdmpy|vrmpy|vpmul|vmul|vfn?m|f?n?mul|f?ml[as]|vpmadd|[su]q?r?d?mul|[su]ml[as]l",
     "divide": "vdiv|f?div|vrcp|vrsqrt|vsqrt|fsqrt",
-    "smaller, larger, compare": "vmin|vmax|vpmin|vpmax|f?min|f?max|f?cm|vcmp|vpcmp",
-    "add and subtract": "vadd|vsub|vavg|vpadd|vpsub|f?add|f?sub|vabs|vpabs",
-    "shift": "vas[lr]|vls[lr]|vps[lr][al]|sshl|sshr|shl|ushr",
+    "compare": "vmin|vmax|vpmin|vpmax|[fsu]?min|[fsu]?max|f?cm|vcmp|vpcmp",
+    "add and subtract": "vadd|vsub|vavg|vpadd|vpsub|[fsu]?q?r?h?(add|sub)|vabs|vpabs|f?neg|f?abs|[su]abd",
+    "shift": "vas[lr]|vls[lr]|vps[lr][al]|[su]q?r?sh[lr](?!l)|shl(?!l)|vcl",
     "look up": "vlut|tbl",
-    "move between lanes": "vpack|vunpack|vshuff|vdeal|vdelta|vrdelta|valign|vror|vsplat|vcombine|vperm|vins|vext|"
-    "vpunpck|vpshuf|zip|uzp|dup|ext|xtn|sxtl|uxtl|vz[xb]t|vs[xb]t|vpmov|vswap",
+    "move between lanes": "vpack|vunpack|vshuff|vdeal|vdelta|vrdelta|vl?align|vror|vsplat|vcombine|vperm|vp?ins|vp?ext|"
+    "vz[xb]t|vs[xb]t|vsat|vswap|vpunpck|vpshuf|vp?broadcast|vpmov|zip|uzp|trn|rev|dup|ins|ext|f?mov|mvn|[su]?shll|"
+    "[su]xtl|[su]?q?xtu?n",
     "convert": "vcvt|vround|fcvt|[su]cvtf",
-    "select and bits": "vmux|vand|vor|vxor|vnot|vblend|vpand|vpor|vpxor|and|orr|eor|bs[lp]|bi[tf]",
+    "select and bits": "vmux|vand|vor|vxor|vnot|vblend|vpand|vpor|vpxor|and|orr|orn|eor|bic|bs[lp]|bi[tf]",
 }
 _LOOP = re.compile(r"^\s*(produce|consume|for|let .* = 0\b|allocate)\b.*\{?$")
+_LABEL = re.compile(r"^(\.L\w+):")
+_JUMP = re.compile(r"(\.L\w+)")
+_REPEAT = re.compile(r"loop([01])\((\.L\w+)")
+# The call of a function of ours that records a kernel: its name, its groups, their threads, the bytes that they share.
+_LAUNCH = re.compile(r'halide_opencl_run\(\S+, "(?P<entry>\w+)", (?P<sizes>.*?), \(void \*\)make_struct')
+_TERM = re.compile(r"^ *let (t\d+) = (.*)$", re.M)
+_OPENCL_VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|half)(?:2|3|4|8|16)\b")
+_OPENCL_LOOP = re.compile(r"^( *)for \(int (\w+) = (.*?); \w+ < (?:0 \+ )?(.*?); .*\)$")
+
+
+@dataclass(frozen=True)
+class GpuLaunch:
+    """A kernel of OpenCL that a function launches.  Sizes are terms of the tensors' lengths."""
+
+    kernel: str
+    groups: tuple[str, ...]  # along each axis
+    threads: tuple[str, ...]  # of a group
+    shared_bytes: str  # of local memory
+    vectors: tuple[str, ...]  # types of OpenCL with several elements; none: a thread calculates single numbers
+    text: str
 
 
 @dataclass(frozen=True)
@@ -43,10 +67,12 @@ class FunctionCode:
     name: str
     backend: str
     machine: str
-    types: Mapping[str, str]  # of each tensor, one that is stored so, as configs name it; empty where it is left out
-    scalar: str  # why it has no vectors; empty where it has
-    instructions: Mapping[str, int]  # vector instructions by kind
-    loops: tuple[str, ...]
+    types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as configs name them; empty: it is left out
+    fills_table: bool = False  # it is called in preparation, for each number of 8 bits
+    scalar: str = ""  # why it has no vectors, or does not run on a GPU
+    instructions: Mapping[str, int] = field(default_factory=dict)  # vector instructions in loops, by kind
+    loops: tuple[str, ...] = ()
+    launches: tuple[GpuLaunch, ...] = ()
 
 
 def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> list[FunctionCode]:
@@ -61,6 +87,7 @@ def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> lis
             f"{file}: no op of {', '.join(map(str, configs))} is named `{file.stem}`", hint="name the file as the op"
         )
     [(package, op), *_] = found
+    known = [each for row in _MACHINES.values() for each in row]
     codes = []
     for backend in backends.of_op(op, package):
         kernels = PythonKernels(package.name, file.parent, backend, "qnn", tuple(configs), (file,))
@@ -68,53 +95,153 @@ def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> lis
             if not machines or machine in machines:
                 codes += _of_machine(kernels, file, machine)
     if not codes:
-        known = ", ".join(each for row in _MACHINES.values() for each in row)
-        raise UsageError(f"{file}: the op is for none of {', '.join(machines)}", hint=f"machines are {known}")
+        raise UsageError(
+            f"{file}: the op is for none of {', '.join(machines)}", hint=f"machines are {', '.join(known)}"
+        )
     return codes
 
 
 def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[FunctionCode]:
-    with tempfile.TemporaryDirectory() as folder:
-        report, types = compile_texts(kernels, file, machine, Path(folder))
-        return [
-            FunctionCode(
-                name=path.stem,
-                backend=kernels.backend,
-                machine=machine,
-                types=types[path.stem],
-                scalar=report.scalar.get(path.stem, ""),
-                instructions=_instructions(path.read_text("utf-8")),
-                loops=_loops(path.with_suffix(".stmt").read_text("utf-8")),
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        report, types = compile_texts(kernels, file, _MACHINES[kernels.backend][machine], folder)
+        if report.not_on_gpu:
+            return [FunctionCode(file.stem, kernels.backend, machine, scalar=report.not_on_gpu)]
+        of_table = {
+            each.name(f"{kernels.package}_{file.stem}") for each in report.variants if set(each.types) == {"u8"}
+        }
+        codes = []
+        for path in sorted(folder.glob("*.s")):
+            statement = path.with_suffix(".stmt").read_text("utf-8", "replace")
+            launches = _launches(statement, [each for each in report.launches if each.function == path.stem])
+            is_gpu = kernels.backend == "gpu"
+            codes.append(
+                FunctionCode(
+                    name=path.stem,
+                    backend=kernels.backend,
+                    machine=machine,
+                    types=types.get(path.stem, {}),
+                    fills_table=report.table and path.stem in of_table,
+                    scalar=report.scalar.get(path.stem, ""),
+                    instructions={} if is_gpu else _instructions(path.read_text("utf-8"), machine),
+                    loops=tuple(_opencl_loops(launches)) if is_gpu else _loops(statement),
+                    launches=launches,
+                )
             )
-            for path in sorted(Path(folder).glob("*.s"))
-        ]
+        return codes
 
 
-def _instructions(assembly: str) -> dict[str, int]:
-    """Vector instructions by kind, the most frequent first."""
+def _launches(statement: str, launches: Sequence[Launch]) -> tuple[GpuLaunch, ...]:
+    """With the sizes that the text of the host's function has."""
+    entries = {each.entry: each for each in launches}
+    terms = dict(_TERM.findall(statement))
+    found = []
+    for match in _LAUNCH.finditer(statement):
+        launch = entries[match["entry"]]
+        *sizes, shared = re.split(r", (?![^()]*\))", _readable(match["sizes"], terms))
+        vectors = sorted(set(_OPENCL_VECTOR.findall(launch.text.partition("__kernel")[2].partition(") {")[2])))
+        found.append(
+            GpuLaunch(launch.name, _axes(sizes[:3]), _axes(sizes[3:]), _product(shared), tuple(vectors), launch.text)
+        )
+    return tuple(found)
+
+
+def _product(size: str) -> str:
+    """Of bytes, if they are known."""
+    factors = size.strip("()").split("*")
+    return str(math.prod(map(int, factors))) if all(each.isdigit() for each in factors) else size
+
+
+def _readable(text: str, terms: Mapping[str, str]) -> str:
+    """A line of Halide's without the names of parts of terms, and with lengths as kernels name them."""
+    while (named := re.sub(r"\bt\d+\b", lambda term: terms.get(term[0], term[0]), text)) != text:
+        text = named
+    return re.sub(r"\$\d+|0 \+ ", "", re.sub(r"\.extent\.(\d)", r".extent(\1)", text))
+
+
+def _axes(sizes: list[str]) -> tuple[str, ...]:
+    """Without the last axes that have one element."""
+    while len(sizes) > 1 and sizes[-1] == "1":
+        sizes = sizes[:-1]
+    return tuple(sizes)
+
+
+def _opencl_loops(launches: Sequence[GpuLaunch]) -> Iterator[str]:
+    """The loops of a thread."""
+    for launch in launches:
+        for line in launch.text.splitlines():
+            loop = _OPENCL_LOOP.match(line)
+            if loop:
+                count = re.sub(r"\b_(\w+?)(?:__\d+)?_extent_(\d)\b", r"\1.extent(\2)", loop[4])
+                yield f"{loop[1]}for ({loop[2].strip('_')}, {loop[3]}, {count})"
+
+
+def _instructions(assembly: str, machine: str) -> dict[str, int]:
+    """Vector instructions in loops by kind, the most frequent first; those before loops check tensors, once a call."""
+    name_of = next(each for key, each in _INSTRUCTIONS.items() if machine.startswith(key))
     counts: Counter[str] = Counter()
-    for line in assembly.splitlines():
-        text = line.strip().lstrip("{").strip()
-        name = _vector_instruction(text)
+    for line in _in_loops(assembly.splitlines()):
+        name = name_of(line.strip().lstrip("{").strip())
         if name:
             kind = next((kind for kind, names in _KINDS.items() if re.match(names, name)), "others")
             counts[kind] += 1
     return dict(counts.most_common())
 
 
-def _vector_instruction(text: str) -> str:
+def _in_loops(lines: list[str]) -> Iterator[str]:
+    """The lines between a label and the last jump back to it, or the end of the loop that Hexagon repeats itself."""
+    labels: dict[str, int] = {}
+    is_in_loop = [False] * len(lines)
+    repeated: dict[str, list[str]] = {"0": [], "1": []}  # labels that the instructions loop0 and loop1 name
+    for number, line in enumerate(lines):
+        label = _LABEL.match(line)
+        if label:
+            labels[label[1]] = number
+            continue
+        for which, name in _REPEAT.findall(line):
+            repeated[which].append(name)
+        starts = [labels[name] for name in _JUMP.findall(line) if name in labels]
+        starts += [
+            labels[name]
+            for which in re.findall(r":endloop([01])", line)
+            for name in repeated[which][-1:]
+            if name in labels
+        ]
+        for start in starts:
+            is_in_loop[start : number + 1] = [True] * (number + 1 - start)
+    return (line for line, is_in in zip(lines, is_in_loop, strict=True) if is_in)
+
+
+def _of_hexagon(text: str) -> str:
     """The name of the instruction of a line, if it is of vectors."""
-    if re.search(r"\bv\d+(:\d+)?(\.\w+)?\s*[-+|&]?=|^(if ?\(.*\) ?)?vmemu?\(", text):  # Hexagon
-        called = re.search(r"=\s*(v\w+)\(|^(?:if ?\(.*\) ?)?(vmemu?)\(", text)
-        return (called[1] or called[2]) if called else "vmem" if "vmem" in text else ""
-    if re.search(r"%[xyz]mm\d", text):  # x86: the last letters say how many numbers
-        name = text.split(None, 1)[0]
-        return "" if name.endswith(("ss", "sd")) else name
-    if re.search(r"\bv\d+\.\d+[bhsd]\b|\bq\d+\b", text):  # ARM
-        return text.split(None, 1)[0]
-    return ""
+    if not re.search(r"\b[vq]\d+(:\d+)?(\.\w+)?\s*[-+|&^]?=|^(if ?\(.*\) ?)?vmemu?\(", text):
+        return ""
+    called = re.search(r"=\s*(v\w+)\(|^(?:if ?\(.*\) ?)?(vmemu?)\(", text)
+    if called:
+        return called[1] or called[2]
+    return "vmem" if "vmem" in text else "vcmp" if "vcmp" in text else ""
+
+
+def _of_x86(text: str) -> str:
+    """The last letters say how many numbers."""
+    name = text.split(None, 1)[0] if re.search(r"%[xyz]mm\d", text) else ""
+    return "" if name.endswith(("ss", "sd")) else name
+
+
+def _of_arm(text: str) -> str:
+    return text.split(None, 1)[0] if re.search(r"\bv\d+\.\d+[bhsd]\b|\bq\d+\b", text) and text[0] != "/" else ""
+
+
+_INSTRUCTIONS: Mapping[str, Callable[[str], str]] = {
+    "hexagon": _of_hexagon,
+    "emulated": _of_hexagon,
+    "x86_64": _of_x86,
+    "aarch64": _of_arm,
+}
 
 
 def _loops(statement: str) -> tuple[str, ...]:
     """The loops and what is calculated in them, of Halide's text."""
-    return tuple(line.rstrip().rstrip("{").rstrip() for line in statement.splitlines() if _LOOP.match(line))
+    terms = dict(_TERM.findall(statement))
+    lines = (line.rstrip(" {") for line in statement.splitlines() if _LOOP.match(line))
+    return tuple(_readable(line, terms) for line in lines)

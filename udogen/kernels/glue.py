@@ -9,55 +9,74 @@ from udogen.opdef.names import cpp_string
 
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
+ByTypes = dict[tuple[str, ...], dict[bool, KernelVariant]]  # of the tensors -> those for the last axis, and for others
+
 
 def include(request: Request, report: Report) -> str:
     """What the kernel's C++ file includes; it is the same for every machine of a backend."""
-    variants = [each for each in report.variants if not each.aligned]
-    names = list(dict.fromkeys(each.name(request.prefix) for each in variants))
-    by_name = {each.name(request.prefix): each for each in variants}
     lines = [f"// Made by udogen of {request.op}.py, with the functions beside this file."]
     if report.not_on_gpu:
         why = cpp_string(report.not_on_gpu)
-        return "\n".join([*lines, *_signature_on_gpu(request.op), f'  return udo::error("%s", {why});', "}", ""])
-    lines += ['extern "C" {']
-    endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
-    tables = [f"{request.prefix}_table"] if report.table else []
-    lines += [
-        f"int {name}{ending}({', '.join(_parameters(request, by_name[name]))});" for name in names for ending in endings
-    ]
-    buffer = "udo::halide::Buffer*"
-    lines += [f"int {name}{ending}(void*, {buffer}, {buffer}, {buffer});" for name in tables for ending in endings]
-    lines += ["}", ""]
-    lines += _table_state(request, report, by_name) if report.table else []
-    lines += _launches(report) if request.machine.gpu else []
-    lines += [
-        *(_head_on_gpu(request) if request.machine.gpu else _head(", const State& state" if report.table else "")),
-        *_views(request, report),
-        '  if (!call.ok()) return udo::error("%s", call.message());',
-    ]
+        lines += [*_signature_on_gpu(request.op), f'  return udo::error("%s", {why});', "}"]
+        return "\n".join([*lines, ""])
+    by_types: ByTypes = {}
+    for each in report.variants:
+        if not each.aligned and not each.small:
+            by_types.setdefault(each.types, {})[each.last] = each
+    lines += [*_declarations(request, report, by_types), ""]
+    if report.table:
+        lines += _table_state(request, report, by_types)
+    if request.machine.gpu:
+        lines += [*_launches(report), *_head_on_gpu(request)]
+    else:
+        lines += _head(", const State& state" if report.table else "")
+    lines += _views(request, report)
+    lines += ['  if (!call.ok()) return udo::error("%s", call.message());']
     rows = [port.name for port, (kind, _) in zip(request.tensors, report.views, strict=True) if kind == "rows"]
     lines += [f"  if (call.last()) {name}_.dropInner();" for name in rows]
-    lines += [] if request.machine.gpu else _cut(request, report)
-    if report.table:
-        inputs = ", ".join(f"&{port.name}_.raw" for port in request.tensors if not port.is_output)
-        output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
-        lines += [
-            "  if (state.is_table) {",
-            "    udo::halide::View table_(state.table, 256);",
-            f"    return call.run(UDO_HALIDE({request.prefix}_table, {inputs}, &table_.raw, {output}));",
-            "  }",
-        ]
-    for types in dict.fromkeys(each.types for each in variants):
-        tests = [_test(port, stored) for port, stored in zip(request.tensors, types, strict=True)]
-        lines.append(f"  if ({' && '.join(tests)}) {{")
-        both = {each.last: each for each in variants if each.types == types}
-        if False in both:
-            lines.append(f"    if (!call.last()) return {_call(request, report, both[False])};")
-        lines += [f"    return {_call(request, report, both[True])};", "  }"]
+    if not request.machine.gpu:
+        lines += _cut(request, report)
+    lines += _calls(request, report, by_types)
     lines += [f'  return udo::error("no function of {request.op}.py is for these data types together");', "}"]
     if not request.machine.gpu:
         lines += ["", "#if defined(UDO_HTP)", "void hooks(Hooks& op) { op.sameTypes(); }", "#endif"]
     return "\n".join(lines) + "\n"
+
+
+def _declarations(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]:
+    """The compiled functions, in C."""
+    named = {each.name(request.prefix): each for row in by_types.values() for each in row.values()}
+    parameters = {name: ", ".join(_parameters(request, each)) for name, each in named.items()}
+    endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
+    yield 'extern "C" {'
+    yield from (f"int {name}{ending}({parameters[name]});" for name in named for ending in endings)
+    if report.table:
+        buffers = ", ".join(["udo::halide::Buffer*"] * 3)
+        yield from (f"int {request.prefix}_table{ending}(void*, {buffers});" for ending in endings)
+    if report.auto:
+        small = [name for name, each in named.items() if each.last]
+        yield from ("#if defined(__hexagon__)", *(f"#define {name}_small {name}" for name in small), "#else")
+        yield from (*(f"int {name}_small({parameters[name]});" for name in small), "#endif")
+    yield "}"
+
+
+def _calls(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]:
+    """The call of the function for the tensors' types, or of that of the table."""
+    if report.table:
+        inputs = ", ".join(f"&{port.name}_.raw" for port in request.tensors if not port.is_output)
+        output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
+        yield from (
+            "  if (state.is_table) {",
+            "    udo::halide::View table_(state.table, 256);",
+            f"    return call.run(UDO_HALIDE({request.prefix}_table, {inputs}, &table_.raw, {output}));",
+            "  }",
+        )
+    for types, by_last in by_types.items():
+        tests = [_test(port, stored) for port, stored in zip(request.tensors, types, strict=True)]
+        yield f"  if ({' && '.join(tests)}) {{"
+        if False in by_last:
+            yield f"    if (!call.last()) return {_call(request, report, by_last[False])};"
+        yield from (f"    return {_call(request, report, by_last[True])};", "  }")
 
 
 def _head(state: str) -> Iterable[str]:
@@ -157,9 +176,11 @@ def _call(request: Request, report: Report, variant: KernelVariant) -> str:
     if request.machine.gpu:
         name = variant.name(request.prefix)
         return f"call.of({name}_launches).run({name}(static_cast<udo::halide::Call*>(&call), {', '.join(given)}))"
-    if _may_be_aligned(request, report):
-        return f"call.run(UDO_HALIDE({variant.name(request.prefix)}, {', '.join(given)}))"
-    return f"call.run({variant.name(request.prefix)}(&call, {', '.join(given)}))"
+    name, arguments = variant.name(request.prefix), ", ".join(given)
+    call = f"UDO_HALIDE({name}, {arguments})" if _may_be_aligned(request, report) else f"{name}(&call, {arguments})"
+    if report.auto and variant.last:  # a function returns an error before it writes anything
+        call = f"{call} == 0 ? 0 : {name}_small(call.again(), {arguments})"
+    return f"call.run({call})"
 
 
 def _views(request: Request, report: Report) -> Iterable[str]:
@@ -172,8 +193,8 @@ def _views(request: Request, report: Report) -> Iterable[str]:
         yield f'  udo::halide::View {port.name}_(call, "{port.name}", args.{port.name}{more});'
 
 
-def _table_state(request: Request, report: Report, by_name: dict[str, KernelVariant]) -> Iterable[str]:
-    variant = next(each for each in by_name.values() if set(each.types) == {"u8"})
+def _table_state(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]:
+    [variant] = by_types["u8", "u8"].values()
     names = {port.is_output: port.name for port in request.tensors}
     tests = [f"udo::halide::isStoredAs(args.{port.name}, udo::halide::u8)" for port in request.tensors]
     yield from (

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 import tempfile
@@ -18,12 +19,12 @@ from pathlib import Path
 
 from udogen import backends, errors, process, resources
 from udogen.backends.common import KERNEL_FOLDER, KERNEL_INCLUDE
-from udogen.backends.gpu import opencl_name
+from udogen.backends.gpu_files import opencl_name
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.kernels import glue
-from udogen.kernels.request import COMPILING, Report, Request, TargetMachine, TensorPort, machines_of
+from udogen.kernels.request import COMPILING, MOST_SECONDS, Report, Request, TargetMachine, TensorPort, machines_of
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
@@ -32,7 +33,7 @@ from udogen.opdef.problems import Problems
 _KEY = "key"
 # The modules that decide what is compiled; those of a kind of machine only for such machines.
 _DECIDING = ("__init__", "algorithm", "math", "request", "worker")
-_SECONDS = 600.0  # for a worker; LLVM may take for ever
+_LONGEST = 7200.0  # seconds of a clock for a worker, which limits its processor time itself
 # What HVX code of Halide refers to and never calls here: nobody need have it.
 _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
@@ -93,16 +94,20 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
         for folder in folders:
             with _locked(folder.parent):
-                if _is_there(folder, key, version):
-                    continue
-                shutil.rmtree(folder, ignore_errors=True)
-                shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", "*.stmt", _KEY))
-                include, text = folder.parent / KERNEL_INCLUDE, glue.include(request, report)
-                if not include.is_file() or include.read_text("utf-8") != text:
-                    include.write_text(text, "utf-8")
-                (folder / _KEY).write_text(f"{key} {version}")
+                if not _is_there(folder, key, version):
+                    _install(cached, folder, glue.include(request, report))
+                    (folder / _KEY).write_text(f"{key} {version}")
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
+
+
+def _install(cached: Path, folder: Path, include: str) -> None:
+    """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", "*.stmt", _KEY))
+    file = folder.parent / KERNEL_INCLUDE
+    if not file.is_file() or file.read_text("utf-8") != include:
+        file.write_text(include, "utf-8")
 
 
 def _deciding(machine: TargetMachine) -> list[bytes]:
@@ -242,13 +247,20 @@ def _compile(request: Request, into: Path) -> None:
         done = _start(request, into)
         if done.returncode == 0:
             break
+        if done.timed_out:  # a loaded machine must not get other functions than an idle one
+            raise BuildFailed(
+                f"{request.file}: Halide did not compile it in {_LONGEST / 3600:.0f} hours",
+                hint="look whether the kernel waits for something, or build on a machine that does less",
+            )
         begun = [line.removeprefix(COMPILING) for line in done.stdout.splitlines() if line.startswith(COMPILING)]
         lines = done.stderr.strip().splitlines()
         if lines and lines[-1].startswith("{"):
             raise errors.of_json(json.loads(lines[-1]))
         if not begun or request.deaths.count(begun[-1]) > 2:
+            is_slow = done.returncode == -signal.SIGXCPU
+            ended = f"took more than {MOST_SECONDS} s of processor time" if is_slow else "ended"
             raise BuildFailed(
-                f"{request.file}: Halide ended while it compiled {begun[-1] if begun else 'it'} for "
+                f"{request.file}: Halide {ended} while it compiled {begun[-1] if begun else 'it'} for "
                 f"{request.machine.target}",
                 details=lines[-5:],
                 hint="take out lines of the kernel until it compiles, to see which one it is",
@@ -261,7 +273,7 @@ def _compile(request: Request, into: Path) -> None:
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
     return process.run(
-        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_SECONDS, starting=process.Tied
+        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_LONGEST, starting=process.Tied
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 COMPILING = "compiling "  # how the line begins that the worker prints before each function
 
+MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may take for ever
+
 
 @dataclass(frozen=True)
 class TargetMachine:
@@ -72,12 +74,14 @@ class KernelVariant:
     types: tuple[str, ...]  # of the tensors, in their order; empty where one is left out
     last: bool = True  # rows: along the last axis, so that its elements lie side by side
     aligned: bool = False
+    small: bool = False  # has the usual schedule: for outputs that are smaller than a tile of an autoscheduler
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
         types = [stored or "none" for stored in self.types]
         name = "_".join(types if len(set(types)) > 1 else types[:1])
-        return f"{prefix}_{name}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
+        kinds = {"_strided": not self.last, "_aligned": self.aligned, "_small": self.small}
+        return f"{prefix}_{name}{''.join(kind for kind, is_one in kinds.items() if is_one)}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Report:
     table: bool  # whether an op of 8 bits looks its numbers up
     elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
     in_one: bool  # whether one thread calculates all: elements depend on other elements of outputs
+    auto: bool  # whether an autoscheduler made the functions for processors, so that there are others for small outputs
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU
@@ -112,7 +117,7 @@ class Report:
     def of_json(text: str) -> Report:
         """What `as_json` wrote."""
         row = json.loads(text)
-        variants = (KernelVariant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
+        variants = (KernelVariant(**{**each, "types": tuple(each["types"])}) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
         launches = tuple(Launch(**each) for each in row["launches"])
         known = {"variants": tuple(variants), "views": views, "launches": launches}
@@ -141,9 +146,12 @@ _OLD = {
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
 _UDO_X86 = "x86-64_linux_clang"  # as the layout of the UDO documentation calls the folder
+_SANITIZERS = {"": "", "-address": "-asan", "-thread": "-tsan"}  # of builds that check kernels on this machine
 MACHINES: Mapping[str, TargetMachine] = {
-    "x86_64-linux-clang": _X86,
-    _UDO_X86: _X86,
+    f"{folder}{name}": replace(_X86, target=_X86.target + feature)
+    for folder in ("x86_64-linux-clang", _UDO_X86)
+    for name, feature in _SANITIZERS.items()
+} | {
     "aarch64-linux-gnu": _ARM,
     "aarch64-android": _ARM,
     "arm64-v8a": _ARM,

@@ -8,10 +8,13 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import resource
 import sys
+import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -23,11 +26,22 @@ from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, schedule
 from udogen.kernels.fixed import NotFixedError
+from udogen.kernels.math import inverse
 from udogen.kernels.opencl import NotOnGpuError, launches
-from udogen.kernels.request import COMPILING, KernelVariant, Launch, Report, Request, TensorPort, type_combinations
+from udogen.kernels.request import (
+    COMPILING,
+    MOST_SECONDS,
+    KernelVariant,
+    Launch,
+    Report,
+    Request,
+    TensorPort,
+    type_combinations,
+)
 from udogen.python_files import load_module
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
+_TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
 _SCALARS = {"f32": "Float", "i32": "Int"}
 _MOST_OPTIONAL = 3  # optional tensors: there are functions with each and without it
 _REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
@@ -64,6 +78,11 @@ class _Kernel:
             if name in names and parameter.annotation is not inspect.Parameter.empty:
                 views[name] = self._view(name, parameter.annotation)
         self.views = [views[name] for name in names]
+        self._check_views()
+
+    def _check_views(self) -> None:
+        """Views fit to the config, and all outputs are written."""
+        request = self.request
         for view in self.views:
             if isinstance(view, Rows) and isinstance(view.axis, str) and view.axis not in request.scalars:
                 raise UsageError(
@@ -87,7 +106,7 @@ class _Kernel:
         if name in request.refused:
             raise UsageError(
                 f"{self.where}: {request.op}() takes `{name}`, which is {request.refused[name]}",
-                hint="kernels in Python take tensors and numbers: write this one in C++, or do without it",
+                hint="write this kernel in C++, or remove the parameter: kernels in Python take tensors and numbers",
             )
         if name not in tensors and name not in request.scalars:
             known = ", ".join([*tensors, *request.scalars])
@@ -136,7 +155,14 @@ class _Kernel:
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
         flat = all(isinstance(view, Flat) for view in self.views)  # rows begin anywhere
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
-        return [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
+        found = [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
+        return [*found, *(replace(each, small=True) for each in found if self.is_scheduled_by_halide(each))]
+
+    def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
+        """Whether the file's `Autoschedule` is for this function."""
+        machine = self.request.machine
+        is_processor = not machine.aligned and not machine.gpu
+        return self.autoschedule is not None and is_processor and variant.last and not variant.small
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
         """Let the function say what the outputs are; an optional tensor that is left out is None."""
@@ -170,7 +196,7 @@ def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
     is_real = has_floats or any(port.real for port, _ in of_tensors)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
     scalar = _Way(machine.target, 1)
-    if kernel.autoschedule and variant.last and not machine.aligned:
+    if kernel.is_scheduled_by_halide(variant):
         return [_Way(machine.target, 1, auto=True)]
     ways = []
     if machine.integers and is_real and not has_floats:
@@ -196,16 +222,17 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
         except hl.HalideError as fault:
             if way.auto and not _line(fault, request.file):
                 raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
-            if way.lanes == 1 or (_line(fault, request.file) and not way.fixed):
+            is_wrong = machine.gpu and "unbounded" in str(fault)  # whatever the schedule
+            if way.lanes == 1 or is_wrong or (_line(fault, request.file) and not way.fixed):
                 raise
             in_floats = not machine.float_vectors and "float32x" in str(fault)
-            why = "there are no vectors of floats, and it calculates in them" if in_floats else str(fault).strip()
+            why = "there are no vectors of floats, and it calculates in them" if in_floats else _text(fault)
         else:
             is_scalar = way.lanes == 1 and not way.auto
             return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
-    if kernel.autoschedule:
+    if kernel.is_scheduled_by_halide(variant):
         raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
 
@@ -214,57 +241,114 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
     """Write the object file of a function; on a GPU what is returned is the kernels that it launches."""
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
+    made = _algorithm(kernel, variant, way)
+    pipeline, target = hl.Pipeline([each.func for each in made.outputs]), hl.Target(way.target + _FEATURES)
+    if way.auto:
+        _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
+    else:
+        own = kernel.has_scheduled(made.place, made.tensors)
+        for each in made.outputs:
+            schedule(each, made.place, own=own)
+    made.promise_bounds(aligned=variant.aligned)
+    module = pipeline.compile_to_module(made.arguments(), name, target)
+    no_floats = way.lanes > 1 and not machine.float_vectors
+    files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
+    files |= {hl.OutputFileType.stmt: "stmt"} if no_floats else {}
+    files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
+    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if no_floats and re.search(r"\bfloat\d+x\d", (folder / f"{name}.stmt").read_text("utf-8")):
+        raise NotFixedError("it calculates in them")
+    if machine.gpu:
+        return _launches(request, made, folder / name)
+    _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
+    return []
+
+
+@dataclass(frozen=True)
+class _Algorithm:
+    """A function in Halide's terms: its tensors, and its scalar parameters."""
+
+    place: RowLayout
+    tensors: dict[str, KernelTensor]
+    scalars: dict[str, Any]
+
+    @property
+    def inputs(self) -> list[KernelTensor]:
+        return [each for each in self.tensors.values() if each.buffer is not None]
+
+    @property
+    def outputs(self) -> list[KernelTensor]:
+        return [each for each in self.tensors.values() if each.func is not None]
+
+    def arguments(self) -> list[Any]:
+        """Those of the C function, before the outputs."""
+        quantized = [part for each in self.tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
+        return [*(each.buffer for each in self.inputs), *self.scalars.values(), *quantized]
+
+    def promise_bounds(self, *, aligned: bool) -> None:
+        """Buffers begin at 0, and at a vector's address if `aligned`; of an output a thread may calculate some rows."""
+        machine = self.place.machine
+        buffers = [(each.buffer, each.buffer.dimensions()) for each in self.inputs]
+        buffers += [(each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in self.outputs]
+        for buffer, axes in buffers:
+            for axis in range(axes):
+                buffer.dim(axis).set_min(0)
+            if aligned:
+                buffer.set_host_alignment(machine.vector)
+
+
+def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way) -> _Algorithm:
+    """What the kernel's function defines for these types."""
+    request, machine = kernel.request, kernel.request.machine
     place = RowLayout(machine, way.lanes, variant.last, way.fixed)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
-    inputs = [each for each in tensors.values() if each.buffer is not None]
-    outputs = [each for each in tensors.values() if each.func is not None]
-    for _ in outputs:
-        place.begin()
-        kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
-    for each in outputs:
+    made = _Algorithm(place, tensors, scalars)
+    in_hvx_floats = machine.aligned and machine.float_vectors and way.lanes > 1 and not way.fixed
+    with _division_by_inverses() if in_hvx_floats else nullcontext():
+        for _ in made.outputs:
+            place.begin()
+            kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
+    for each in made.outputs:
         if not each.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
     kernel.reads_outputs |= place.reads_outputs
-    pipeline, target = hl.Pipeline([each.func for each in outputs]), hl.Target(way.target + _FEATURES)
-    if way.auto:
-        _autoschedule(kernel, tensors, scalars, partial(pipeline.apply_autoscheduler, target))
-    else:
-        own = kernel.has_scheduled(place, tensors)
-        for each in outputs:
-            schedule(each, place, own=own)
-    whole = [(each.buffer, each.buffer.dimensions()) for each in inputs]
-    parts = [  # a thread may calculate some rows
-        (each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in outputs
-    ]
-    for buffer, axes in (*whole, *parts):
-        for axis in range(axes):
-            buffer.dim(axis).set_min(0)
-        if variant.aligned:
-            buffer.set_host_alignment(machine.vector)
-    quantized = [part for each in tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
-    arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
-    module = pipeline.compile_to_module(arguments, name, target)
-    files = {hl.OutputFileType.object: "o"}
-    no_floats = way.lanes > 1 and not machine.float_vectors
-    if request.texts or no_floats:
-        files |= {hl.OutputFileType.stmt: "stmt"}
-    if request.texts:
-        files |= {hl.OutputFileType.assembly: "s"}
-    if machine.gpu:
-        files |= {hl.OutputFileType.device_code: "cl"}
-    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
-    if no_floats and re.search(r"\bfloat\d+x\d", (folder / f"{name}.stmt").read_text("utf-8")):
-        raise NotFixedError("it calculates in them")
-    if not machine.gpu:
-        _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
-        return []
-    if {b"halide_copy_to_host", b"halide_error_host_is_null"} & set((folder / f"{name}.o").read_bytes().split(b"\0")):
+    return made
+
+
+def _launches(request: Request, made: _Algorithm, compiled: Path) -> list[Launch]:
+    """The OpenCL kernels that a compiled function launches."""
+    symbols = set(compiled.with_name(f"{compiled.name}.o").read_bytes().split(b"\0"))
+    if {b"halide_copy_to_host", b"halide_error_host_is_null"} & symbols:
         raise NotOnGpuError("its schedule leaves a part of it to the processor")
     by_name = {port.name: port for port in request.tensors}
-    named = {(each.func or each.buffer).name(): by_name[each.name] for each in tensors.values()}
-    return launches((folder / f"{name}.cl").read_text("utf-8"), name, named)
+    named = {(each.func or each.buffer).name(): by_name[each.name] for each in made.tensors.values()}
+    return launches(compiled.with_name(f"{compiled.name}.cl").read_text("utf-8"), compiled.name, named)
+
+
+@contextmanager
+def _division_by_inverses() -> Iterator[None]:
+    """Let quotients of floats be products with inverses: HVX has no division, of which LLVM makes single numbers."""
+    usual = {
+        kind: (kind.__truediv__, kind.__rtruediv__) for kind in (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
+    }
+
+    def product(quotient: Any, a: Any, b: Any) -> Any:
+        if quotient is NotImplemented or quotient.type() != hl.Float(32):
+            return quotient
+        is_number = isinstance(b, int | float) and b != 0
+        factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
+        return hl.cast(hl.Float(32), a) * factor
+
+    for kind, (divide, divide_from) in usual.items():
+        kind.__truediv__ = lambda a, b, divide=divide: product(divide(a, b), a, b)
+        kind.__rtruediv__ = lambda b, a, divide=divide_from: product(divide(b, a), a, b)
+    try:
+        yield
+    finally:
+        for kind, (divide, divide_from) in usual.items():
+            kind.__truediv__, kind.__rtruediv__ = divide, divide_from
 
 
 def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool) -> None:
@@ -295,16 +379,14 @@ def _load_autoscheduler(name: str) -> None:
     hl.load_plugin(str(library))
 
 
-def _autoschedule(
-    kernel: _Kernel, tensors: dict[str, KernelTensor], scalars: dict[str, Any], apply: Callable[[Any], Any]
-) -> None:
+def _autoschedule(kernel: _Kernel, made: _Algorithm, apply: Callable[[Any], Any]) -> None:
     """Let Halide schedule a function for the sizes that the file names."""
     auto = kernel.autoschedule
     assert auto
     for name in auto.sizes:
-        if name not in tensors and name not in scalars:
+        if name not in made.tensors and name not in made.scalars:
             raise kernel.refuse_autoschedule(f"is given a size of `{name}`, which the op does not have")
-    for name, tensor in tensors.items():
+    for name, tensor in made.tensors.items():
         shape = auto.sizes.get(name)
         if not isinstance(shape, tuple):
             raise kernel.refuse_autoschedule(f"needs a typical shape of `{name}`: {name}=(…, …)")
@@ -312,7 +394,7 @@ def _autoschedule(
             (tensor.func.output_buffer() if tensor.buffer is None else tensor.buffer).dim(axis).set_estimate(0, extent)
         tensor.scale.set_estimate(1.0)
         tensor.offset.set_estimate(0)
-    for name, param in scalars.items():
+    for name, param in made.scalars.items():
         size = auto.sizes.get(name, 0)
         if isinstance(size, tuple):
             raise kernel.refuse_autoschedule(f"needs a typical number of `{name}`, not a shape")
@@ -387,7 +469,15 @@ def _is_elementwise(kernel: _Kernel) -> bool:
     return all(isinstance(each, hl.Var) and each.name() == indices[0].name() for each in indices)
 
 
+def _of_table(request: Request, variants: Sequence[KernelVariant]) -> list[KernelVariant]:
+    """The functions of bytes that a table can replace: of one input and one output."""
+    if len(request.tensors) != 2 or request.machine.gpu:
+        return []
+    return [each for each in variants if set(each.types) == {"u8"} and not each.small]
+
+
 def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
+    """Write the function that looks bytes up in a table."""
     machine = kernel.request.machine
     name = f"{kernel.request.prefix}_table{'_aligned' if aligned else ''}"
     codes, table = hl.ImageParam(hl.UInt(8), 1, "codes"), hl.ImageParam(hl.UInt(8), 1, "table")
@@ -402,10 +492,19 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
     wide = found.specialize(codes.dim(0).extent() >= lanes)
     wide.vectorize(i, lanes, hl.TailStrategy.ShiftInwards) if machine.aligned else wide.unroll(i, 8)
     module = hl.Pipeline([found]).compile_to_module([codes, table], name, hl.Target(machine.target + _FEATURES))
-    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
+    files = {hl.OutputFileType.object: "o"} | (_TEXTS if kernel.request.texts else {})
+    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
 
 
-def _run(request: Request, folder: Path) -> None:
+def _limit_time() -> None:
+    """End this process if the next function takes too long; in processor time, which no other process changes."""
+    ends, hard = int(time.process_time()) + MOST_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (ends if hard == resource.RLIM_INFINITY else min(ends, hard), hard))
+
+
+def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: None) -> None:
+    """Compile all functions of a kernel; `limit` is called before each."""
+    limit()
     kernel = _Kernel(request)
     variants = kernel.variants()
     scalar: dict[str, str] = {}
@@ -414,6 +513,7 @@ def _run(request: Request, folder: Path) -> None:
     for variant in variants:
         name = variant.name(request.prefix)
         print(f"{COMPILING}{name}", flush=True)
+        limit()
         try:
             why, launched = _compile(kernel, variant, folder)
             found += launched
@@ -431,9 +531,8 @@ def _run(request: Request, folder: Path) -> None:
                 hint=f"while {name} was compiled for {request.machine.target}",
             ) from fault
     elementwise = _is_elementwise(kernel)
-    of_bytes = [each for each in variants if set(each.types) == {"u8"}]
-    table = elementwise and bool(of_bytes) and len(request.tensors) == 2 and not request.machine.gpu
-    for variant in of_bytes if table else ():
+    of_table = _of_table(request, variants) if elementwise else []
+    for variant in of_table:
         _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
         scalar.pop(variant.name(request.prefix), None)
         _table(kernel, folder, aligned=variant.aligned)
@@ -441,7 +540,8 @@ def _run(request: Request, folder: Path) -> None:
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
     )
     in_one = kernel.reads_outputs and not elementwise
-    report = Report(tuple(variants), views, table, elementwise, in_one, scalar, tuple(found), why_not)
+    auto = kernel.autoschedule is not None and not request.machine.gpu
+    report = Report(tuple(variants), views, bool(of_table), elementwise, in_one, auto, scalar, tuple(found), why_not)
     (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 
@@ -460,7 +560,7 @@ def main() -> None:
     """Compile what the request in a folder asks for, into that folder."""
     folder = Path(sys.argv[1])
     try:
-        _run(Request.of_json((folder / "request.json").read_text("utf-8")), folder)
+        _run(Request.of_json((folder / "request.json").read_text("utf-8")), folder, _limit_time)
     except UdogenError as fault:
         print(json.dumps(fault.as_json()), file=sys.stderr)
         sys.exit(fault.exit_code)

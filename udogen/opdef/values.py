@@ -53,6 +53,10 @@ def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] 
     if text in enum:
         return list(enum).index(text)
     if text[:1] in ("[", "{"):
+        if kinds == {"bool"}:
+            text = re.sub(
+                r"\b(true|false)\b", lambda word: str(int(_TRUTH[word[0].lower()])), text, flags=re.IGNORECASE
+            )
         tokens = _TOKEN.findall(text)[::-1]
         value = _parse_list(tokens, depth=0)
         return None if tokens or value is None else fit(value, datatypes)

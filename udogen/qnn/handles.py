@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import suggestion
@@ -359,10 +359,17 @@ def _notify() -> Any:
 ION, DMA_BUF = "ION", "DMA_BUF"
 
 
+class SharedRange(NamedTuple):
+    """Where a tensor lies in a shared buffer of HTP, and the bytes of the whole buffer."""
+
+    offset: int
+    size: int
+
+
 class MemoryHandle(Handle):
     """Registered memory of one tensor; deregister it before its context is freed.
 
-    With an `offset`, several tensors share one descriptor of `size` bytes (the shared buffers of HTP).
+    With `shared`, several tensors share one descriptor.
     """
 
     def __init__(
@@ -374,20 +381,19 @@ class MemoryHandle(Handle):
         shape: Sequence[int],
         kind: str = ION,
         address: int = 0,  # of the client's mapping, for DMA_BUF
-        offset: int | None = None,
-        size: int = 0,
+        shared: SharedRange | None = None,
     ) -> None:
         ffi = abi.ffi()
         described, self.dtype, self.shape = ffi.new("Qnn_MemDescriptor_t *"), dtype, tuple(shape)
         dims = ffi.new("uint32_t[]", [*self.shape, 0])
         described.memShape.numDim, described.memShape.dimSize = len(self.shape), dims
         described.dataType = type_code(dtype)
-        described.memType = ffi.integer_const(f"QNN_MEM_TYPE_{'CUSTOM' if offset is not None else kind}")
+        described.memType = ffi.integer_const(f"QNN_MEM_TYPE_{'CUSTOM' if shared else kind}")
         kept: list[Any] = [dims]
-        if offset is not None:
+        if shared is not None:
             custom = ffi.new("QnnMemHtp_Descriptor_t *")
-            custom.type, custom.size = ffi.integer_const("QNN_HTP_MEM_SHARED_BUFFER"), size
-            custom.sharedBufferConfig.fd, custom.sharedBufferConfig.offset = fd, offset
+            custom.type, custom.size = ffi.integer_const("QNN_HTP_MEM_SHARED_BUFFER"), shared.size
+            custom.sharedBufferConfig.fd, custom.sharedBufferConfig.offset = fd, shared.offset
             described.customInfo = custom
             kept.append(custom)
         elif kind == DMA_BUF:

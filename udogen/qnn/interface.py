@@ -45,8 +45,6 @@ def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
 
 @cache  # never freed: a C++ stream of the library may refer to it
 def _printed(_process: int) -> _Printed | None:
-    import ctypes  # only where something prints
-
     libc = ctypes.CDLL(None)
     return _Printed(libc) if hasattr(libc, "gnu_get_libc_version") else None
 
@@ -55,8 +53,6 @@ class _Printed:
     """A pipe with a C stream for writing; calls may overlap."""
 
     def __init__(self, libc: Any) -> None:
-        import ctypes
-
         self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         libc.fdopen.restype, libc.fdopen.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_char_p)
@@ -258,7 +254,7 @@ def open_library(path: Path) -> Any:
     except OSError as problem:
         raise RunFailed(
             f"the runtime library {path} cannot be loaded: {problem}",
-            hint="it must be built for this machine, with the libraries it needs beside it",
+            hint="give one that is built for this machine, with the libraries that it needs in the same folder",
         ) from problem
     opened.append(path.resolve())
     return library

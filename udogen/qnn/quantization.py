@@ -318,6 +318,6 @@ def _entries(array: Any, count: int) -> list[Any]:
     if count > _MOST or (count and not array):
         raise RunFailed(
             f"the quantization of a tensor has {count} entries" + ("" if array else ", but the array is NULL"),
-            hint="its file is damaged, or of a release that udogen does not know",
+            hint="make the file again: it is damaged, or of a release that udogen does not support",
         )
     return cast("list[Any]", abi.ffi().unpack(array, count)) if count else []

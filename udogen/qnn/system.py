@@ -349,12 +349,13 @@ def _devices(platform: Any, name: str) -> tuple[HardwareDevice, ...]:
 def _plausible(count: int, array: Any, most: int, what: str) -> None:
     if count > most or (count and not array):
         missing = "" if array else ", but the array is NULL"
-        raise NoContextBinary(f"{what} are {count}{missing}", hint="the file is damaged: copy it again from its source")
+        raise NoContextBinary(f"{what} are {count}{missing}", hint="copy the file again from its source: it is damaged")
 
 
 def _version(number: int, what: str) -> int:
     if number not in (1, 2, 3):
         raise RunFailed(
-            f"{what} has version {number}; known are 1 to 3", hint="it is damaged, or newer than this udogen"
+            f"{what} has version {number}; known are 1 to 3",
+            hint="copy the file again, or update udogen: it is damaged, or newer than this udogen",
         )
     return int(number)

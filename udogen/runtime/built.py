@@ -149,12 +149,12 @@ def _of_backend(path: Path, backend: str) -> PackageLibrary:
         return replace(fitting[0], ops=tuple(op for each in fitting for op in each.ops))
     if fitting:
         raise UsageError(
-            f"{path} holds several {backend} packages",
+            f"{path} contains several {backend} packages",
             hint="choose one of " + ", ".join(str(each.path) for each in fitting[:5]),
         )
     have = sorted({each.backend for each in found})
     raise UsageError(
-        f"{path} holds no package for the {backend} backend",
+        f"{path} contains no package for the {backend} backend",
         hint=" or ".join(f"--backend {each}" for each in have),
     )
 
@@ -177,7 +177,7 @@ def _only_provider(library: Path) -> str:
         return providers[0]
     if not providers:
         raise RunFailed(
-            f"{library} exports no interface provider", hint="is it an op package? name its symbol with --provider"
+            f"{library} exports no interface provider", hint="give an op package, or name its symbol with --provider"
         )
     raise UsageError(
         f"{library} exports several interface providers", hint="choose with --provider: " + ", ".join(providers)

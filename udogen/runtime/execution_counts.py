@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.backends.plan import PROVIDER
 from udogen.errors import RunFailed, VerificationFailed
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
+from udogen.runtime.library import interface_providers
+from udogen.runtime.worker.loaded_package import LoadedPackage
 
 VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts when it ends in another process
 _UNKNOWN = (1 << 64) - 1
@@ -150,7 +153,6 @@ class Counters:
 
 def counters_of(library: Path | str, provider: str) -> Counters | None:
     """The counters of a library that this process has loaded, or None; OSError if it is not loaded."""
-    from udogen.backends.plan import PROVIDER
 
     name = provider.removesuffix(PROVIDER)
     loaded = ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
@@ -211,8 +213,6 @@ class CountedPackage(NamedTuple):
 
 def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     """The counters of a package with its ops; `NoCounter` where it has none, or is not loaded in this process."""
-    from udogen.runtime.library import interface_providers
-    from udogen.runtime.worker.loaded_package import LoadedPackage
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
     counters = demanded(library, provider)

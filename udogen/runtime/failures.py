@@ -150,7 +150,7 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     if situation.call is None:
         if code == 4003 and situation.target:
             text = f"{situation.subject} cannot be registered for the target `{situation.target}` ({number})"
-            return RegistrationFailed(text, hint="on this machine give no target, or CPU", details=details)
+            return RegistrationFailed(text, hint="leave the target out, or give CPU", details=details)
         if code in (3000, 4007, 4009):
             text = f"{situation.subject} cannot be registered ({number}): one of its name seems to be already"
         else:
@@ -230,7 +230,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         how = _signal(-returncode) if returncode < 0 else f"exit code {returncode}"
         return RunFailed(
             f"{situation.subject} ended with {how} before it was ready" + (f": {last.strip()}" if last else ""),
-            hint="the limits of this shell may be too low: `ulimit -v` (memory), `ulimit -n` (open files)",
+            hint="raise the limits of this shell: `ulimit -v` (memory), `ulimit -n` (open files)",
             details=situation.details(),
         )
     thrown = [line.strip() for line in situation.output if _THROWN.search(line)]
@@ -243,7 +243,11 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"
-        hint = "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
+        hint = (
+            "`dmesg` shows whether memory ran out"
+            if -returncode == signal.SIGKILL
+            else "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
+        )
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{situation.subject} {how} in phase `{situation.phase}`"
@@ -280,7 +284,7 @@ def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
     if package.name and call.package != package.name:
         raise OpRefused(
             f"{library} is the op package `{package.name}`, not `{call.package}`",
-            hint="the packageName of a node must be the one that getInfo returns",
+            hint="set packageName of the node to the name that getInfo returns",
         )
     check_op(call.op_type, package)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from udogen import backends
 from udogen.backends.backend import HostRuntime
-from udogen.build import tools
+from udogen.backends.plan import PROVIDER
+from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -136,7 +137,6 @@ def check_loadable(path: Path, what: str) -> None:
     check_file(path, what)
     if _is_for_this_machine(path):
         return
-    from udogen.build import elf
 
     try:
         machine = elf.read(path).machine
@@ -176,28 +176,24 @@ def interface_providers(path: PathArgument) -> list[str]:
     """The interface providers that an op package exports: `[provider] = interface_providers("libPackage.so")`."""
     path = arguments.path(path, "the op package")
     check_file(path, "op package")
-    from udogen.backends.plan import PROVIDER
-    from udogen.build import elf
 
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 
 
 def check_provider(path: Path, provider: str) -> None:
     """Raise where the library does not export the provider; the hint names its providers."""
-    from udogen.build import elf
 
     if provider in elf.read(path).exports:
         return
     exported = interface_providers(path)
     raise RunFailed(
         f"{path} does not export `{provider}`",
-        hint=f"it has: {', '.join(exported)}" if exported else "it exports no *InterfaceProvider: is it an op package?",
+        hint=f"it has: {', '.join(exported)}" if exported else "give an op package: it exports no *InterfaceProvider",
     )
 
 
 def sdk_build_id(path: Path) -> str:
     """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty for other libraries."""
-    from udogen.build import elf
 
     try:
         return elf.text_of(elf.read(path), BUILD_ID)

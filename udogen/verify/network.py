@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +22,11 @@ from udogen.build.package import open_packages
 from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.clients.ort.op_session import explain_failure
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.onnx.reading import onnx_module, read_whole
-from udogen.opdef.problems import nearest
+from udogen.opdef.onnx.reading import onnx_module, read_whole, taken_by
+from udogen.opdef.problems import suggestion
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
+from udogen.tables import columns
 from udogen.verify.cases import Arrays, Case, Origin, Quants, ReferenceCall
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
@@ -43,8 +45,12 @@ _STANDARD = ("", "ai.onnx")
 # Ops that only move numbers: with 8 bits their output has the quantization of their input.
 _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
+_WEIGHTED = (*_BIASED, "MatMul")
+# Ops that a runtime may compute together with those before them, from what is not rounded to 8 bits yet.
+_FUSED = ("Relu", "Clip", "Concat")
 _OPSET_8_BITS = 10  # the first with QuantizeLinear
 _START_SECONDS = 60.0
+_TABLE = "the table of `udogen run model` has their names"
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,7 @@ def _failed(
     cases = []
     for sample in values:
         expected = evaluator.node(layer.number, sample)[layer.tensor]
-        cases.append((_apart(sample[layer.tensor], expected), sample, expected))
+        cases.append((apart(sample[layer.tensor], expected), sample, expected))
     _, worst, expected = max(cases, key=lambda each: each[0])
     quant = quants.get(layer.tensor)
     inputs, params, reference = evaluator.question(layer.number, layer.tensor, worst)
@@ -167,7 +173,7 @@ def _failed(
         inputs,
         {layer.tensor: expected},
         params=params,
-        tolerance=_limit(options, quant) * (_span(expected) if quant is None else quant.span),
+        tolerance=_limit(options, quant) * (span_of(expected) if quant is None else quant.span),
         origin=origin,
     )
     return FailedCase(case, {layer.tensor: worst[layer.tensor]})
@@ -198,6 +204,11 @@ class Quant:
         low, high = min(low, 0.0), max(high, 0.0)
         scale = float(np.float32((high - low) / 255)) or 1.0
         return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
+
+    @classmethod
+    def of_weights(cls, weights: Array) -> Quant:
+        """Symmetric, as 8 signed bits are: libQnnHtp computes a channel with weights beyond those less exactly."""
+        return cls(float(np.float32(np.abs(weights).max() / 127)) or 1.0, 128)
 
     @property
     def span(self) -> float:
@@ -255,16 +266,12 @@ class Network:
         graph = self.model.graph
         known = {name for node in graph.node for name in node.output if name}
         if until not in known:
-            near = nearest(until, known)
-            raise UsageError(
-                f"{self.path} computes no tensor `{until}`",
-                hint=f"did you mean `{near}`?" if near else "the table of `udogen run model` has their names",
-            )
+            raise UsageError(f"{self.path} computes no tensor `{until}`", hint=suggestion(until, known, _TABLE))
         needed, kept = {until}, []
         for node in reversed(graph.node):
             if needed & {*node.output}:
                 kept.append(node)
-                needed |= {*node.input, *_captured(node)}
+                needed |= {*taken_by(node)}
         del graph.node[:]
         graph.node.extend(reversed(kept))
         del graph.output[:]
@@ -281,11 +288,8 @@ class Network:
             meant = [n for n, node in enumerate(self.nodes) if name in (node.op_type, node.name, *node.output)]
             if not meant:
                 known = {each for node in self.nodes for each in (node.op_type, node.name, *node.output) if each}
-                near = nearest(name, known)
-                raise UsageError(
-                    f"{self.path} has no op, node or tensor `{name}` to replace",
-                    hint=f"did you mean `{near}`?" if near else "the table of `udogen run model` has their names",
-                )
+                hint = suggestion(name, known, _TABLE)
+                raise UsageError(f"{self.path} has no op, node or tensor `{name}` to replace", hint=hint)
             found |= {*meant}
         return frozenset(found)
 
@@ -293,7 +297,7 @@ class Network:
         """The network with these nodes alone; `given` are further inputs that they may use."""
         made = copy.copy(self)
         made.nodes = [self.nodes[number] for number in sorted(numbers)]
-        used = {name for node in made.nodes for name in (*node.input, *_captured(node))}
+        used = {name for node in made.nodes for name in taken_by(node)}
         made.model = self.onnx.ModelProto()
         made.model.CopyFrom(self.model)
         graph = made.model.graph
@@ -310,11 +314,8 @@ class Network:
     def samples(self, files: Mapping[str, Path]) -> tuple[list[dict[str, Array]], tuple[str, ...]]:
         """The samples of the inputs, and the names of those that are random numbers."""
         if strange := [name for name in files if name not in self.inputs]:
-            near = nearest(strange[0], self.inputs)
-            raise UsageError(
-                f"{self.path} has no input `{strange[0]}`",
-                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self.inputs)}",
-            )
+            hint = suggestion(strange[0], self.inputs, f"it has: {', '.join(self.inputs)}")
+            raise UsageError(f"{self.path} has no input `{strange[0]}`", hint=hint)
         given = {name: self._load(name, file) for name, file in files.items()}
         counts = {len(rows) for rows in given.values() if len(rows) != 1}
         if len(counts) > 1:
@@ -344,7 +345,7 @@ class Network:
                 f"{file} has the shape {list(found.shape)}, input `{name}` has {shown}",
                 hint="give that shape, or several samples with a first axis more",
             )
-        return [np.ascontiguousarray(row.astype(dtype)) for row in rows]
+        return [row.astype(dtype, order="C") for row in rows]
 
     def rounded_weights(self, quants: Mapping[str, Quant]) -> dict[str, Array]:
         """The constants as 8 bits have them; biases and settings as they are."""
@@ -386,6 +387,12 @@ class Network:
                     min(float(each.min()) for each in values), max(float(each.max()) for each in values)
                 )
         for node in self.nodes:
+            if (
+                node.op_type in _WEIGHTED
+                and node.domain in _STANDARD
+                and node.input[1] in found.keys() & self.constants
+            ):
+                found[node.input[1]] = Quant.of_weights(self.constants[node.input[1]])
             if node.op_type in _MOVES and node.domain in _STANDARD and node.input[0] in found:
                 found[node.output[0]] = found[node.input[0]]
         return found
@@ -398,7 +405,7 @@ class Quantizer:
         self._network, self._onnx, self._quants = network, network.onnx, quants
         self._nodes: list[Any] = []
         self._constants: dict[str, Array] = {}
-        self._done: set[str] = set()
+        self._readers: Counter[str] = Counter()
 
     def quantized(self, model: Any, values: Mapping[str, Array]) -> Any:
         """A copy of the model; `values` have the shapes of its tensors."""
@@ -426,8 +433,9 @@ class Quantizer:
             stored = name in self._quants
             shown = np.zeros(values[name].shape, np.uint8) if stored else values[name]
             made.graph.output.append(network.value_info(f"{name}__stored" if stored else name, shown))
-            for ending in ("__float", "__real") if stored else ():
-                made.graph.value_info.append(network.value_info(name + ending, values[name]))
+            reals = [_real_name(name, number) for number in range(self._readers[name])]
+            for each in [f"{name}__float", *reals] if stored else ():
+                made.graph.value_info.append(network.value_info(each, values[name]))
         return made
 
     def _add(self, source: Any) -> None:
@@ -446,34 +454,32 @@ class Quantizer:
             self._store(name, f"{name}__float")
 
     def _read(self, node: Any, index: int, name: str) -> str:
+        """The real numbers of an input; where two nodes read one DequantizeLinear, Qualcomm's provider aborts."""
         constants = self._network.constants
-        if name not in constants:
-            return f"{name}__real"
-        if node.op_type in _BIASED and index == 2 and node.domain in _STANDARD:
+        if name in constants and node.op_type in _BIASED and index == 2 and node.domain in _STANDARD:
             key, scale = (
                 f"{node.output[0]}__bias",
                 self._quants[node.input[0]].scale * self._quants[node.input[1]].scale,
             )
             stored = np.rint(constants[name].astype(np.float64) / scale).astype(np.int32)
-            return self._dequantize(key, stored, scale, np.int32(0))
-        if name not in self._done:
-            quant = self._quants[name]
-            self._dequantize(name, quant.stored(constants[name]), quant.scale, np.uint8(quant.zero))
-        return f"{name}__real"
+            self._constants[f"{key}__stored"] = stored
+            return self._dequantize(key, scale, np.int32(0))
+        quant = self._quants[name]
+        if name in constants:
+            self._constants[f"{name}__stored"] = quant.stored(constants[name])
+        return self._dequantize(name, quant.scale, np.uint8(quant.zero))
 
     def _store(self, name: str, source: str) -> None:
-        """Quantize what a node computes, and dequantize it for the next ones."""
+        """Quantize what a node computes."""
         quant = self._quants[name]
         pair = self._grid(name, quant.scale, np.uint8(quant.zero))
         self._node("QuantizeLinear", [source, *pair], f"{name}__stored")
-        self._node("DequantizeLinear", [f"{name}__stored", *pair], f"{name}__real")
 
-    def _dequantize(self, name: str, stored: Array, scale: float, zero: Any) -> str:
-        """A constant that is stored, as real numbers."""
-        self._done.add(name)
-        self._constants[f"{name}__stored"] = stored
-        self._node("DequantizeLinear", [f"{name}__stored", *self._grid(name, scale, zero)], f"{name}__real")
-        return f"{name}__real"
+    def _dequantize(self, name: str, scale: float, zero: Any) -> str:
+        made = _real_name(name, self._readers[name])
+        self._readers[name] += 1
+        self._node("DequantizeLinear", [f"{name}__stored", *self._grid(name, scale, zero)], made)
+        return made
 
     def _grid(self, name: str, scale: float, zero: Any) -> list[str]:
         self._constants[f"{name}__scale"], self._constants[f"{name}__zero"] = np.array(scale, np.float32), zero
@@ -481,6 +487,11 @@ class Quantizer:
 
     def _node(self, op: str, inputs: list[str], output: str) -> None:
         self._nodes.append(self._onnx.helper.make_node(op, inputs, [output], f"{output}_{op}"))
+
+
+def _real_name(name: str, number: int) -> str:
+    """What the reader of that number takes of a stored tensor."""
+    return f"{name}__real{number or ''}"
 
 
 def _converted(model: Any, opset: int, path: Path) -> Any:
@@ -494,6 +505,10 @@ def _converted(model: Any, opset: int, path: Path) -> Any:
         ) from fault
 
 
+def _is_fused(node: Any) -> bool:
+    return node.op_type in _FUSED and node.domain in _STANDARD
+
+
 def _is_setting(node: Any, index: int) -> bool:
     """Whether an input of a node configures it (a clip's limits, a resize's scales): it stays as it is."""
     return node.domain in _STANDARD and index > 0 and node.op_type in ("Clip", "Resize", "Pad", "Upsample")
@@ -504,16 +519,6 @@ def _constant(onnx: Any, node: Any) -> Array:
     value = onnx.helper.get_attribute_value(attribute)
     found: Array = onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.asarray(value)
     return found.astype(np.float32) if found.dtype == np.float64 and attribute.name != "value" else found
-
-
-def _captured(node: Any) -> Iterator[str]:
-    """Names of outer tensors that the subgraphs of a node may use."""
-    for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            own = {each.name for each in (*graph.input, *graph.initializer)}
-            own |= {name for each in graph.node for name in each.output}
-            for each in graph.node:
-                yield from (name for name in (*each.input, *_captured(each)) if name and name not in own)
 
 
 class Evaluator:
@@ -549,14 +554,24 @@ class Evaluator:
     def node(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of one node from these tensors; constants are the network's."""
         node = self._network.nodes[number]
-        if node.op_type in self._references and node.domain not in _STANDARD:
-            return self._reference(node, values)
+        if self._is_custom(node):
+            found = self._reference(node, {**self._constants, **values}, self._attributes(node))
+            return {name: array.astype(np.float32) for name, array in found.items()}
         if number not in self._sessions:
             self._sessions[number] = self._session(node, values)
         session, names = self._sessions[number]
         outputs = [name for name in node.output if name]
         found = session.run(outputs, {name: values[name] for name in names})
         return dict(zip(outputs, found, strict=True))
+
+    def fused(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of a node from what the nodes before it compute, which is not rounded in between."""
+        inputs = {}
+        for before, node in enumerate(self.nodes[:number]):
+            if used := {*node.output} & {*self.nodes[number].input} - {""}:
+                found = (self.fused if _is_fused(node) else self.node)(before, values)
+                inputs.update({name: found[name] for name in used})
+        return self.node(number, {**values, **inputs})
 
     def question(
         self, number: int, tensor: str, values: Mapping[str, Array]
@@ -565,33 +580,32 @@ class Evaluator:
         node = self._network.nodes[number]
         known = {**self._constants, **values}
         inputs = {name: np.asarray(known[name]) for name in node.input if name}
-        is_custom = node.op_type in self._references and node.domain not in _STANDARD
-        attributes = {each.name: _attribute(self._onnx, each) for each in node.attribute} if is_custom else {}
+        is_custom = self._is_custom(node)
 
         def reference(inputs: Arrays, params: Mapping[str, object], _quants: Quants) -> Arrays:
-            if not is_custom:
-                return {tensor: self.node(number, {**values, **inputs})[tensor]}
-            given = [np.asarray(inputs[name], np.float64) if name else None for name in node.input]
-            found = self._references[node.op_type](given, params, [name for name in node.output if name])
-            return {tensor: np.asarray(found[tensor], np.float64)}
+            found = self._reference(node, inputs, params) if is_custom else self.node(number, {**values, **inputs})
+            return {tensor: found[tensor]}
 
-        return inputs, attributes, reference
+        return inputs, self._attributes(node) if is_custom else {}, reference
+
+    def _is_custom(self, node: Any) -> bool:
+        return node.op_type in self._references and node.domain not in _STANDARD
+
+    def _attributes(self, node: Any) -> dict[str, object]:
+        return {each.name: _attribute(self._onnx, each) for each in node.attribute}
 
     def _needs_reference(self, node: Any) -> bool:
         known = node.domain in _STANDARD or (node.domain, node.op_type) in self._functions
         return not known and node.op_type not in self._references
 
-    def _reference(self, node: Any, values: Mapping[str, Array]) -> dict[str, Array]:
-        known = {**self._constants, **values}
-        inputs = [np.asarray(known[name], np.float64) if name else None for name in node.input]
-        params = {each.name: _attribute(self._onnx, each) for each in node.attribute}
-        outputs = [name for name in node.output if name]
-        found = self._references[node.op_type](inputs, params, outputs)
-        return {name: np.asarray(found[name], np.float32) for name in outputs}
+    def _reference(self, node: Any, values: Arrays, params: Mapping[str, object]) -> dict[str, Array]:
+        inputs = [np.asarray(values[name], np.float64) if name else None for name in node.input]
+        found = self._references[node.op_type](inputs, params, [name for name in node.output if name])
+        return {name: np.asarray(found[name], np.float64) for name in node.output if name}
 
     def _session(self, node: Any, values: Mapping[str, Array]) -> tuple[Any, list[str]]:
         helper, network = self._onnx.helper, self._network
-        used = list(dict.fromkeys(name for name in (*node.input, *_captured(node)) if name))
+        used = list(dict.fromkeys(taken_by(node)))
         names = [name for name in used if name not in self._constants]
         rows = [network.value_info(name, values[name]) for name in names]
         constant = [name for name in used if name in self._constants]
@@ -625,21 +639,19 @@ def _attribute(onnx: Any, attribute: Any) -> object:
 # --- on QNN -----------------------------------------------------------------------------------------------------------
 
 
-def _on_qnn(
-    onnx: Any, options: NetworkOptions, model: Any, observed: Sequence[str], samples: Sequence[Mapping[str, Array]]
+def run_on_qnn(
+    options: NetworkOptions, model: Any, outputs: Sequence[str], samples: Sequence[Mapping[str, Array]]
 ) -> tuple[NetworkRan, str]:
-    """Every tensor for every sample, computed in a child; and which runtime it was."""
+    """These outputs for every sample, computed in a child by a model (a ModelProto); and which runtime it was."""
     with tempfile.TemporaryDirectory(prefix="udogen-network-") as folder:
         path = Path(folder, options.model.name)
-        onnx.save(model, str(path))
-        names = {each.name for each in model.graph.output}
-        wanted = tuple(name if name in names else f"{name}__stored" for name in observed)
+        onnx_module().save(model, str(path))
         command = RunNetwork(
             backend=options.backend,
             packages=tuple(each.resolve() for each in options.packages),
             model=path,
             samples=tuple(tuple(ArrayRow.of(name, array) for name, array in sample.items()) for sample in samples),
-            outputs=wanted,
+            outputs=tuple(outputs),
         )
         worker = WorkerSession("udogen.clients.ort.worker", explain=explain_failure)
         situation = Situation(str(options.model), what="model")
@@ -706,7 +718,7 @@ class _Executor:
 
     def _inputs(self, number: int) -> set[str]:
         node = self.network.nodes[number]
-        return {*node.input, *_captured(node)}
+        return {*taken_by(node)}
 
     def _outputs(self, numbers: Collection[int]) -> set[str]:
         return {name for number in numbers for name in self.network.nodes[number].output if name}
@@ -724,7 +736,9 @@ class _Executor:
             {name: array for name, array in {**sample, **more}.items() if name in network.inputs}
             for sample, more in zip(samples, given, strict=True)
         ]
-        return _on_qnn(self.onnx, options, model, network.observed, rows)
+        names = {each.name for each in model.graph.output}
+        outputs = [name if name in names else f"{name}__stored" for name in network.observed]
+        return run_on_qnn(options, model, outputs, rows)
 
 
 def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
@@ -751,15 +765,16 @@ def _layers(
 ) -> Iterator[LayerResult]:
     """The errors of each output of each node, the largest of all samples; `values` are those on QNN, with inputs."""
     for number, node in enumerate(evaluator.nodes):
-        alone = [evaluator.node(number, sample) for sample in values]
+        targets = [[evaluator.node(number, sample) for sample in values]]
+        if quants and _is_fused(node):
+            targets.append([evaluator.fused(number, sample) for sample in values])
         for name in (each for each in node.output if each):
             quant = quants.get(name)
-            own = error = 0.0
-            for single, whole, made in zip(alone, expected, values, strict=True):
-                span = _span(whole[name]) if quant is None else quant.span
-                target = single[name] if quant is None else quant.rounded(single[name])
-                own = max(own, _apart(made[name], target) / span)
-                error = max(error, _apart(made[name], whole[name]) / span)
+            spans = [span_of(whole[name]) if quant is None else quant.span for whole in expected]
+            rounded = (lambda array: array) if quant is None else quant.rounded
+            made = [each[name] for each in values]
+            own = min(_error(made, [rounded(each[name]) for each in target], spans) for target in targets)
+            error = _error(made, [whole[name] for whole in expected], spans)
             first = expected[0][name]
             yield LayerResult(
                 number,
@@ -775,14 +790,19 @@ def _layers(
             )
 
 
-def _span(values: Array) -> float:
+def _error(made: Sequence[Array], expected: Sequence[Array], spans: Sequence[float]) -> float:
+    """The largest difference in all samples, as a part of the tensor's range."""
+    return max(apart(one, other) / span for one, other, span in zip(made, expected, spans, strict=True))
+
+
+def span_of(values: Array) -> float:
     """The range of a tensor, which errors are parts of."""
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
     return float(max(numbers.max() - numbers.min(), abs(numbers).max())) or 1.0 if numbers.size else 1.0
 
 
-def _apart(one: Array, other: Array) -> float:
+def apart(one: Array, other: Array) -> float:
     """The largest difference; NaN and infinity must be at the same places."""
     if one.shape != other.shape:
         return float("inf")
@@ -807,9 +827,7 @@ def lines(result: NetworkResult) -> Iterator[str]:
         steps = () if result.bits != BITS_8 else ("" if each.steps is None else f"{each.steps:.2f}",)
         shape = "x".join(map(str, each.shape)) or "scalar"
         rows.append((each.tensor, each.op, shape, f"{each.own:.2g}", *steps, f"{each.error:.2g}", _mark(each)))
-    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
-    for row in (head, *rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from columns([head, *rows])
     yield ""
     if result.random:
         yield f"random numbers: {', '.join(result.random)}"

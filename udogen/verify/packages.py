@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
-from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError, writing
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
@@ -40,9 +41,16 @@ def prepare(
             build(folder, place.config, device=place.device, jobs=options.jobs, on_step=on_step)
         return built_for(place, folder.path)
 
-    if source.subject.config is None:
-        return built(_existing(source, package, place))
-    work = _work(source, options)
+    subject = source.subject
+    if subject.config is None:
+        existing = _existing(source, package, place)
+        if package in source.packages:
+            return built(existing)
+        work = _work(options, existing.path.name, existing.path.resolve(), *(op.name for op in package.ops))
+        with _locked(work):
+            return built(_with_ops(package, existing, work))
+    parts = (subject.config.resolve(), subject.kernels.resolve() if subject.kernels else "", subject.htp_api)
+    work = _work(options, subject.config.stem, *parts)
     with _locked(work):
         folder = _generated(source, package, place, ops, work)
         try:
@@ -133,10 +141,18 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
     return {name: kernel_places(folder, backend, _api(source), name) for name in names}
 
 
-def _work(source: PackageSource, options: TestOptions) -> Path:
+def _work(options: TestOptions, name: str, *parts: object) -> Path:
     """The same folder each time, so that only what changed is compiled."""
-    subject = source.subject
-    assert subject.config is not None
-    parts = (subject.config.resolve(), subject.kernels.resolve() if subject.kernels else "", subject.htp_api)
     key = resources.content_key(*(str(each).encode("utf-8", "surrogateescape") for each in parts))
-    return (options.work or resources.cache_dir("test")) / f"{subject.config.stem}-{key}"
+    return (options.work or resources.cache_dir("test")) / f"{name}-{key}"
+
+
+def _with_ops(package: OpPackage, existing: PackageLibrary, work: Path) -> PackageLibrary:
+    """A copy of an existing package with fewer ops: those that compile."""
+    out = work / package.name
+    built = shutil.ignore_patterns("obj", existing.libraries)
+    with writing(out, hint="set XDG_CACHE_HOME to another folder"):
+        shutil.copytree(existing.path, out, ignore=built, dirs_exist_ok=True)
+    options = GenerateOptions(work, backends=(existing.backend,), layout=existing.layout, htp_api=existing.api)
+    generate([package], options, Problems())
+    return next(each for each in open_packages(out) if each.backend == existing.backend)

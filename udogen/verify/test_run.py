@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
-from functools import partial
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +17,22 @@ import numpy as np
 from udogen import __version__, process
 from udogen.backends import PLACES
 from udogen.backends.backend import Place
+from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
-from udogen.opdef.model import OpPackage
+from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
+from udogen.qnn.tensors import Scalar
+from udogen.runtime.built import Built
+from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.failures import RegistrationFailed
-from udogen.runtime.op.calls import RuntimeInfo
-from udogen.verify import network, packages, shapes
+from udogen.runtime.op.calls import OpCall, RuntimeInfo
+from udogen.runtime.op.request import given_of, infer_outputs
+from udogen.verify import network, packages
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, State, Status, TestRun, joined
+from udogen.verify.results import ABSENT, BackendState, Finding, NetworkOutcome, Outcome, State, Status, TestRun, joined
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
@@ -98,22 +105,16 @@ def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     """Make the cases; raises with everything that is wrong in the test files."""
     files, sources = configs.sources(files)
-    named = [place_of(name) for name in dict.fromkeys(options.backends)]
-    chosen = named or [row for row in PLACES.values() if row.usual]
-    here = HERE in (options.on or (HERE,))
-    planner = _Planner(files, sources, options.pattern, options.shard)
-    networks = planner.network_jobs([row for row in chosen if here and row.client])
-    places = [*(PLACES.values() if here else ()), *_on_devices(named, options.on)]
-    batches, skipped = _batches(planner, places, chosen, {job.place for job in networks}, options)
-    if (here and not options.backends) or SHAPES in chosen:
-        batches += planner.shape_batches()
+    planner = _Planner(files, sources, options)
+    networks = planner.network_jobs()
+    batches, skipped = planner.batches({job.place for job in networks})
     if not batches and not networks:
         raise _no_case(files, options)
     batches, unwritten = _written(batches)
     if not batches and not networks:
         raise RunFailed(
             "nothing to compare with: write the reference first",
-            hint="it gets the inputs as numpy arrays and returns the output; then run `udogen test` again",
+            hint="return the output from the inputs, which are numpy arrays; then run `udogen test` again",
             details=unwritten,
         )
     if not options.backends:
@@ -122,21 +123,6 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten)
-
-
-def _batches(
-    planner: _Planner, places: Sequence[Place], chosen: Sequence[Place], busy: Collection[Place], options: TestOptions
-) -> tuple[list[Batch], list[BackendState]]:
-    """The cases in these places, and the places without any; those that are busy have a network."""
-    batches: list[Batch] = []
-    skipped = []
-    for place in places:
-        is_chosen = place in chosen or bool(place.device)
-        found = planner.batches(place) if is_chosen else []
-        batches += found
-        if not found and place not in busy and (is_chosen or not options.backends):
-            skipped.append(_skipped(place, options, is_chosen=is_chosen))
-    return batches, skipped
 
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
@@ -155,15 +141,6 @@ def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
     return found, tuple(unwritten)
 
 
-def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
-    """The places on devices: those that a user names, or all that are usual and can be there."""
-    others = [device for device in dict.fromkeys(devices) if device != HERE]
-    bases = [place for place in named if not place.device] or [
-        row for row in PLACES.values() if row.usual and runs_on_devices(row)
-    ]
-    return [*(each for each in named if each.device), *(on_device(base, each) for each in others for base in bases)]
-
-
 def _cold(place: Place) -> BackendState:
     """The state of a place that is skipped by default: its first run waits a minute or more for zig."""
     reason = f"cold: {HEXAGON.title} are compiled once, about {HEXAGON.seconds} s"
@@ -177,11 +154,48 @@ class _Planner:
 
     files: TestFiles
     sources: Mapping[Subject, configs.PackageSource]
-    pattern: str
-    shard: tuple[int, int] = (1, 1)
+    options: TestOptions
     _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
 
-    def batches(self, place: Place) -> list[Batch]:
+    @cached_property
+    def _named(self) -> list[Place]:
+        return [place_of(name) for name in dict.fromkeys(self.options.backends)]
+
+    @property
+    def _chosen(self) -> list[Place]:
+        """The places that a user names, or all that are usual."""
+        return self._named or [row for row in PLACES.values() if row.usual]
+
+    @property
+    def _is_here(self) -> bool:
+        return HERE in (self.options.on or (HERE,))
+
+    def _places(self) -> list[Place]:
+        """Those of this machine, and on devices those that a user names, or all that are usual and can be there."""
+        devices = [device for device in dict.fromkeys(self.options.on) if device != HERE]
+        bases = [place for place in self._named if not place.device]
+        bases = bases or [row for row in PLACES.values() if row.usual and runs_on_devices(row)]
+        return [
+            *(PLACES.values() if self._is_here else ()),
+            *(each for each in self._named if each.device),
+            *(on_device(base, each) for each in devices for base in bases),
+        ]
+
+    def batches(self, busy: Collection[Place]) -> tuple[list[Batch], list[BackendState]]:
+        """The cases in each place, and the places without any; those that are busy have a network."""
+        found: list[Batch] = []
+        skipped = []
+        for place in self._places():
+            is_chosen = place in self._chosen or bool(place.device)
+            own = self._batches_of(place) if is_chosen else []
+            found += own
+            if not own and place not in busy and (is_chosen or not self.options.backends):
+                skipped.append(_skipped(place, self.options, is_chosen=is_chosen))
+        if (self._is_here and not self.options.backends) or SHAPES in self._chosen:
+            found += self._shape_batches()
+        return found, skipped
+
+    def _batches_of(self, place: Place) -> list[Batch]:
         """The cases for one place, by package."""
         found: dict[tuple[int, str], Batch] = {}
         for number, (tests, source, package) in enumerate(self._ops()):
@@ -193,7 +207,7 @@ class _Planner:
             found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
         return [batch for batch in found.values() if batch.cases]
 
-    def shape_batches(self) -> Iterator[Batch]:
+    def _shape_batches(self) -> Iterator[Batch]:
         """The cases whose shapes are compared: of each op one backend's."""
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
@@ -202,16 +216,16 @@ class _Planner:
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
 
-    def network_jobs(self, places: Sequence[Place]) -> tuple[NetworkJob, ...]:
-        """The networks in these places; `--case` selects them as `network/NAME`."""
-        part, parts = self.shard
+    def network_jobs(self) -> tuple[NetworkJob, ...]:
+        """The networks in places of this machine; `--case` selects them as `network/NAME`."""
+        part, parts = self.options.shard
         ops = tuple(self._ops())
         return tuple(
             NetworkJob(tests, place, bits, ops)
             for number, tests in enumerate(self.files.networks)
             if number % parts == part - 1 and self._selects("network", tests.name)
-            for place in places
-            if place.config in tests.backends
+            for place in self._chosen
+            if self._is_here and place.client and place.config in tests.backends
             for bits in tests.bits
         )
 
@@ -233,7 +247,7 @@ class _Planner:
 
     def _of_shard(self, number: int, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Ops are dealt out, so that a package is built on few machines; where there are too few, their cases are."""
-        part, parts = self.shard
+        part, parts = self.options.shard
         if len(self.files.ops) >= parts:
             return tuple(cases) if number % parts == part - 1 else ()
         return tuple(cases[part - 1 :: parts])
@@ -243,8 +257,8 @@ class _Planner:
 
     def _selects(self, op: str, name: str) -> bool:
         """A part of `Op/name`, or a pattern of the shell for the whole of it."""
-        text = f"{op}/{name}"
-        return self.pattern in text or fnmatch(text, self.pattern) or fnmatch(name, self.pattern)
+        text, pattern = f"{op}/{name}", self.options.pattern
+        return pattern in text or fnmatch(text, pattern) or fnmatch(name, pattern)
 
 
 def run(
@@ -277,6 +291,7 @@ def run(
         environment=environment(),
         warnings=tuple(dict.fromkeys(warnings)),
         networks=networks,
+        unwritten=plan.unwritten,
     )
 
 
@@ -343,7 +358,7 @@ def _run_others(
     ops = tuple(op for op in batch.package.ops if op.name not in error.ops)
     broken = replace(batch, cases=tuple(case for case in batch.cases if case.op in error.ops))
     cases = tuple(case for case in batch.cases if case.op not in error.ops)
-    if not cases or not error.ops or batch.source.subject.config is None:
+    if not cases or len(ops) == len(batch.package.ops):
         return _not_run(batch, error)
     on_step(f"without {', '.join(error.ops)}: {error.message}")
     found = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
@@ -353,19 +368,6 @@ def _run_others(
     state = replace(found.state, cases=len(batch.cases), build_failed=True)
     outcomes = (*_all_errors(broken, error, on_case), *found.outcomes)
     return _BatchResult(state, outcomes, (*warning, *found.warnings))
-
-
-def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:
-    try:
-        found = shapes.run_cases(batch.source.subject, batch.package, batch.cases, options)
-    except (ToolMissing, BuildFailed) as error:
-        return _not_run(batch, error)
-    except UdogenError as error:
-        found = _all_errors(batch, error, on_case)
-    else:
-        for each in found:
-            on_case(each)
-    return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found)
 
 
 _NETWORK_TIMEOUT = 10  # times that of a case: all its layers are prepared and executed
@@ -429,21 +431,10 @@ def _ran(place: Place, outcomes: Sequence[Outcome]) -> BackendState:
 
 
 def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
-    place, cases = batch.place, len(batch.cases)
+    place = batch.place
     state: State = "missing" if isinstance(error, ToolMissing) else "unbuilt"
-    build_failed = isinstance(error, BuildFailed)
-    return _BatchResult(
-        BackendState(
-            place.id,
-            place.title,
-            state,
-            error.message,
-            error.hint,
-            error.details,
-            cases=cases,
-            build_failed=build_failed,
-        )
-    )
+    why = BackendState(place.id, place.title, state, error.message, error.hint, error.details)
+    return _BatchResult(replace(why, cases=len(batch.cases), build_failed=isinstance(error, BuildFailed)))
 
 
 def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outcome]:
@@ -480,3 +471,119 @@ def _processor() -> str:
         return platform.processor() or "unknown processor"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or "unknown processor"
+
+
+# --- the place `shapes`: shape rules, converter op package and reference are compared; no op is run -------------------
+
+
+def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:
+    try:
+        found = _compare_shapes(batch.source.subject, batch.package, batch.cases, options)
+    except (ToolMissing, BuildFailed) as error:
+        return _not_run(batch, error)
+    except UdogenError as error:
+        found = _all_errors(batch, error, on_case)
+    else:
+        for each in found:
+            on_case(each)
+    return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found)
+
+
+def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case], options: TestOptions) -> list[Outcome]:
+    """Every case, without running an op; raises if the rules or the library cannot be loaded at all."""
+    rules = load_shape_rules(subject.rules, package.ops) if subject.rules else None
+    library = _library(subject.converter, options) if subject.converter else None
+    built = Built(library or Path(), "", package.name, None)
+    ops = {each.name: each for each in package.ops}
+    outcomes = [_shape_outcome(case, package) for case in cases]
+    calls: dict[int, OpCall] = {}
+    for number, case in enumerate(cases):
+        op = configs.op_for(package, case.op, case.backend)
+        if case.error is None and op is not None:
+            try:
+                calls[number] = case.call(op, built, by_name=True)
+            except UdogenError as error:
+                outcomes[number] = replace(outcomes[number], error=CaseError.of(error))
+    questions = [_question(each, ops[each.op_type]) for each in calls.values()]
+    replies = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
+    for (number, call), reply in zip(calls.items(), replies, strict=True):
+        outcome = replace(outcomes[number], dtype=" ".join({each.dtype for each in call.outputs}))
+        try:
+            outcomes[number] = _compared(outcome, call, reply, ops[call.op_type], rules)
+        except UdogenError as error:
+            outcomes[number] = replace(outcome, error=CaseError.of(error))
+    return outcomes
+
+
+def _shape_outcome(case: Case, package: OpPackage) -> Outcome:
+    return Outcome(case=case, backend=SHAPES.id, dtype="", status="error", package=package.name, error=case.error)
+
+
+def _library(path: Path, options: TestOptions) -> Path:
+    if not path.is_dir():
+        return path
+    folder = next((each for each in open_packages(path) if each.kind.converter), None)
+    if folder is None:
+        raise UsageError(f"{path} is not a converter op package", hint="`udogen generate --converter` makes one")
+    if options.build:
+        return packages.build(folder, "converter", jobs=options.jobs)[0]
+    return next(each for row in folder.rows if row.native for each in folder.artifacts(row))
+
+
+def _question(call: OpCall, op: Op) -> ConverterCall:
+    # A converter knows the values of tensors that are static in the model, and of no others.
+    static = {each.name for each in op.inputs if each.static}
+    inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
+    params: dict[str, Scalar | Given] = {}
+    for each in call.params:
+        value = each.value
+        params[each.name] = (
+            Scalar(each.name, each.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(each)
+        )
+    return ConverterCall(call.op_type, inputs, params, len(call.outputs))
+
+
+def _compared(
+    outcome: Outcome, call: OpCall, reply: ConverterReply | None, op: Op, rules: ShapeRules | None
+) -> Outcome:
+    """The outcome of a case, with a finding for each difference; raises if its rule does."""
+    inferred = infer_outputs(rules, op, call.inputs, call.params, call.outputs) if rules else {}
+    compared = 0
+    findings: list[Finding] = []
+    fault = reply.fault if reply else ""
+    shapes, types = (reply.shapes, reply.dtypes) if reply and not fault else ((), ())
+    for number, output in enumerate(call.outputs):
+        rule, expected = inferred.get(output.name), outcome.case.expected.get(output.name)
+        rows = {
+            "the reference": None if expected is None else tuple(expected.shape),
+            "the shape rule": rule.shape if rule else None,
+            "the converter library": shapes[number] if shapes else None,
+        }
+        pairs = list(pairwise((source, shape) for source, shape in rows.items() if shape is not None))
+        compared += len(pairs)
+        findings += [_difference(output.name, *pair) for pair in pairs if pair[0][1] != pair[1][1]]
+        if types:
+            findings += _type_difference(call.op_type, output.name, types[number], rule)
+    if fault:
+        hint = "write it in ConverterOpPackage.cpp; the library prints its reason on stderr"
+        findings.append(Finding("converter", f"the converter library has no result: {fault}", hint=hint))
+    status: Status = "failed" if findings else "passed" if compared else "ran"
+    return replace(outcome, status=status, findings=tuple(findings))
+
+
+def _type_difference(op: str, output: str, found: str | None, rule: Inferred | None) -> Iterator[Finding]:
+    if rule and rule.dtype and found != rule.dtype:
+        yield Finding(
+            "converter",
+            f"for `{output}` the converter library returns the type {found or 'unknown'}, "
+            f"the config or its rule {rule.dtype}",
+            hint=f"see {op}DataTypeInference in ConverterOpPackage.cpp",
+        )
+
+
+def _difference(name: str, known: tuple[str, tuple[int, ...]], found: tuple[str, tuple[int, ...]]) -> Finding:
+    (other, expected), (who, shape) = (
+        (each, "x".join(map(str, extents)) or "a scalar") for each, extents in (known, found)
+    )
+    sentence = f"for `{name}` {who} returns {shape}, {other} {expected}"
+    return Finding("shape", sentence, hint="correct the one that is wrong")

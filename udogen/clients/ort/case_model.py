@@ -81,9 +81,9 @@ class _Builder:
         return tuple(stored)
 
     def _input(self, name: str, arg: TensorArg, call: OpCall) -> str:
-        """Add an input of the model, or a constant; no name for an omitted one."""
+        """Add an input of the model, or a constant."""
         if arg.omitted:
-            return ""
+            raise _inexpressible(call, f"Qualcomm's provider ends the process if the input `{arg.name}` is left out")
         row = self._value(name, arg, call)
         if arg.static:
             self.constants.append(self._numpy.from_array(arg.array, name))
@@ -100,7 +100,7 @@ class _Builder:
 
     def _dequantized(self, name: str, arg: TensorArg, call: OpCall) -> str:
         """The real numbers of a stored tensor; an op between DequantizeLinear and QuantizeLinear gets fixed point."""
-        if not name or not _quantized(arg):
+        if not _quantized(arg):
             return name
         made = f"d{len(self.nodes)}_{name}"
         self._convert("DequantizeLinear", name, made, arg, call)

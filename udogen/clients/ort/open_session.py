@@ -205,9 +205,7 @@ def _device(ort: Any, qnn: Any) -> Any:
             if EP in each.ep_name:
                 return each
         ort.register_execution_provider_library(EP, qnn.get_library_path())
-    raise SessionFailed(
-        "onnxruntime-qnn offers no device on this machine", hint="it needs x86-64 Linux, or a Snapdragon"
-    )
+    raise SessionFailed("onnxruntime-qnn offers no device on this machine", hint="use x86-64 Linux, or a Snapdragon")
 
 
 def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given: Any) -> tuple[Any, str]:
@@ -417,7 +415,7 @@ class ProvingSession:
         names = ", ".join(f"{row.op} of package {row.package}" for row in idle)
         raise NotExecuted(
             f"not executed by the session: {names}",
-            hint="if `run` was called, QNN took another op: look at the nodes of its graph",
+            hint="if `run` was called, look at the nodes of QNN's graph: it took another op",
         )
 
 

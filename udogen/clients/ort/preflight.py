@@ -68,6 +68,11 @@ def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:
             )
         elif op is not None and (mismatch := _mismatch(each, op)):
             yield f"{where}: attribute {each.name} {mismatch[0]}", mismatch[1]
+    if "" in node.inputs:
+        yield (
+            f"{where} has an empty input name, with which Qualcomm's provider ends the process",
+            ("leave out optional inputs at the end of the list; an input before others must be given"),
+        )
     if op is None:
         return
     given = {each.name for each in node.attributes}

@@ -241,7 +241,7 @@ def _declared(helper: Any, given: str, out: str, op: OpName, dtypes: set[str]) -
     if len(dtypes) > 1:
         raise UsageError(
             f"op {op} has outputs of several types: {', '.join(sorted(dtypes))}",
-            hint="a schema has one type: give the op a different name for each",
+            hint="give the op a different name for each type: a schema has one",
         )
     number = reading.onnx_module().TensorProto.DataType.Value(dtypes.pop())
     minus = f"{out}_minus"

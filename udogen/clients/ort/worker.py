@@ -98,7 +98,8 @@ class OrtWorker:
         except Exception as fault:  # pybind11 raises many kinds
             reason = " ".join(str(fault).split())[:300]
             raise failures.OpFailed(f"{what} failed when ONNX Runtime executed it: {reason}", hint=hint) from fault
-        return tuple(ArrayRow.of(*row) for row in zip(command.outputs, map(np.ascontiguousarray, found), strict=True))
+        whole = (np.asarray(each, order="C") for each in found)  # ascontiguousarray gives a scalar an axis
+        return tuple(ArrayRow.of(*row) for row in zip(command.outputs, whole, strict=True))
 
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:

@@ -110,7 +110,9 @@ def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     argv = _command(folder, device, "--probe")
     done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful(_TO_CLEAN_UP))
     if done.timed_out:
-        raise ToolMissing(f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="is it still connected?")
+        raise ToolMissing(
+            f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
+        )
     if done.returncode:
         fault = _fault(device, done)
         raise ToolMissing(fault.message, hint=fault.hint, details=fault.details)
@@ -265,7 +267,9 @@ class DeviceSession(Closing):
             argv, on_line=on_line, timeout=most, starting=process.graceful(_TO_CLEAN_UP), keep=_SHOWN_LINES
         )
         if ended.timed_out:
-            raise RunFailed(f"{self._device.name} did not finish within {most:g} s", hint="is it still connected?")
+            raise RunFailed(
+                f"{self._device.name} did not finish within {most:g} s", hint="check whether it is still connected"
+            )
         if ended.returncode:
             raise _fault(self._device, ended)
 

@@ -59,7 +59,7 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]
         raise UsageError(
             f"{option} has unequal numbers of samples: "
             + ", ".join(f"{name} {count}" for name, count in counts.items()),
-            hint="once for each tensor and sample",
+            hint="give it once for each tensor and sample",
         )
     files: dict[str, str] = {}
     for name in counts:

@@ -7,7 +7,7 @@ namespace emulator {
 namespace {
 
 // Events are found by their number alone, so numbers of all profiles are different.
-std::mutex mutex;
+std::mutex ownersMutex;
 std::map<QnnProfile_EventId_t, std::weak_ptr<Profile>>& owners() {
   static auto* const all = new std::map<QnnProfile_EventId_t, std::weak_ptr<Profile>>;
   return *all;
@@ -15,18 +15,18 @@ std::map<QnnProfile_EventId_t, std::weak_ptr<Profile>>& owners() {
 std::atomic<QnnProfile_EventId_t> nextEvent{1};
 
 std::shared_ptr<Profile> ownerOf(QnnProfile_EventId_t id) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(ownersMutex);
   const auto found = owners().find(id);
   return found == owners().end() ? nullptr : found->second.lock();
 }
 
 void own(const std::shared_ptr<Profile>& profile) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(ownersMutex);
   for (const auto& [id, _] : profile->events) owners()[id] = profile;
 }
 
 void disown(const Profile& profile) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(ownersMutex);
   for (const auto& [id, _] : profile.events) owners().erase(id);
 }
 

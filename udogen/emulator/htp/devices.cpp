@@ -1,4 +1,5 @@
 // Devices: as many as UDOGEN_HTP_DEVICES names, each with its cores, its version of Hexagon and its TCM.
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -170,6 +171,26 @@ Qnn_ErrorHandle_t deviceGetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_Platf
   return deviceGetPlatformInfo(nullptr, info);
 }
 
+/// With the execution that UDOGEN_HTP_LOST_AFTER numbers all devices are lost, as when a DSP restarts, until the next
+/// backend is created.
+struct Loss {
+  std::atomic<long> left{0};
+  std::atomic<bool> isNow{false};
+} loss;
+
+Qnn_ErrorHandle_t executeOrLose(Qnn_GraphHandle_t graph, const Qnn_Tensor_t* inputs, std::uint32_t numInputs,
+                                Qnn_Tensor_t* outputs, std::uint32_t numOutputs, Qnn_ProfileHandle_t profile,
+                                Qnn_SignalHandle_t signal) {
+  if (loss.left-- == 0) loss.isNow = true;
+  if (loss.isNow) return QNN_COMMON_ERROR_SYSTEM_COMMUNICATION;
+  return core.graphExecute(graph, inputs, numInputs, outputs, numOutputs, profile, signal);
+}
+
+Qnn_ErrorHandle_t createAgain(Qnn_LogHandle_t log, const QnnBackend_Config_t** config, Qnn_BackendHandle_t* backend) {
+  loss.isNow = false;
+  return core.backendCreate(log, config, backend);
+}
+
 }  // namespace
 
 void fillDevices(QnnInterface_ImplementationV2_t& table) {
@@ -177,6 +198,11 @@ void fillDevices(QnnInterface_ImplementationV2_t& table) {
   table.deviceFreePlatformInfo = deviceFreePlatformInfo;
   table.deviceCreate = deviceCreate;
   table.deviceGetInfo = deviceGetInfo;
+  if (const char* const lostAfter = std::getenv("UDOGEN_HTP_LOST_AFTER")) {
+    loss.left = std::strtol(lostAfter, nullptr, 10);
+    table.graphExecute = executeOrLose;
+    table.backendCreate = createAgain;
+  }
 }
 
 }  // namespace emulator

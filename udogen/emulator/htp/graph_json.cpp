@@ -50,7 +50,7 @@ std::string output(const QHPI_OutputDef& from) {
          ", \"step\": " + number(from.quant_parameters.stepsize) + "}";
 }
 
-std::string memoryOf(const std::unique_ptr<QHPI_Tensor>& tensor) {
+std::string memoryName(const std::unique_ptr<QHPI_Tensor>& tensor) {
   const Layout* const layout = layoutOf(tensor->layout);
   const std::string memory = tensor->placement == QHPI_MemLoc_TCM_Only ? "TCM " : "DDR ";
   return quoted(memory + (layout == nullptr ? "ShapeOnly" : layout->name));
@@ -70,8 +70,8 @@ std::string toJson(const Preparation& graph, const char* stage, const std::vecto
     made += ", \"inputs\": " + list(each->inputs, reference) + ", \"outputs\": " + list(each->outputs, output);
     for (const KernelChoice& one : chosen) {
       if (one.op != each) continue;
-      made += ", \"kernel\": " + quoted(one.kernel->function_name) + ", \"input_memory\": " + list(one.inputs, memoryOf) +
-              ", \"output_memory\": " + list(one.outputs, memoryOf);
+      made += ", \"kernel\": " + quoted(one.kernel->function_name) + ", \"input_memory\": " + list(one.inputs, memoryName) +
+              ", \"output_memory\": " + list(one.outputs, memoryName);
     }
     return made + "}";
   };

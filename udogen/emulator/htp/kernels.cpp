@@ -5,10 +5,6 @@
 namespace emulator {
 namespace {
 
-constexpr Qnn_ErrorHandle_t refused = QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002: what libQnnHtp returns for all of this
-
-std::string titleOf(const QHPI_Op& op) { return "node `" + op.node + "` (" + op.name + ")"; }
-
 QHPI_Standard_Layout deliveredLayout(const QHPI_OutputDef& definition) {
   return definition.type == QHPI_UNKNOWN ? static_cast<QHPI_Standard_Layout>(QHPI_Layout_ShapeOnly)
                                          : flatOf(definition.shape.rank);

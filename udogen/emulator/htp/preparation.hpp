@@ -39,6 +39,9 @@ struct QHPI_Op {
 
 namespace emulator {
 
+constexpr Qnn_ErrorHandle_t refused = QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002: what libQnnHtp returns for a failed preparation
+
+inline std::string titleOf(const QHPI_Op& op) { return "node `" + op.node + "` (" + op.name + ")"; }
 
 class Preparation {
  public:

@@ -8,9 +8,6 @@ namespace emulator {
 namespace {
 
 constexpr std::size_t mostRewrites = 20000;
-constexpr Qnn_ErrorHandle_t refused = QNN_GRAPH_ERROR_MEM_ALLOC;  // 1002: what libQnnHtp returns for all of this
-
-std::string titleOf(const QHPI_Op& op) { return "node `" + op.node + "` (" + op.name + ")"; }
 
 /// The first error that a node needs, itself included.
 const QHPI_Op* errorIn(const QHPI_Op* op) {

@@ -15,6 +15,7 @@ from udogen import backends
 from udogen.backends import reg, targets
 from udogen.backends.backend import Backend, Kind, Target, UdoCore
 from udogen.backends.common import Contents, HexagonBuild, Placement, architectures_of
+from udogen.backends.libraries import REGISTRATION
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.errors import UsageError
 from udogen.opdef import names
@@ -139,7 +140,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     registration = _registration(package, by_backend, source, list(libraries))
     made.append(registration)
     parts.append((_reg_part(package, registration, chain.from_iterable(parts)),))
-    folders.append(_CoreFolder(reg.KIND.id, _core(reg.KIND.id), (), package))
+    folders.append(_CoreFolder(REGISTRATION.id, _core(REGISTRATION.id), (), package))
     cores = [_core_view(*each) for each in zip(folders, parts, made, strict=True)]
     configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
     planned = chain(*(each.files for each in made), _build_files(package, source, cores), configs)
@@ -195,12 +196,12 @@ def _parts(folder: _CoreFolder, made: Contents) -> tuple[Part, ...]:
 
 def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part:
     return Part(
-        backend=reg.KIND.id,
-        library=_core(reg.KIND.id).library.format(package.name),
+        backend=REGISTRATION.id,
+        library=_core(REGISTRATION.id).library.format(package.name),
         provider="",
         ops=tuple(dict.fromkeys(op for part in parts for op in part.ops)),
-        targets=reg.KIND.target_ids("snpe"),
-        makefile=f"{_core(reg.KIND.id).folder}/Makefile",
+        targets=REGISTRATION.target_ids("snpe"),
+        makefile=f"{_core(REGISTRATION.id).folder}/Makefile",
         sources=tuple(file.path for file in made.files if file.path.endswith(".cpp")),
     )
 

@@ -49,7 +49,7 @@ def custom_ops(model: OnnxModel) -> tuple[OpName, ...]:
 
 
 def containers(model: OnnxModel, wanted: Iterable[OpName] = ()) -> list[OpName]:
-    """The functions that are to be replaced by their bodies: all that are neither custom ops nor asked for."""
+    """The functions that are to be replaced by their bodies: all that are neither custom ops nor requested."""
     keep = set(wanted)
     return [each.op for each in model.functions if each.op not in keep and not is_custom(each.op, model)]
 

@@ -24,7 +24,6 @@ def freeze(proto: Any, file: str) -> OnnxModel:
         graph=freezer.graph(proto.graph),
         functions=tuple(freezer.function(each) for each in proto.functions),
         opsets={_domain(row.domain): row.version for row in proto.opset_import},
-        producer=f"{proto.producer_name} {proto.producer_version}".strip(),
     )
 
 

@@ -19,7 +19,7 @@ _ROUNDS = 12  # of inference and conclusions, beside one for each custom node; m
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, which ops of it are asked for, and what was strange about it."""
+    """A model, which of its ops are requested, and what was strange about it."""
 
     model: OnnxModel
     ops: tuple[OpName, ...]
@@ -38,18 +38,18 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_out
     notes: list[str] = []
     proto = reading.read_proto(path)
     model = freeze(proto, path.name)
-    asked = tuple(op for text in wanted for op in _asked(text, model))
+    named = tuple(op for text in wanted for op in _named(text, model))
     reading.prepare(proto)
-    inside = custom_ops.containers(model, asked)
+    inside = custom_ops.containers(model, named)
     if inside:
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
-    ops = tuple(dict.fromkeys(asked)) if asked else custom_ops.custom_ops(model)
+    ops = tuple(dict.fromkeys(named)) if named else custom_ops.custom_ops(model)
     proto, model, concluded = _typed(proto, path.name, ops, notes, outputs, chains=chains)
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
-def _asked(text: str, model: OnnxModel) -> list[OpName]:
+def _named(text: str, model: OnnxModel) -> list[OpName]:
     found = custom_ops.find(text, model)
     if found:
         return found
@@ -95,7 +95,9 @@ def _typed(
         more = shape_propagation.rules_from_uses(model, rules)
         if not (news or more or supposed):
             supposed = True
-            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer, chains=chains)
+            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer)
+            if chains and not more:
+                more = shape_propagation.confirmed_chain(proto, model, ops, rules, infer)
         if not (news or more):
             break
         rules += more

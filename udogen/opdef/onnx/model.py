@@ -110,7 +110,6 @@ class OnnxModel:
     graph: OnnxGraph
     functions: tuple[Function, ...] = ()
     opsets: Mapping[str, int] = field(default_factory=dict)
-    producer: str = ""
 
     def function(self, op: OpName) -> Function | None:
         """The model's own definition of an op."""

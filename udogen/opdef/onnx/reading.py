@@ -65,7 +65,7 @@ def read_proto(path: Path) -> Any:
     except Exception as fault:  # DecodeError of protobuf, which is whose it likes to be
         raise _no_model(path, b"", "protobuf cannot read it") from fault
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
-        raise _no_model(path, b"", "it holds no graph")
+        raise _no_model(path, b"", "it contains no graph")
     return model
 
 
@@ -84,7 +84,7 @@ def _no_model(path: Path, head: bytes, reason: str) -> UsageError:
         if head[at : at + len(mark)] == mark:
             return UsageError(f"{path} is not an ONNX model: it is {what}", hint="give an ONNX model")
     return UsageError(
-        f"{path} is not an ONNX model that can be read: {reason}", hint="is it complete? download it again"
+        f"{path} is not an ONNX model that can be read: {reason}", hint="download it again: it may be incomplete"
     )
 
 
@@ -127,6 +127,21 @@ def graphs_of(node: Any) -> Iterator[Any]:
             yield attribute.g
         elif attribute.type == _GRAPHS:
             yield from attribute.graphs
+
+
+def captured_by(node: Any) -> Iterator[str]:
+    """Names of tensors around a node that the graphs inside of it take, or return."""
+    for graph in graphs_of(node):
+        own = {each.name for each in (*graph.input, *graph.initializer)}
+        own |= {name for each in graph.node for name in each.output}
+        names = [*(name for each in graph.node for name in taken_by(each)), *(each.name for each in graph.output)]
+        yield from (name for name in names if name not in own)
+
+
+def taken_by(node: Any) -> Iterator[str]:
+    """Names of tensors that a node takes, also in graphs inside of it."""
+    yield from (name for name in node.input if name)
+    yield from captured_by(node)
 
 
 def domain_of(node: Any) -> str:

@@ -134,9 +134,9 @@ def _type(names: Sequence[str], place: int, scopes: tuple[OnnxGraph, ...]) -> Va
 
 
 def confirmed_rules(
-    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer, *, chains: bool
+    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer
 ) -> list[Rule]:
-    """Rules for outputs of unknown shape that the model confirms, and nothing contradicts; of `chains` together."""
+    """Rules for outputs of unknown shape that the model confirms, each by itself, and nothing contradicts."""
     judges = _declared(model.graph)
     found: list[Rule] = []
     for tried, rule in enumerate(_candidates(model, ops) if judges else ()):
@@ -145,20 +145,26 @@ def confirmed_rules(
         taken = {each.place for each in (*known, *found)}
         if rule.place not in taken and _agrees(proto, [*known, *found], [rule], judges, infer):
             found.append(rule)
-    if chains and judges and not found:
-        unknown, taken = {each.place for each in _candidates(model, ops)}, {each.place for each in known}
-        first: dict[tuple[OpName, int], Rule] = {}
-        for rule in _candidates(model, ops, judges):
-            if rule.place not in taken:
-                first.setdefault(rule.place, rule)
-        if unknown & first.keys() and _agrees(proto, known, list(first.values()), judges, infer):
-            found = [rule for place, rule in first.items() if place in unknown]
     return found
+
+
+def confirmed_chain(
+    proto: Any, model: OnnxModel, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer
+) -> list[Rule]:
+    """Rules for outputs of unknown shape that the model confirms only together."""
+    judges = _declared(model.graph)
+    unknown, taken = {each.place for each in _candidates(model, ops)}, {each.place for each in known}
+    first: dict[tuple[OpName, int], Rule] = {}
+    for rule in _candidates(model, ops, judges):
+        if rule.place not in taken:
+            first.setdefault(rule.place, rule)
+    agree = judges and unknown & first.keys() and _agrees(proto, known, list(first.values()), judges, infer)
+    return [rule for place, rule in first.items() if place in unknown] if agree else []
 
 
 def _candidates(model: OnnxModel, ops: Sequence[OpName], judges: Iterable[str] = ()) -> Iterator[Rule]:
     """Rules for outputs of unknown shape, or of values in `judges`: each input that is not constant, in order."""
-    asked: dict[Rule, None] = {}
+    found: dict[Rule, None] = {}
     for node, scopes in walk(model.graph):
         if node.op not in ops:
             continue
@@ -167,8 +173,8 @@ def _candidates(model: OnnxModel, ops: Sequence[OpName], judges: Iterable[str] =
                 for place, each in enumerate(node.inputs):
                     if each and not any(each in graph.constants for graph in scopes):
                         why = f"the rest of the model has its declared shapes if it is like input {place}"
-                        asked[Rule(node.op, output, place, why=why)] = None
-    yield from asked
+                        found[Rule(node.op, output, place, why=why)] = None
+    yield from found
 
 
 def _declared(graph: OnnxGraph) -> Mapping[str, ValueType]:

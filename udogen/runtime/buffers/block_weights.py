@@ -342,8 +342,8 @@ class RepackBuffer:
 
     def _place(self, memory: Any) -> Bytes:
         if memory is None:
-            room = np.zeros(self.nbytes + VECTOR, np.uint8)
-            memory = room[-room.ctypes.data % VECTOR :]
+            spare = np.zeros(self.nbytes + VECTOR, np.uint8)
+            memory = spare[-spare.ctypes.data % VECTOR :]
         given = np.frombuffer(memory.view if isinstance(memory, Buffer) else memory, np.uint8)
         if not given.flags.writeable:
             raise UsageError("the memory of a repack buffer cannot be written", hint="map it for reading and writing")
@@ -381,32 +381,32 @@ class RepackBuffer:
 def _repack(form: BlockFormat, blocks: NDArray[Any], out: Bytes) -> None:
     quants = blocks["quants"]
     rows, count = quants.shape[:2]
-    room = _quant_bytes(form, count * BLOCK)
+    width = _quant_bytes(form, count * BLOCK)
     if form.bits == 8:
         out[:, : count * BLOCK] = quants.reshape(rows, -1)
-        out[:, count * BLOCK : room] = form.nothing
+        out[:, count * BLOCK : width] = form.nothing
     else:
-        apart = np.full((rows, room * 2), form.nothing, np.uint8)
+        apart = np.full((rows, width * 2), form.nothing, np.uint8)
         halves = apart[:, : count * BLOCK].reshape(rows, count, 2, BLOCK // 2)
         halves[:, :, 0], halves[:, :, 1] = quants & np.uint8(15), quants >> np.uint8(4)
         vectors = apart.reshape(rows, -1, 2, VECTOR)
-        np.bitwise_or(vectors[:, :, 0], vectors[:, :, 1] << np.uint8(4), out=out[:, :room].reshape(rows, -1, VECTOR))
+        np.bitwise_or(vectors[:, :, 0], vectors[:, :, 1] << np.uint8(4), out=out[:, :width].reshape(rows, -1, VECTOR))
     scales = np.ascontiguousarray(blocks["scale"]).view(np.uint8).reshape(rows, -1)
-    out[:, room : room + scales.shape[1]] = scales
-    out[:, room + scales.shape[1] :] = 0
+    out[:, width : width + scales.shape[1]] = scales
+    out[:, width + scales.shape[1] :] = 0
 
 
 def _unrepack(form: BlockFormat, rows: Bytes, out: NDArray[Any]) -> None:
     count = out.shape[1]
-    room = _quant_bytes(form, count * BLOCK)
+    width = _quant_bytes(form, count * BLOCK)
     if form.bits == 8:
         out["quants"] = rows[:, : count * BLOCK].reshape(len(rows), count, BLOCK)
     else:
-        vectors = rows[:, :room].reshape(len(rows), -1, VECTOR)
+        vectors = rows[:, :width].reshape(len(rows), -1, VECTOR)
         apart = np.stack([vectors & np.uint8(15), vectors >> np.uint8(4)], axis=2).reshape(len(rows), -1)
         halves = apart[:, : count * BLOCK].reshape(len(rows), count, 2, BLOCK // 2)
         out["quants"] = halves[:, :, 0] | halves[:, :, 1] << np.uint8(4)
-    scales = np.ascontiguousarray(rows[:, room : room + count * form.scale_bytes])
+    scales = np.ascontiguousarray(rows[:, width : width + count * form.scale_bytes])
     out["scale"] = scales.view(form.layout["scale"])
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import MemoryHandle, run_all
+from udogen.qnn.handles import MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
@@ -142,7 +142,7 @@ class Buffer:
         for purpose in self._reserved.values():
             raise RunFailed(
                 f"buffer `{self.name}` belongs to QNN: it is the {purpose}",
-                hint="only QNN may read or write it until its context is closed",
+                hint="close its context first: until then only QNN may read or write it",
             )
         return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
 
@@ -186,19 +186,19 @@ class Buffer:
         except OSError as problem:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` was closed outside of udogen",
-                hint="only the buffer may close it: hand out os.dup(buffer.fd)",
+                hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             ) from problem
         if (found.st_dev, found.st_ino) != self._identity:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` refers to another file now: it was closed, "
                 "and its number was reused",
-                hint="only the buffer may close it: hand out os.dup(buffer.fd)",
+                hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             )
         if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
             raise RunFailed(
                 f"the file of buffer `{self.name}` has {found.st_size} bytes now, less than the buffer, "
                 f"which ends at {self.fd_offset + self.size}",
-                hint="access to the missing bytes would end the process (SIGBUS): extend the file again",
+                hint="extend the file again: access to the missing bytes would end the process (SIGBUS)",
             )
         return fd
 
@@ -544,29 +544,29 @@ class Registrations:
 
     def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
         fd, context = buffer.descriptor(), self._context
-        place = (0, 0) if how == ION else (buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
+        part = None if how == ION else SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
         if how == ION and (offset or buffer.fd_offset):
             raise RunFailed(
                 f"byte {buffer.fd_offset + offset} of buffer `{buffer.name}` cannot be registered as ION memory, which "
                 "begins with its descriptor",
                 hint="register it as SHARED_BUFFER",
             )
-        entry = RegisteredRange(how, buffer, place[0], byte_size(dtype, shape), context.name, self._owner)
-        at = None if how == ION else place[0]
+        begin, nbytes = part.offset if part else 0, byte_size(dtype, shape)
+        entry = RegisteredRange(how, buffer, begin, nbytes, context.name, self._owner)
         with ExitStack() as stack:
             stack.callback(record_registration(entry))
             stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
                 stack.callback(context.session.charge_buffer(buffer, buffer.size))
             try:
-                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, offset=at, size=place[1])
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, shared=part)
             except QnnError as problem:
                 if problem.code == _NOT_SUPPORTED:
                     raise _no_shared_memory(context) from problem
                 raise
             stack.callback(memory.close)
             undo = stack.pop_all().close
-        return RegisteredPart(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo, self._sweep)
+        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo, self._sweep)
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:

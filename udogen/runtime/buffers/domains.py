@@ -231,8 +231,8 @@ def _axis(
 ) -> tuple[int | None, int]:
     """The size of an axis, None if open, and its maximum."""
     sized = [(name, shape_of(info)[axis]) for name, info in infos]
-    asked = desc.dimensions[axis] if desc.dimensions else 0
-    known = [("the description", asked)] if asked else []
+    given = desc.dimensions[axis] if desc.dimensions else 0
+    known = [("the description", given)] if given else []
     known += [(name, size) for name, size in sized if size is not None]
     for name, size in known[1:]:
         if size != known[0][1]:
@@ -425,7 +425,7 @@ class ManagedBuffer:
         except QnnError as problem:
             if problem.code not in _NOT_SUPPORTED:
                 raise
-            self.domain.registers = False  # asked once: libQnnHtp of a PC prints a line each time
+            self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
             return None
         return made
 
@@ -511,7 +511,7 @@ class ManagedBuffer:
                 raise UsageError(
                     f"{len(data)} bytes cannot be copied into buffer `{self.name}`: "
                     f"{self.dtype} {list(shape)} takes {need}",
-                    hint="the memory must have exactly the size of the tensor",
+                    hint="give memory of exactly the size of the tensor",
                 )
             self._begin_writing("copy_from")
             done = None
@@ -533,7 +533,7 @@ class ManagedBuffer:
                 if len(data) != self.nbytes:
                     raise UsageError(
                         f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
-                        hint="the memory must have exactly the size of the tensor",
+                        hint="give memory of exactly the size of the tensor",
                     )
                 data[:] = self._memory.view[: self.nbytes]
                 self.copied += self.nbytes
@@ -610,7 +610,7 @@ class ManagedBuffer:
         if self.token.process != os.getpid():
             raise RunFailed(
                 f"buffer `{self.name}` was allocated in process {self.token.process}, this is {os.getpid()}",
-                hint="managed buffers cannot be used after a fork: allocate them in the process that executes",
+                hint="allocate it in the process that executes: managed buffers cannot be used after a fork",
             )
         if self.domain.closed:
             raise RunFailed(
@@ -745,7 +745,7 @@ class MemoryDomain(Closing):
         if known.process != os.getpid():
             raise RunFailed(
                 f"token {known} was made in process {known.process}, this is {os.getpid()}",
-                hint="a token is valid in its own process only: allocate a buffer here",
+                hint="allocate a buffer here: a token is valid in its own process only",
             )
         if known.domain != self._number:
             other = _domains.get(known.domain)

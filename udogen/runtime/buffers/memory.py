@@ -243,7 +243,6 @@ class Allocator(NamedTuple):
 
     name: str
     shared: bool  # it has a descriptor, for other processors and processes
-    what: str
     take: Callable[[int, str], tuple[Any, int | None]]  # (size, name) -> owner of the bytes, descriptor
     owns_fd: bool = True  # the buffer closes the descriptor
 
@@ -271,9 +270,9 @@ def _rpcmem(size: int, _name: str) -> tuple[Any, int]:
 ALLOCATORS = {
     row.name: row
     for row in (
-        Allocator("client", False, "memory of this process", _client),
-        Allocator("memfd", True, "a file in memory, for PCs", _memfd),
-        Allocator("rpcmem", True, "DMA memory of a Snapdragon device, by libcdsprpc.so", _rpcmem, owns_fd=False),
+        Allocator("client", False, _client),
+        Allocator("memfd", True, _memfd),
+        Allocator("rpcmem", True, _rpcmem, owns_fd=False),  # DMA memory of a Snapdragon device
     )
 }
 
@@ -312,7 +311,7 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     size = arguments.whole(size, f"the size of buffer `{name}`", least=-(2**80), most=2**80)
     check_alignment(arguments.whole(alignment, "the alignment", least=-(2**80), most=2**80))
     if size <= 0:
-        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has at least one byte")
+        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
     try:
         memory, fd = row.take(size, name)
     except (OSError, OverflowError, ValueError) as problem:

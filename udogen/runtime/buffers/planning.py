@@ -89,10 +89,6 @@ class BufferPlan:
         """Bytes of all tensors, shared bytes counted for each."""
         return sum(tensor.nbytes for tensor in self.tensors)
 
-    def buffer(self, name: str) -> PlannedBuffer:
-        """The buffer of this name."""
-        return next(buffer for buffer in self.buffers if buffer.name == name)
-
     def of(self, shard: int, graph: str) -> tuple[PlannedTensor, ...]:
         """The tensors of a graph."""
         return tuple(row for row in self.tensors if (row.shard, row.graph) == (shard, graph))
@@ -240,17 +236,16 @@ def resolve_values(steps: Sequence[ExecutionStep], links: Iterable[Link], *, ste
     values that no step reads until the end; with `stepwise`, inputs are filled just before their graph runs, and
     outputs are read just after.
     """
-    faults: list[str] = []
-    uses = _uses(steps, faults)
-    groups = _joined(uses, links, faults)
-    values = [_value(group, len(steps), stepwise=stepwise) for group in groups]
+    uses = _uses(steps)
+    groups, wrong = _joined(uses, links)
+    faults = [*(fault for use in uses if (fault := _fault_of(use))), *wrong]
     if faults:
         raise UsageError(
             "these tensors cannot be planned",
             details=faults,
             hint="correct the metadata of the graphs, or the links between them",
         )
-    return values
+    return [_value(group, len(steps), stepwise=stepwise) for group in groups]
 
 
 def _graphs(steps: Sequence[ExecutionStep]) -> dict[tuple[int, str], GraphInfo]:
@@ -261,7 +256,7 @@ def _has(tensors: Sequence[TensorInfo], name: str) -> bool:
     return any(tensor.name == name for tensor in tensors)
 
 
-def _uses(steps: Sequence[ExecutionStep], faults: list[str]) -> list[TensorUse]:
+def _uses(steps: Sequence[ExecutionStep]) -> list[TensorUse]:
     executed: dict[tuple[int, str], list[int]] = {}
     for index, step in enumerate(steps):
         executed.setdefault((step.shard, step.graph.name), []).append(index)
@@ -269,7 +264,6 @@ def _uses(steps: Sequence[ExecutionStep], faults: list[str]) -> list[TensorUse]:
     for (shard, name), graph in _graphs(steps).items():
         for role, tensors in ((APP_WRITE, graph.inputs), (APP_READ, graph.outputs)):
             uses += [TensorUse(shard, name, role, info, tuple(executed[shard, name])) for info in tensors]
-    faults += [fault for use in uses if (fault := _fault_of(use))]
     return uses
 
 
@@ -283,8 +277,9 @@ def _fault_of(use: TensorUse) -> str:
     return f"{use.endpoint} takes no bytes" if nbytes == 0 else ""
 
 
-def _joined(uses: list[TensorUse], links: Iterable[Link], faults: list[str]) -> list[list[TensorUse]]:
-    """Uses in groups that links connect."""
+def _joined(uses: list[TensorUse], links: Iterable[Link]) -> tuple[list[list[TensorUse]], list[str]]:
+    """Uses in groups that links connect, and the faults of links."""
+    faults: list[str] = []
     group_of: dict[int, list[int]] = {index: [index] for index in range(len(uses))}
     may_be_in_place: set[int] = set()
     places: dict[Endpoint, dict[str, int]] = {}
@@ -305,7 +300,7 @@ def _joined(uses: list[TensorUse], links: Iterable[Link], faults: list[str]) -> 
     groups = {id(group): group for group in group_of.values()}.values()
     for group in groups:
         faults += _overwritten([(uses[index], index in may_be_in_place) for index in group])
-    return [[uses[index] for index in group] for group in sorted(groups)]
+    return [[uses[index] for index in group] for group in sorted(groups)], faults
 
 
 def _place(places: Mapping[Endpoint, Mapping[str, int]], end: Endpoint, role: str) -> int | None:
@@ -354,12 +349,7 @@ def _value(group: list[TensorUse], steps: int, *, stepwise: bool) -> PlannedValu
     elif not stepwise:
         begins = begins if writes else 0
         ends = steps - 1 if writes and max(writes) >= max(reads, default=-1) else ends
-    info = group[0].info
-    try:
-        nbytes = byte_size(info.dtype, info.shape)
-    except RunFailed:
-        nbytes = 0  # reported already
-    return PlannedValue(tuple(group), nbytes, begins, ends)
+    return PlannedValue(tuple(group), group[0].info.nbytes, begins, ends)
 
 
 LARGEST_BUFFER = 2**63 - 1

@@ -47,7 +47,6 @@ class PoolKind(NamedTuple):
     """A kind of pool."""
 
     name: str
-    what: str
     open: Callable[[int, FileRange | None, ImageLayout | None, str], Buffer]
     takes: str  # its arguments
     holds_constants: bool = True
@@ -190,10 +189,10 @@ def _backing(made: memory.HardwareBuffer) -> Backing:
 POOLS = {
     row.name: row
     for row in (
-        PoolKind("ashmem", "Android's shared memory; memfd on other systems", _ashmem, "size"),
-        PoolKind("mmap_fd", "a part of an open file", _mmap_fd, "size file"),
-        PoolKind("hardware_buffer_blob", "an AHardwareBuffer of the format BLOB", _blob, "size"),
-        PoolKind("hardware_buffer", "an AHardwareBuffer of pixels", _hardware_buffer, "image", holds_constants=False),
+        PoolKind("ashmem", _ashmem, "size"),
+        PoolKind("mmap_fd", _mmap_fd, "size file"),
+        PoolKind("hardware_buffer_blob", _blob, "size"),
+        PoolKind("hardware_buffer", _hardware_buffer, "image", holds_constants=False),
     )
 }
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -42,11 +43,21 @@ def load(file: Path, info: TensorInfo) -> Array:
         found = np.load(file, allow_pickle=False, mmap_mode="r") if file.suffix == NPY else np.fromfile(file, np.uint8)
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=f"give a file for `{info.name}`") from fault
-    except (ValueError, EOFError) as fault:
+    except (ValueError, EOFError, BadZipFile) as fault:
         raise UsageError(f"{file} is not an array that numpy can load: {fault}", hint="use numpy.save") from fault
     if not isinstance(found, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
+        raise UsageError(f"{file} contains several arrays", hint="save one array with numpy.save")
     return found
+
+
+def load_all(file: Path) -> dict[str, Array]:
+    """The arrays of an .npz file, by name."""
+    try:
+        open_plain(file).close()
+        with np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as fault:
+        raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
 
 
 def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
@@ -98,6 +109,8 @@ def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the t
     scale, offset = _grid(quant, np.ndim(real), what)
     limits = np.iinfo(dtype)
     stored: Array = np.clip(np.rint(np.asarray(real, np.float64) / scale) - offset, limits.min, limits.max)
+    if np.isnan(stored).any():
+        raise UsageError(f"{what} has NaN, which fixed-point numbers cannot be", hint="replace it (numpy.nan_to_num)")
     return stored.astype(dtype)
 
 

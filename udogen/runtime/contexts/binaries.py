@@ -105,7 +105,7 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
         if orphans:
             faults.append(f"{folder} has {_and(orphans)}, but no forward_<i>.bin")
         elif not binaries:
-            faults.append(f"{folder} holds no context binary (*.bin)")
+            faults.append(f"{folder} contains no context binary (*.bin)")
         return [Shard(each, json_of(each)) for each in sorted(binaries, key=_naturally)]
     by_index: dict[int, Path] = {}
     for index, each in numbered:
@@ -242,7 +242,10 @@ def system_library_of(
     if head.emulator:
         backend = by_number(head.backend_id)
         if backend is None or backend.emulator is None:
-            raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
+            raise RunFailed(
+                f"the emulator has no backend of number {head.backend_id}",
+                hint="copy the file again from its source: it may be damaged",
+            )
         return find_runtime(backend.id, kind="emulator", on_step=on_step).system
     missing = None
     for name in backends.RUNTIMES:

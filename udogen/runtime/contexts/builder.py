@@ -255,7 +255,7 @@ class GraphDraft:
         """The error of a runtime that does not take dynamic dimensions."""
         names = ", ".join(f"`{each.name}`" for each in tensors if any(each.dynamic))
         return RunFailed(
-            f"{self._builder.runtime.name} takes no dynamic dimensions {where or 'at all'}: "
+            f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
             f"tensor {names} of graph `{self.name}`",
             hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
             details=[fault.message, *fault.details],

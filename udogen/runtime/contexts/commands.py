@@ -1,4 +1,4 @@
-"""Commands for the worker that restores contexts, and its answers (see `udogen.runtime.channel`)."""
+"""Commands for the worker that restores contexts, and its replies (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 

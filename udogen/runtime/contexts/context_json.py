@@ -82,7 +82,7 @@ def _bytes(path: Path) -> bytes:
     if len(data) > _LARGEST_FILE:
         raise RunFailed(
             f"the description {path} is larger than {_LARGEST_FILE >> 20} MiB",
-            hint="is this the binary? give the JSON that describes it",
+            hint="give the JSON that describes the binary; this may be the binary itself",
         )
     return data
 

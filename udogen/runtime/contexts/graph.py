@@ -448,13 +448,10 @@ class Graph:
 
         Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.
         """
-        for each in (inputs, out):
-            if each is not None and (each.__class__ is not dict or not self._bindings.keys() >= each.keys()):
-                arguments.mapping(
-                    each, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}'
-                )
+        self._check_names(inputs)
+        self._check_names(out)
         given = {**inputs, **named} if inputs else named
-        graph, results = self._bindings, dict(out) if out else {}
+        results = dict(out) if out else {}
         borrowed: list[TensorBinding] = []
         with self._lock:
             if not self._open:
@@ -464,10 +461,10 @@ class Graph:
                 self._size({})
             try:
                 self._borrow(given, results, borrowed)
-                if not self._ready and len(borrowed) < len(graph):
+                if not self._ready and len(borrowed) < len(self._bindings):
                     self._refuse(borrowed)
-                if out and len(results) > len(self._outs):
-                    self.binding(next(name for name in results if name not in graph))
+                if len(results) > len(self._outs):
+                    self.binding(next(name for name in results if name not in self._bindings))
                 began = monotonic()
                 code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
             finally:
@@ -477,8 +474,13 @@ class Graph:
             raise self._handle.interface.error("graphExecute", code, began)
         if self._dynamic:
             self._check_sizes()
-            return {name: graph[name].written(array) for name, array in results.items()}
+            return {name: self._bindings[name].written(array) for name, array in results.items()}
         return results
+
+    def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
+        """Raise for what is no mapping of names; names of other tensors are found when they are bound."""
+        if arrays is not None and (arrays.__class__ is not dict or not self._bindings.keys() >= arrays.keys()):
+            arguments.mapping(arrays, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}')
 
     def _borrow(self, given: Mapping[str, Array], results: dict[str, Array], borrowed: list[TensorBinding]) -> None:
         """Bind tensors to the arrays of a call; outputs that have none get a new one in `results`."""

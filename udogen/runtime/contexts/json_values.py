@@ -57,6 +57,11 @@ class JsonNode:
         return isinstance(self.value, int) and not isinstance(self.value, bool)
 
     @property
+    def is_number(self) -> bool:
+        """Whether it is a number; true and false are not."""
+        return self.is_whole or isinstance(self.value, float)
+
+    @property
     def shown(self) -> str:
         """The value as messages show it."""
         if isinstance(self.value, (dict, list)):
@@ -260,7 +265,7 @@ def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
         elif each.type == PAIRS:
             found[name] = _pairs(node, what)
         elif each.is_list:
-            found[name] = tuple((_numbers if each.type == "float[]" else _integers)(node, each.key, what))
+            found[name] = tuple(_numbers(node, each.key, what, whole=each.type != "float[]"))
         else:
             found[name] = (_number if each.type == "float" else _integer)(node, each.key, what)
     if row is quantization.OF_CODEBOOK and found["offsets"]:
@@ -288,12 +293,11 @@ def _written(quant: Any) -> dict[str, Any]:
 
 def _number(node: JsonNode, key: str, what: str) -> float:
     found = node.get(key)
-    value = None if found is None else found.value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if found is None or not found.is_number or not math.isfinite(found.value):
         shown = "missing" if found is None else found.shown
         node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not a number", _HINT)
         return 1.0
-    return float(value)
+    return float(found.value)
 
 
 def _integer(node: JsonNode, key: str, what: str) -> int:
@@ -305,30 +309,27 @@ def _integer(node: JsonNode, key: str, what: str) -> int:
     return int(found.value)
 
 
-def _numbers(node: JsonNode, key: str, what: str) -> list[float]:
-    values = _list(node, key, what)
-    if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> list[Any]:
+    """A list of numbers, or of integers."""
+    found = node.get(key)
+    if found is None:
+        return []
+    if not isinstance(found.value, list):
+        node.where.error(found.path, f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
+        return []
+    if not all(each.is_whole if whole else each.is_number for each in found.items()):
+        kind = "an integer" if whole else "a number"
         node.where.error(
-            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not a number", _HINT
+            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT
         )
         return []
-    return [float(value) for value in values]
-
-
-def _integers(node: JsonNode, key: str, what: str) -> list[int]:
-    values = _list(node, key, what)
-    if any(isinstance(value, bool) or not isinstance(value, int) for value in values):
-        node.where.error(
-            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not an integer", _HINT
-        )
-        return []
-    return list(values)
+    return list(found.value) if whole else [float(value) for value in found.value]
 
 
 def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
     listed = node.get("scaleOffsets", "scaleOffset")
     if listed is None and node.get("scales") is not None:
-        scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
+        scales, offsets = _numbers(node, "scales", what), _numbers(node, "offsets", what, whole=True)
         offsets = offsets or [0] * len(scales)
         _same_length(node, len(scales), len(offsets), what)
         return tuple(ScaleOffset(scale, offset) for scale, offset in zip(scales, offsets, strict=False))
@@ -336,16 +337,6 @@ def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
         node.where.error(node.path, f"{what}: its quantization has no list `scaleOffsets`", _HINT)
         return ()
     return tuple(_encoding(quantization.ENCODINGS[0], each, what) for each in listed.items())
-
-
-def _list(node: JsonNode, key: str, what: str) -> list[Any]:
-    found = node.get(key)
-    if found is None:
-        return []
-    if not isinstance(found.value, list):
-        node.where.error(found.path, f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
-        return []
-    return found.value
 
 
 def _counted(node: JsonNode, key: str, count: int, what: str) -> None:

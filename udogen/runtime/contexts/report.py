@@ -22,7 +22,7 @@ def went_wrong(result: Result) -> bool:
 
 
 def as_json(rows: Sequence[Row], runtime: ContextsOpened) -> dict[str, Any]:
-    """The answer of `udogen run context --json`."""
+    """What `udogen run context --json` prints."""
     return {"runtime": asdict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
 
 
@@ -52,7 +52,7 @@ def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
 
 
 def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
-    """What op packages counted in all contexts together, where that was asked for."""
+    """What op packages counted in all contexts together, if requested."""
     found = [result for result in results if not isinstance(result, UdogenError)]
     return execution_counts.summary([row for result in found for row in result.proof or ()])
 

@@ -32,7 +32,7 @@ from udogen.runtime.failures import Situation
 from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.worker_process import WorkerProcess, WorkerSession
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
 _MODULE = "udogen.runtime.contexts.worker"
 _START_SECONDS = 60.0
@@ -81,11 +81,11 @@ class ContextSession(Closing):
         """Which runtime it is."""
         return self._opened
 
-    def ask(self, command: object, answer: type[_Answer], situation: Situation) -> _Answer:
-        """The worker's answer to a command."""
+    def ask(self, command: object, reply: type[_Reply], situation: Situation) -> _Reply:
+        """The worker's reply to a command."""
         if not self._worker.running:
             self._start()
-        return self._worker.ask(command, answer, situation, self._options.timeout)
+        return self._worker.ask(command, reply, situation, self._options.timeout)
 
     def run(self, command: RunContext) -> ContextRan:
         """Execute a context; a graph that failed has what was printed meanwhile among its details."""

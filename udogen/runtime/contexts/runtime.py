@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import sys
 import threading
@@ -35,6 +36,7 @@ from udogen.qnn.handles import (
     LogHandle,
     MemoryHandle,
     ProfileHandle,
+    SharedRange,
     devices,
     run_all,
 )
@@ -123,8 +125,6 @@ def _after_fork() -> None:
 
 def _skip_destructors() -> None:
     """End the process, with its exit code, before the destructors of the loaded libraries run."""
-    import ctypes
-
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit"):  # glibc; called last to first
         libc.on_exit(libc._exit, None)
@@ -320,8 +320,9 @@ class Context(Closing):
                 if self.session is not None and not counted:
                     nbytes = size or byte_size(dtype, shape)
                     stack.callback(self.session.charge(f"of descriptor {number}", nbytes, COMPUTE))
+                part = None if offset is None else SharedRange(offset, size)
                 made = MemoryHandle(
-                    self.handle, number, dtype=dtype, shape=shape, kind=kind, address=address, offset=offset, size=size
+                    self.handle, number, dtype=dtype, shape=shape, kind=kind, address=address, shared=part
                 )
                 stack.callback(self.on_close(made.close))
                 made.when_closed = stack.pop_all().close
@@ -630,8 +631,7 @@ class Runtime(Closing):
         """
         chosen = _options(options, deferred)
         arguments.expect(name, str, "the name of a context", "a str")
-        if info is not None:
-            arguments.expect(info, BinaryInfo, "info", "a BinaryInfo (`StoredContext.info`), or None")
+        arguments.expect(info, (BinaryInfo, type(None)), "info", "a BinaryInfo (`StoredContext.info`), or None")
         self.check_open()
         self._check_device(device)
         if isinstance(binary, ComputedContext):
@@ -654,9 +654,8 @@ class Runtime(Closing):
             info = self._info_of(content, name, info)
             with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
-                importing = _importing("udogen.runtime.contexts.arrays") if self.uses_arrays else nullcontext()
-                with self.turn or nullcontext(), importing:
+                measures = self._profile(failing, profile)
+                with self.turn or nullcontext(), self._importing_arrays():
                     handle = self._restored(content, device, chosen, name)
                 failing.pop_all()
                 made = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
@@ -726,7 +725,7 @@ class Runtime(Closing):
             self.check_open()
             self._check_device(device)
             with ExitStack() as stack:
-                measures = stack.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
+                measures = self._profile(stack, profile)
                 handle = self._backend.context(self.device(device))
                 stack.pop_all()
             interface = self._interface
@@ -741,6 +740,29 @@ class Runtime(Closing):
             return self._opened(
                 Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
             )
+
+    def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
+        """What measures the executions of a context, closed by the stack if the context cannot be made."""
+        return stack.enter_context(ProfileHandle(self._backend, detailed=True)) if wanted else None
+
+    @contextmanager
+    def _importing_arrays(self) -> Iterator[None]:
+        """Import numpy in a thread, while a library call runs without the interpreter's lock."""
+        module = "udogen.runtime.contexts.arrays"
+        if module in sys.modules or not self.uses_arrays:
+            yield
+            return
+
+        def run() -> None:
+            time.sleep(0.002)  # until the library is called: an import does not give the lock back for 5 ms
+            import_module(module)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
 
     def _opened(self, context: Context) -> Context:
         self._contexts[context.ending] = weakref.ref(context)
@@ -781,7 +803,7 @@ class Runtime(Closing):
         if self.process != os.getpid():
             raise RunFailed(
                 f"{what} cannot be used in process {os.getpid()}: the runtime was opened in process {self.process}",
-                hint="a runtime cannot be used after a fork: open one in the process that executes",
+                hint="open a runtime in the process that executes: none can be used after a fork",
             )
 
     def close(self) -> None:
@@ -837,17 +859,3 @@ def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
             "deferred=True contradicts the options", hint="set it in the options: ContextOptions(deferred=True)"
         )
     return options
-
-
-@contextmanager
-def _importing(module: str) -> Iterator[None]:
-    """Import a module in a thread, while a library call runs without the interpreter's lock."""
-    if module in sys.modules:
-        yield
-        return
-    thread = threading.Thread(target=import_module, args=(module,))
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()

@@ -65,7 +65,7 @@ class ContextWorker:
         self._restored: dict[Job, Context] = {}  # for `execute`
 
     def commands(self) -> Commands:
-        """What it can be asked."""
+        """Command -> function."""
         return {
             OpenContexts: self.open,
             DescribeContext: self.describe,
@@ -131,7 +131,7 @@ class ContextWorker:
         return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
 
     def run(self, command: RunContext) -> ContextRan:
-        """One context: its graphs in the order asked for."""
+        """One context: its graphs in the requested order."""
         options, began = command.options, time.perf_counter()
         before = [each.counts() for each in self.counted]
         with self._stored(command.job) as stored:
@@ -184,7 +184,7 @@ class ContextWorker:
         return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in graph(given).items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
-        """What op packages counted since then, where that was asked for."""
+        """What op packages counted since then, if requested."""
         pairs = zip(self.counted, before, strict=True)
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 

@@ -25,7 +25,7 @@ from udogen.qnn.handles import Closing
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.channel import LogLine
-from udogen.runtime.hexagon import dsp_wire, wire
+from udogen.runtime.hexagon import wire
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
@@ -83,9 +83,9 @@ _PROTOCOLS = {
         kernel=_units,
     ),
     "udo": _Protocol(
-        encode=lambda call, _kernel, guard: dsp_wire.encode(call, guard),
-        outputs=lambda call, report: dsp_wire.outputs_of(call, report.outputs, report.shapes),
-        status=dsp_wire.STATUS,
+        encode=lambda call, _kernel, guard: wire.encode_udo(call, guard),
+        outputs=lambda call, report: wire.udo_outputs(call, report.outputs, report.shapes),
+        status=wire.UDO_STATUS,
         interface="UDO",
         kernel=_workers,
     ),
@@ -236,7 +236,7 @@ class HexagonSession(Closing):
             return failures.OpFailed(
                 f"{op} came to an instruction that qemu-hexagon {self._qemu.version} cannot execute, "
                 "most likely HVX floating point (qfloat or IEEE)",
-                hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
+                hint="try another kernel (--kernel main), or --backend htp: integer HVX and scalar floats do run",
                 details=situation.details(),
             )
         if report.phase == failures.START:

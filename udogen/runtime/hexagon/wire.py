@@ -1,20 +1,25 @@
 """The files of a program under qemu-hexagon: its request for a call, and its reply.
 
-Tensors are passed as libQnnHtp 2.47 and 2.51 deliver them to kernels (measured for each type): signed types of 8 and 16
-bits with flipped sign bit and moved zero offset, boolean parameters as a Float32 that holds an integer.
-udogen/emulator/hexagon/harness.h describes the files; `dsp_wire` has those of the DSP backend.
+Programs of HTP get tensors as libQnnHtp 2.47 and 2.51 deliver them to kernels (measured for each type): signed types of
+8 and 16 bits with flipped sign bit and moved zero offset, boolean parameters as a Float32 that holds an integer.
+Programs of DSP V65/V66 get them as documented: bytes with the range that they represent, or floats.
+udogen/emulator/hexagon/harness.h and dsp.h describe the files.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 from udogen.runtime.op.faults import PLACES, Stray
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
 
 _MAGIC = 0x314F4455
 _MOST_AXES = 8
@@ -92,8 +97,8 @@ def encode(call: OpCall, kernel: KernelChoice, guard: int) -> bytes:
         (
             struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, kernel.slices),
             struct.pack("<3I", unit, len(inputs), len(outputs)),
-            text(f"{call.package}::{call.op_type}"),
-            text("" if unit else kernel.name),
+            _text(f"{call.package}::{call.op_type}"),
+            _text("" if unit else kernel.name),
             *inputs,
             *outputs,
         )
@@ -150,7 +155,7 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
     scale, offset = arg.quant or (1.0, 0)
     data = b"" if arg.array is None else _turn(element, arg.array.tobytes())
     size = prod(arg.shape) * element.size
-    return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + pad(data)
+    return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + _pad(data)
 
 
 def _left_out() -> bytes:
@@ -159,7 +164,7 @@ def _left_out() -> bytes:
     return _head(ELEMENTS["INT_32"], 0, 1.0, True, (1, 1, 1, len(_LEFT_OUT)), len(data)) + data
 
 
-def scalar_bytes(param: ParamArg, form: str) -> bytes:
+def _scalar_bytes(param: ParamArg, form: str) -> bytes:
     """A scalar as a format of `struct` packs it; an empty one is for a type that cannot be passed."""
     try:
         data = struct.pack(form, param.value) if form else b""
@@ -174,9 +179,9 @@ def _param(call: OpCall, param: ParamArg) -> bytes:
     if param.shape is not None:
         return _tensor(call, tensor_of(param))
     form, dtype = _SCALARS.get(param.dtype, ("", ""))
-    data = scalar_bytes(param, form)
+    data = _scalar_bytes(param, form)
     element = _element(call, param.name, dtype)
-    return _head(element, element.bias, 1.0, True, (), len(data)) + pad(_turn(element, data))
+    return _head(element, element.bias, 1.0, True, (), len(data)) + _pad(_turn(element, data))
 
 
 def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
@@ -194,12 +199,113 @@ def _turn(element: Element, data: bytes) -> bytes:
     return bytes((stored ^ stored.dtype.type(element.bias)).tobytes())
 
 
-def text(content: str) -> bytes:
+def _text(content: str) -> bytes:
     """An encoded text."""
     data = content.encode()
-    return struct.pack("<I", len(data)) + pad(data)
+    return struct.pack("<I", len(data)) + _pad(data)
 
 
-def pad(data: bytes) -> bytes:
+def _pad(data: bytes) -> bytes:
     """Padded to a multiple of 4."""
     return data + bytes(-len(data) % 4)
+
+
+# --- programs of DSP V65/V66 ------------------------------------------------------------------------------------------
+
+_UDO_MAGIC = 0x324F4455
+_UDO_LEFT_OUT = 0
+UDO_VTCM = 256 << 10  # bytes in the harness; devices differ
+
+# UDO's data types, by those of udogen: code, bytes, and how a scalar is stored.
+_UDO_TYPES = {
+    "FLOAT_16": (0x01, 2, ""),
+    "FLOAT_32": (0x02, 4, "<f"),
+    "UFIXED_POINT_8": (0x08, 1, ""),
+    "SFIXED_POINT_8": (0x08, 1, ""),
+    "UFIXED_POINT_16": (0x10, 2, ""),
+    "SFIXED_POINT_16": (0x10, 2, ""),
+    "UFIXED_POINT_32": (0x20, 4, ""),
+    "SFIXED_POINT_32": (0x20, 4, ""),
+    "UINT_8": (0x100, 1, "<Bxxx"),
+    "BOOL_8": (0x100, 1, "<Bxxx"),
+    "UINT_16": (0x200, 2, "<Hxx"),
+    "UINT_32": (0x400, 4, "<I"),
+    "INT_8": (0x1000, 1, "<bxxx"),
+    "INT_16": (0x2000, 2, "<hxx"),
+    "INT_32": (0x4000, 4, "<i"),
+}
+_SCALAR, _TEXT, _TENSOR = range(3)
+
+UDO_STATUS = {
+    1: "UDO_WRONG_CORE",
+    2: "UDO_INVALID_ARGUMENT",
+    3: "UDO_UNSUPPORTED_FEATURE",
+    4: "UDO_MEM_ALLOC_ERROR",
+    100: "UDO_WRONG_OPERATION",
+    101: "UDO_WRONG_CORE_TYPE",
+    102: "UDO_WRONG_NUM_OF_PARAMS",
+    103: "UDO_WRONG_NUM_OF_DIMENSIONS",
+    104: "UDO_WRONG_NUM_OF_INPUTS",
+    105: "UDO_WRONG_NUM_OF_OUTPUTS",
+    0xFFFFFFFF: "UDO_UNKNOWN_ERROR",
+}
+
+
+def encode_udo(call: OpCall, guard: int) -> bytes:
+    """The request for a call."""
+    call = checked_call(call)
+    inputs = [_udo_tensor(call, arg) for arg in call.inputs]
+    outputs = [_udo_tensor(call, arg) for arg in call.outputs]
+    params = [_udo_param(call, param) for param in call.params]
+    return b"".join(
+        (
+            struct.pack("<5I", _UDO_MAGIC, call.loops, call.poison, guard, UDO_VTCM),
+            struct.pack("<3I", len(inputs), len(outputs), len(params)),
+            _text(call.package),
+            _text(call.op_type),
+            *inputs,
+            *outputs,
+            *params,
+        )
+    )
+
+
+def udo_outputs(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -> dict[str, Array]:
+    """The outputs, in the shapes that the op set, without the leading ones that the DSP adds."""
+    outputs = []
+    for arg, shape in zip(call.outputs, shapes, strict=True):
+        surplus = len(shape) - len(arg.shape)
+        outputs.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
+    return arrays_of(replace(call, outputs=tuple(outputs)), [bytearray(each) for each in raw])
+
+
+def _udo_type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
+    found = _UDO_TYPES.get(dtype)
+    if found is None:
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` is {dtype}, which DSP V65/V66 does not pass to ops",
+            hint="one of " + ", ".join(_UDO_TYPES),
+        )
+    return found
+
+
+def _udo_tensor(call: OpCall, arg: TensorArg) -> bytes:
+    if arg.omitted:
+        return struct.pack("<IIffI8II", _UDO_LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
+    code, element, _ = _udo_type(call, arg.name, arg.dtype)
+    scale, offset = arg.quant or (1.0, 0)
+    # Types of one byte have a range.
+    lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
+    dims = [*arg.shape, *[0] * (_MOST_AXES - len(arg.shape))]
+    size = prod(arg.shape) * element
+    head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(arg.shape), *dims, size)
+    return head + (b"" if arg.array is None else _pad(arg.array.tobytes()))
+
+
+def _udo_param(call: OpCall, param: ParamArg) -> bytes:
+    if param.shape is not None:
+        return struct.pack("<I", _TENSOR) + _text(param.name) + _udo_tensor(call, tensor_of(param))
+    if isinstance(param.value, str):
+        return struct.pack("<I", _TEXT) + _text(param.name) + _text(param.value)
+    code, _, form = _udo_type(call, param.name, param.dtype)
+    return struct.pack("<I", _SCALAR) + _text(param.name) + struct.pack("<I", code) + _scalar_bytes(param, form)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.errors import UsageError, open_plain
+from udogen.errors import UsageError
 from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.commands import TensorBytes
@@ -37,17 +37,11 @@ class _Written:
 class Expected:
     """What tensors of a model should be, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step.
 
-    `function`s of contexts that are replaced are not asked: only the file counts.
+    Functions that replace contexts are not compared: only the file counts.
     """
 
     def __init__(self, file: Path, tolerance: float) -> None:
-        self._file, self._tolerance = file, tolerance
-        try:
-            open_plain(file).close()
-            with np.load(file, allow_pickle=False) as found:
-                self._arrays = {name: found[name] for name in found.files}
-        except (OSError, ValueError, EOFError, AttributeError, TypeError) as fault:
-            raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
+        self._file, self._tolerance, self._arrays = file, tolerance, arrays.load_all(file)
         self._compared: list[ComparedTensor] = []
         self._known: dict[str, TensorInfo] = {}
         self.first: Divergence | None = None

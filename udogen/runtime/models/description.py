@@ -78,6 +78,7 @@ class ModelDescription:
     sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
     backend and runtime: "" and "auto" are those that made the binaries.
     memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
+    file: where they are described, for errors about links and states.
     until: the last context that runs, by name or number.  replace: contexts that a Python function computes
     (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
 
@@ -98,6 +99,7 @@ class ModelDescription:
     until: str = ""
     replace: Mapping[str, str] = field(default_factory=dict)
     shard_runtimes: Mapping[str, ShardRuntime] = field(default_factory=dict)
+    file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for value, choices, what in (
@@ -112,6 +114,11 @@ class ModelDescription:
                 f"a model has {self.sessions} sessions of {self.session_limit} bytes",
                 hint="sessions: 1 or more, or 0 for as few as are enough; session_limit: a size, as in 3.5GB",
             )
+
+    def changed(self, changes: Mapping[str, Any]) -> ModelDescription:
+        """The same with other values; those that its contexts are connected by are not of the file."""
+        connecting = changes.keys() & {"links", "state", "graphs", "until"}
+        return replace(self, **changes, file=None if connecting else self.file)
 
 
 def read_description(path: Path) -> ModelDescription:
@@ -143,7 +150,7 @@ class _Reader:
         self.faults: list[str] = []
 
     def read(self, found: Mapping[str, Any]) -> ModelDescription:
-        known = [each.name for each in fields(ModelDescription)]
+        known = [each.name for each in fields(ModelDescription) if each.name != "file"]
         for key in found:
             if key not in known:
                 near = nearest(key, known)
@@ -171,7 +178,7 @@ class _Reader:
                 details=self.faults if len(self.faults) > 1 else (),
                 hint=f"a description has: {', '.join(known)}",
             )
-        return ModelDescription(**values)
+        return ModelDescription(**values, file=self.path)
 
     def _fault(self, key: str, text: str) -> None:
         pattern = re.compile(rf"""^\s*\[?["']?{re.escape(key)}["']?\s*[\]=:]""")
@@ -249,7 +256,7 @@ def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     missing = [note for note in found.notes if "missing" in note]
     if missing:
         raise UsageError(
-            f"a shard of the model is missing: {missing[0]}", hint="a model needs all of its shards, in order"
+            f"a shard of the model is missing: {missing[0]}", hint="give all shards of the model, in order"
         )
     return found.shards
 

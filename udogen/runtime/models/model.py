@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuf
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
-from udogen.runtime.contexts.commands import parse_package
+from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.description import (
     ModelDescription,
+    ShardRuntime,
     describe,
     parse_shard_runtime,
     resolved,
@@ -56,7 +57,12 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
 
-_LOST = ("QNN_COMMON_ERROR_SYSTEM_COMMUNICATION", "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL")
+# The last one: a graph in use has a valid handle until its DSP is restarted (QNN, HTP backend, SSR).
+_LOST = (
+    "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION",
+    "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
+    "QNN_GRAPH_ERROR_INVALID_HANDLE",
+)
 
 
 @dataclass(frozen=True)
@@ -223,33 +229,15 @@ class Model(Closing):
         "FILE.py:FUNCTION".  `shard_runtimes` gives contexts another runtime: {"forward_1": "emulator:FILE.bin"}.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
-        changes: dict[str, Any] = {}
-        if packages is not None:
-            rows = [arguments.path(each, "an op package") for each in packages]
-            changes["packages"] = tuple(parse_package(str(each)) for each in rows)
-        for key, table in (("links", links), ("state", state)):
-            if table is not None:
-                changes[key] = _names(table, key)
-        if sessions is not None:
-            changes["sessions"] = arguments.whole(sessions, "the number of sessions")
-        if graphs is not None:
-            changes["graphs"] = arguments.names(graphs, "the graphs of a model")
-        for key, text in (("runtime", runtime), ("memory", memory)):
-            if text is not None:
-                arguments.expect(text, str, f"the {key} of a model", "its name")
-                changes[key] = text
-        if until is not None:
-            arguments.expect(until, (str, int), "the last context of a model", "its name or number")
-            changes["until"] = str(until)
-        functions = dict[str, ShardFunction]()
-        if replace is not None:
-            functions, changes["replace"] = _replacements(replace)
-        if shard_runtimes is not None:
-            arguments.mapping(shard_runtimes, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
-            for name, text in shard_runtimes.items():
-                arguments.expect(text, str, f"the runtime of context {name}", "RUNTIME, or RUNTIME:FILE.bin")
-            changes["shard_runtimes"] = {name: parse_shard_runtime(text) for name, text in shard_runtimes.items()}
-        return cls(dataclasses.replace(description, **changes), functions=functions)
+        given = {
+            "packages": packages, "links": links, "state": state, "sessions": sessions, "graphs": graphs,
+            "runtime": runtime, "memory": memory, "until": until, "replace": replace, "shard_runtimes": shard_runtimes,
+        }  # fmt: skip
+        changes = {name: _CHECKS[name](value) for name, value in given.items() if value is not None}
+        functions = {name: each for name, each in changes.get("replace", {}).items() if not isinstance(each, str)}
+        if functions:
+            changes["replace"] = {name: each for name, each in changes["replace"].items() if isinstance(each, str)}
+        return cls(description.changed(changes), functions=functions)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -307,7 +295,7 @@ class Model(Closing):
         return {name: outputs[name] for name in chain.outputs}
 
     def _lost(self, fault: RunFailed) -> RunFailed | None:
-        """The error to raise if a device does not answer any more."""
+        """The error to raise if a device no longer responds."""
         cause = fault.__cause__
         if not isinstance(cause, QnnError) or cause.row.name not in _LOST:
             return None
@@ -334,7 +322,9 @@ class Model(Closing):
         raise UsageError(
             f"{'several' if fitting else 'none'} of the graphs of the model can take these inputs: "
             + (", ".join(f"`{each.name}`" for each in fitting) or ", ".join(given) or "none are given"),
-            hint="name the graph: step(graph=…)",
+            hint="name the graph: step(graph=…)"
+            if fitting
+            else "give the inputs of one of them; with step(graph=…) the error names the wrong one",
             details=[f"{each.name} takes {_signature(each.inputs)}" for each in self._chains.values()],
         )
 
@@ -464,6 +454,7 @@ class Model(Closing):
     @property
     def memory(self) -> MemoryBreakdown:
         """What each session maps, and the host has: `print(model.memory)`."""
+        self.check_open()
         sessions = [
             MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
             for each in self.sessions.sessions.values()
@@ -496,7 +487,8 @@ class Model(Closing):
     @property
     def plan(self) -> BufferPlan:
         """Which tensor lies in which buffer, in one step of each graph: `draw_plan(model.plan)`."""
-        return _plan(self.wiring, self._chains.values(), self._pairs, registers=self.domain.registers)
+        states = list(zip(self.wiring.states, self._pairs, strict=True))
+        return _plan(self._chains.values(), states, registers=self.domain.registers)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -516,38 +508,76 @@ class Model(Closing):
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
 
 
-def _names(table: Mapping[str, str], key: str) -> dict[str, str]:
-    """Links or states, checked."""
+def _packages(given: Any) -> tuple[OpLibrary, ...]:
+    return tuple(parse_package(str(arguments.path(each, "an op package"))) for each in given)
+
+
+def _names(key: str, table: Any) -> dict[str, str]:
     arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
     for name, other in table.items():
         arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
     return dict(table)
 
 
-def _replacements(given: Mapping[str, ShardFunction | str]) -> tuple[dict[str, ShardFunction], dict[str, str]]:
-    """What replaces contexts, checked: functions, and names of functions in files."""
+def _text(key: str, text: Any) -> str:
+    arguments.expect(text, str, f"the {key} of a model", "its name")
+    return str(text)
+
+
+def _until(given: Any) -> str:
+    arguments.expect(given, (str, int), "the last context of a model", "its name or number")
+    return str(given)
+
+
+def _replacements(given: Any) -> dict[str, ShardFunction | str]:
     arguments.mapping(given, "what replaces contexts", hint='give a dict: {"forward_1": function}')
-    functions = {name: each for name, each in given.items() if not isinstance(each, str)}
-    for name, each in functions.items():
-        if not callable(each):
+    for name, each in given.items():
+        if not callable(each) and not isinstance(each, str):
             raise UsageError(
                 f"context {name} is replaced by {arguments.kind_of(each)}",
                 hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
             )
-    return functions, {name: each for name, each in given.items() if isinstance(each, str)}
+    return dict(given)
+
+
+def _shard_runtimes(given: Any) -> dict[str, ShardRuntime]:
+    arguments.mapping(given, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
+    for name, text in given.items():
+        arguments.expect(text, str, f"the runtime of context {name}", "RUNTIME, or RUNTIME:FILE.bin")
+    return {name: parse_shard_runtime(text) for name, text in given.items()}
+
+
+# Argument of `Model.open` -> the function that checks it and returns the field of the description.
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "packages": _packages,
+    "links": partial(_names, "links"),
+    "state": partial(_names, "state"),
+    "sessions": lambda given: arguments.whole(given, "the number of sessions"),
+    "graphs": lambda given: arguments.names(given, "the graphs of a model"),
+    "runtime": partial(_text, "runtime"),
+    "memory": partial(_text, "memory"),
+    "until": _until,
+    "replace": _replacements,
+    "shard_runtimes": _shard_runtimes,
+}
 
 
 def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """How the contexts of a model belong together, up to the last one that runs."""
     names = [each.name for each in stored]
     unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
-    return wire(
-        [(name, each.info) for name, each in zip(unique, stored, strict=True)],
-        graphs=description.graphs,
-        links=description.links,
-        state=description.state,
-        until=description.until,
-    )
+    try:
+        return wire(
+            [(name, each.info) for name, each in zip(unique, stored, strict=True)],
+            graphs=description.graphs,
+            links=description.links,
+            state=description.state,
+            until=description.until,
+        )
+    except UsageError as fault:
+        if description.file is None:
+            raise
+        raise UsageError(f"{description.file}: {fault.message}", hint=fault.hint, details=fault.details) from fault
 
 
 def plan_sessions(
@@ -563,7 +593,8 @@ def plan_sessions(
         specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:
         raise UsageError(
-            f"a model on {runtime.backend} has one session, not {description.sessions}", hint="sessions are of htp"
+            f"a model on {runtime.backend} has one session, not {description.sessions}",
+            hint="choose the backend htp, or leave sessions out",
         )
     else:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -615,47 +646,58 @@ def _mib(size: int | None) -> str:
     return "" if size is None else f"{size / MIB:.2f}"
 
 
-def _plan(wiring: Wiring, chains: Any, pairs: Sequence[BufferPair], *, registers: bool) -> BufferPlan:
+class _Bound(NamedTuple):
+    """A tensor of a graph of a chain, in a buffer, from one step of the chain to another (None: in all of them)."""
+
+    buffer: ManagedBuffer
+    stage: int
+    tensor: str
+    steps: tuple[int, int] | None
+
+
+def _bound(chain: _Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> Iterator[_Bound]:
+    """Every tensor of a chain that lies in a buffer of the model."""
+    for connection in chain.wired.connections:
+        buffer = chain.pipeline.buffers[connection.name]
+        ends = [(connection.source, connection.output.name)]
+        ends += [(stage, tensor.name) for stage, tensor in connection.targets]
+        lifetime = connection.source, max(stage for stage, _ in ends)
+        yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends)
+    for state, pair in states:
+        for tensor, buffer in zip(state.uses.get(chain.name, ()), (pair.reading, pair.writing), strict=False):
+            if tensor:
+                yield _Bound(buffer, chain.wired.chain.contexts.index(state.context), tensor, None)
+    for buffers, rows in ((chain.given, chain.wired.inputs), (chain.got, chain.wired.outputs)):
+        ends_of = {row.name: row.ends for row in rows}
+        for name, buffer in buffers.items():
+            lifetime = 0, len(chain.pipeline.graphs) - 1
+            yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends_of[name])
+
+
+def _plan(
+    chains: Collection[_Chain], states: Sequence[tuple[StateTensor, BufferPair]], *, registers: bool
+) -> BufferPlan:
     """The buffers that were allocated, as a plan: one step of each chain."""
     steps: list[PlannedStep] = []
     tensors: list[PlannedTensor] = []
     buffers: dict[str, PlannedBuffer] = {}
     values: dict[ManagedBuffer, int] = {}
-    how = ION if registers else RAW
-
-    def add(buffer: ManagedBuffer, graph: Graph, shard: int, tensor: str, lifetime: tuple[int, int]) -> None:
-        info = graph.binding(tensor).info
-        value = values.setdefault(buffer, len(values))
-        name = f"{value}: {buffer.name}"  # connections of several chains have one name
-        buffers[name] = PlannedBuffer(name, max(buffer.capacity, 1), 128, buffer.allocator)
-        tensors.append(
-            PlannedTensor(
-                value=value, buffer=name, shard=shard, graph=graph.name, tensor=tensor,
-                role=graph.binding(tensor).role, dtype=info.dtype, shape=tuple(info.shape),
-                offset=0, nbytes=info.nbytes,
-                first=lifetime[0], last=lifetime[1], bound=how,
-            )
-        )  # fmt: skip
-
     total = sum(len(each.pipeline.graphs) for each in chains)
-    for each in chains:
-        first = len(steps)
-        graphs, contexts = each.pipeline.graphs, each.wired.chain.contexts
+    for chain in chains:
+        first, graphs, contexts = len(steps), chain.pipeline.graphs, chain.wired.chain.contexts
         steps += [PlannedStep(shard, graph.name) for shard, graph in zip(contexts, graphs, strict=True)]
-        for connection in each.wired.connections:
-            buffer = each.pipeline.buffers[connection.name]
-            ends = [(connection.source, connection.output.name)]
-            ends += [(stage, tensor.name) for stage, tensor in connection.targets]
-            lifetime = first + connection.source, first + max(stage for stage, _ in ends)
-            for stage, tensor in ends:
-                add(buffer, graphs[stage], contexts[stage], tensor, lifetime)
-        for state, pair in zip(wiring.states, pairs, strict=True):
-            for tensor, buffer in zip(state.uses.get(each.name, ()), (pair.reading, pair.writing), strict=False):
-                if tensor:
-                    add(buffer, graphs[contexts.index(state.context)], state.context, tensor, (0, total - 1))
-        for side, outer in ((each.given, each.wired.inputs), (each.got, each.wired.outputs)):
-            for row in outer:
-                if row.name in side:
-                    for stage, tensor in row.ends:
-                        add(side[row.name], graphs[stage], contexts[stage], tensor, (first, first + len(graphs) - 1))
+        for each in _bound(chain, states):
+            binding = graphs[each.stage].binding(each.tensor)
+            value = values.setdefault(each.buffer, len(values))
+            name = f"{value}: {each.buffer.name}"  # connections of several chains have one name
+            buffers[name] = PlannedBuffer(name, max(each.buffer.capacity, 1), 128, each.buffer.allocator)
+            begin, end = each.steps or (-first, total - 1 - first)
+            tensors.append(
+                PlannedTensor(
+                    value=value, buffer=name, shard=contexts[each.stage], graph=graphs[each.stage].name,
+                    tensor=each.tensor, role=binding.role, dtype=binding.info.dtype, shape=tuple(binding.info.shape),
+                    offset=0, nbytes=binding.info.nbytes,
+                    first=first + begin, last=first + end, bound=ION if registers else RAW,
+                )
+            )  # fmt: skip
     return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")

@@ -132,7 +132,7 @@ def _built_for(package: OpLibrary, backend: str) -> OpLibrary:
 
 
 def _matching(graph: GraphInfo, info: BinaryInfo, file: Path) -> GraphInfo:
-    """The graph of another binary that stands for this one: same tensors, same shapes; types may differ."""
+    """The graph of another binary for this one: same tensors, same shapes; types may differ."""
     found = next((each for each in info.graphs if each.name == graph.name), None)
     if found is None and len(info.graphs) == 1:
         found = info.graphs[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from udogen.errors import UsageError
 from udogen.opdef.problems import nearest, suggestion
@@ -112,19 +113,20 @@ def wire(
     if links is None:
         links = propose_links(chains, state)
         proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
+    rows = [_uses_in(chains, context, *row) for context in range(len(names)) for row in state.items()]
+    uses = [row for row in rows if row.uses]
+    states = [row.state() for row in uses]
     twice = list(_two_writers(links, state))
-    faults = [*_unknown(chains, links, state), *twice]
-    states = _states(chains, names, state, faults)
+    faults = [*_unknown(chains, links, state), *twice, *_wrong_states(chains, names, uses)]
     if faults:
         hint = _HINT if faults != twice else "leave out one of the two"
         raise arguments.faulty(faults, "links and states are wrong", hint=hint)
     if until:
         last = _number_of(until, names)
-        names = names[: last + 1]
-        chains = tuple(_cut(chain, last) for chain in chains if chain.contexts[0] <= last)
-        states = tuple(each for each in states if each.context <= last)
+        names, states = names[: last + 1], [each for each in states if each.context <= last]
+        chains = tuple(_cut(chains, last))
     wired = tuple(_wired(chain, names, links, states) for chain in chains)
-    return Wiring(names, wired, states, links, state, tuple(proposed))
+    return Wiring(names, wired, tuple(states), links, state, tuple(proposed))
 
 
 def _number_of(until: str, names: Sequence[str]) -> int:
@@ -139,10 +141,12 @@ def _number_of(until: str, names: Sequence[str]) -> int:
     )
 
 
-def _cut(chain: GraphChain, last: int) -> GraphChain:
-    """The part of a chain that ends with a context."""
-    count = sum(context <= last for context in chain.contexts)
-    return GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
+def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
+    """The parts of chains that end with a context."""
+    for chain in chains:
+        count = sum(context <= last for context in chain.contexts)
+        if count:
+            yield GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------
@@ -185,42 +189,64 @@ def _plain(name: str) -> str:
     return rest if number.isdigit() and rest else name
 
 
-def _states(
-    chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], faults: list[str]
-) -> tuple[StateTensor, ...]:
+class _StateUse(NamedTuple):
+    """What one graph of a context has of a state: the tensor that reads it, the one that writes it, or both."""
+
+    chain: str
+    graph: str
+    read: TensorInfo | None
+    written: TensorInfo | None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the two, "" for one that it lacks."""
+        return self.read.name if self.read else "", self.written.name if self.written else ""
+
+    @property
+    def tensors(self) -> list[TensorInfo]:
+        """Those of the two that it has."""
+        return [each for each in (self.read, self.written) if each]
+
+
+class _StateUses(NamedTuple):
+    """A state in one context, and the graphs there that read or write it."""
+
+    context: int
+    reads: str
+    writes: str
+    uses: tuple[_StateUse, ...]
+
+    def state(self) -> StateTensor:
+        """The state, with the names of its tensors in each chain."""
+        names = {each.chain: each.names for each in self.uses}
+        return StateTensor(self.context, self.reads, names, self.uses[0].tensors[0])
+
+
+def _uses_in(chains: Sequence[GraphChain], context: int, reads: str, writes: str) -> _StateUses:
     found = []
-    written_somewhere = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
-    for context, name in enumerate(names):
-        for reads, writes in state.items():
-            uses, infos = {}, []
-            for chain in chains:
-                if context not in chain.contexts:
-                    continue
-                stage = chain.stages[chain.contexts.index(context)]
-                read, written = _tensor(stage.inputs, reads), _tensor(stage.outputs, writes)
-                if read or written:
-                    uses[chain.name] = (reads if read else "", writes if written else "")
-                    infos += [(stage, each) for each in (read, written) if each]
-            if not infos:
-                continue
-            if writes in written_somewhere and not any(written for _, written in uses.values()):
-                faults.append(f"state `{reads}` of context {name} has no output: no graph there writes `{writes}`")
-            first = infos[0]
-            faults += [text for other in infos[1:] if (text := _difference(name, first, other))]
-            found.append(StateTensor(context, reads, uses, first[1]))
-    return tuple(found)
+    for chain in chains:
+        if context in chain.contexts:
+            stage = chain.stages[chain.contexts.index(context)]
+            use = _StateUse(chain.name, stage.name, _tensor(stage.inputs, reads), _tensor(stage.outputs, writes))
+            found += [use] if use.tensors else []
+    return _StateUses(context, reads, writes, tuple(found))
 
 
-def _difference(context: str, one: tuple[GraphInfo, TensorInfo], other: tuple[GraphInfo, TensorInfo]) -> str:
-    """Why two tensors cannot be one state."""
-    (first, a), (second, b) = one, other
-    what = f"`{a.name}` of graph `{first.name}`", f"`{b.name}` of graph `{second.name}`"
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
-        return f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
-    if a.quant != b.quant:
-        return f"a state of context {context}: {what[0]} and {what[1]} have different quantizations"
-    return ""
+def _wrong_states(chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]) -> Iterator[str]:
+    """States that no graph of a context writes, though one elsewhere does; tensors that cannot be one state."""
+    outputs = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
+    for each in states:
+        context = names[each.context]
+        if each.writes in outputs and not any(use.written for use in each.uses):
+            yield f"state `{each.reads}` of context {context} has no output: no graph there writes `{each.writes}`"
+        (first, a), *others = [(use.graph, tensor) for use in each.uses for tensor in use.tensors]
+        for second, b in others:
+            what = f"`{a.name}` of graph `{first}`", f"`{b.name}` of graph `{second}`"
+            if (a.dtype, a.shape) != (b.dtype, b.shape):
+                kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
+                yield f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
+            elif a.quant != b.quant:
+                yield f"a state of context {context}: {what[0]} and {what[1]} have different quantizations"
 
 
 def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import UsageError, open_plain
+from udogen.errors import UsageError
 from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
@@ -58,35 +58,39 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
         warnings.catch_warnings(record=True) as notes,
         Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
     ):
-        order = command.description.graphs or model.graphs
-        feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
-        expected = Expected(command.against, command.tolerance) if command.against else None
-        profiles: dict[str, list[GraphProfile]] = {}
-        ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
-        for number in range(command.steps or (expected.steps(model) if expected else 1)):
-            graph = order[min(number, len(order) - 1)]
-            phase(f"step {number}: graph `{graph}`")
-            ran.append(_step(command, model, feeds, expected, graph, number))
-            profiles[graph] = model.profile_of(graph) if command.profile else []
-            if command.stop and expected and expected.first:
-                break
-        found = _described(model.wiring, model.session_plan)
-        if expected is not None:
-            found = replace(found, compared=expected.ended(), first=expected.first)
-        timings = tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps)
+        ran = _run_steps(command, model, phase)
         phase("close the model")
-        return replace(
-            found,
-            steps=tuple(ran),
-            timings=timings,
-            memory=str(model.memory),
-            memory_rows=model.memory.as_json(),
-            plan=model.plan.as_json(),
-            copied=model.copied._asdict(),
-            zeros=tuple(feeds.zeros),
-            profiles=tuple(each for rows in profiles.values() for each in rows),
-            notes=tuple(str(each.message) for each in notes),
-        )
+        return replace(ran, notes=tuple(str(each.message) for each in notes))
+
+
+def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) -> StepsRan:
+    order = command.description.graphs or model.graphs
+    feeds = Feeds(command.feeds, {name: model.inputs(name) for name in dict.fromkeys(order)})
+    expected = Expected(command.against, command.tolerance) if command.against else None
+    profiles: dict[str, list[GraphProfile]] = {}
+    ran: deque[StepRan] = deque(maxlen=_MOST_STEPS)
+    for number in range(command.steps or (expected.steps(model) if expected else 1)):
+        graph = order[min(number, len(order) - 1)]
+        phase(f"step {number}: graph `{graph}`")
+        ran.append(_step(command, model, feeds, expected, graph, number))
+        if command.profile:
+            profiles[graph] = model.profile_of(graph)
+        if command.stop and expected and expected.first:
+            break
+    found = _described(model.wiring, model.session_plan)
+    if expected:
+        found = replace(found, compared=expected.ended(), first=expected.first)
+    return replace(
+        found,
+        steps=tuple(ran),
+        timings=tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps),
+        memory=str(model.memory),
+        memory_rows=model.memory.as_json(),
+        plan=model.plan.as_json(),
+        copied=model.copied._asdict(),
+        zeros=tuple(feeds.zeros),
+        profiles=tuple(each for rows in profiles.values() for each in rows),
+    )
 
 
 def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
@@ -190,12 +194,7 @@ def _keys(graph: str, name: str) -> tuple[str, ...]:
 def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
     """The array of a file (or its arrays, of an .npz), and whether there is one for each step."""
     if file.suffix == ".npz":
-        try:
-            open_plain(file).close()
-            with np.load(file, allow_pickle=False) as found:
-                return [found[name] for name in found.files], True
-        except (OSError, ValueError, EOFError) as fault:
-            raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
+        return list(arrays.load_all(file).values()), True
     array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
     if file.suffix != arrays.NPY and array.size and array.size % info.nbytes == 0:
         array = array.view(dtype).reshape(-1, *shape)

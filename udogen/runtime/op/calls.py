@@ -54,11 +54,6 @@ class ParamArg:
     quant: tuple[float, int] | None = None
     shape: tuple[int, ...] | None = None  # of an array, in a call that was checked
 
-    @property
-    def is_scalar(self) -> bool:
-        """Whether it is one value."""
-        return isinstance(self.value, (bool, int, float, str))
-
 
 POISON = 0x5A  # four of them are a float of about 1e16, never right by chance
 

@@ -159,7 +159,7 @@ def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
 
 def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
     """A scalar of the config as one element, if the backend has no tensors of rank 0."""
-    tensor = next(each for each in op.tensors if each.name == arg.name or _is_part(arg.name, each))
+    tensor = next(each for each in op.tensors if _belongs(arg.name, each))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
     return replace(arg, shape=(1,), array=None if arg.array is None else arg.array.reshape(1))
@@ -174,8 +174,14 @@ def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
 
 
 def _is_part(name: str, tensor: Tensor) -> bool:
+    """Whether it is the name of a part of a repeated tensor: `name.0`."""
     head, _, number = name.rpartition(".")
     return head == tensor.name and number.isdecimal()
+
+
+def _belongs(name: str, tensor: Tensor) -> bool:
+    """Whether it is the name of a tensor, or of a part of it."""
+    return name == tensor.name or _is_part(name, tensor)
 
 
 def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, int] | None, wanted: str) -> DataType:
@@ -399,14 +405,14 @@ def infer_outputs(
     """What rules return for the outputs of a call."""
     given: dict[str, Given | list[Given]] = {}
     for tensor in op.inputs:
-        own = [given_of(arg) for arg in inputs if _belongs(tensor.name, arg.name) and not arg.omitted]
+        own = [given_of(arg) for arg in inputs if _belongs(arg.name, tensor) and not arg.omitted]
         if own:
             given[tensor.name] = own if tensor.repeated else own[0]
     return rules.infer(
         op.name,
         given,
         {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else given_of(arg) for arg in params},
-        outputs={each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs},
+        outputs={each.name: sum(_belongs(arg.name, each) for arg in outputs) for each in op.outputs},
     )
 
 
@@ -416,11 +422,6 @@ def given_of(arg: TensorArg | ParamArg, *, data: bool = True) -> Given:
         return Given(arg.shape, arg.dtype, _numbers(arg.array, arg.quant) if data else None)
     assert not isinstance(arg.value, (bool, int, float, str))
     return Given(tuple(arg.value.shape), arg.dtype, _numbers(arg.value, arg.quant))
-
-
-def _belongs(tensor: str, name: str) -> bool:
-    head, _, number = name.rpartition(".")
-    return name == tensor or (head == tensor and number.isdecimal())
 
 
 def _numbers(array: Array | None, quant: object) -> list[float] | None:

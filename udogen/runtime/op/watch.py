@@ -92,7 +92,7 @@ def _preloaded() -> ctypes.CDLL:
     if version != _VERSION:
         raise RunFailed(
             "the library that watches kernels is not loaded in the worker",
-            hint="LD_PRELOAD must reach that process; is Python linked without a dynamic loader?",
+            hint="check that LD_PRELOAD reaches that process, and that Python has a dynamic loader",
         )
     return c
 

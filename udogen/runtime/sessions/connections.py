@@ -90,7 +90,8 @@ def find_connections(
             if key in given:
                 used.add(key)
                 if source is None and number > 0:
-                    faults.append(f"input `{tensor.name}` of {places[number]}: nothing before it writes `{given[key]}`")
+                    why = _missing(stages[:number], given[key], apart)
+                    faults.append(f"input `{tensor.name}` of {places[number]}: {why} `{given[key]}`")
             if source is None:
                 continue
             output = _tensor(stages[source[0]].outputs, source[1])
@@ -110,6 +111,11 @@ def find_connections(
         Connection(stage, _tensor(stages[stage].outputs, name), tuple(found[stage, name]))
         for stage, name in sorted(found)
     )
+
+
+def _missing(before: Sequence[Stage], output: str, apart: Collection[tuple[int, str]]) -> str:
+    is_state = any(_has(stage, output) and (number, output) in apart for number, stage in enumerate(before))
+    return "a state has the output" if is_state else "nothing before it has an output"
 
 
 def links_of(stages: Sequence[Stage], links: Mapping[str, str]) -> dict[str, str]:

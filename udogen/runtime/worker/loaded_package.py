@@ -32,7 +32,7 @@ class LoadedPackage:
                 what = "has an undefined symbol"
                 hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"
             else:
-                what, hint = "cannot be loaded", "the libraries it is linked with must be found too"
+                what, hint = "cannot be loaded", "check that the libraries it is linked with are found, too"
             raise RunFailed(f"the op package {what}: {text}", hint=hint) from problem
         self._callbacks: list[Any] = []
         self._interface = ffi.new("QnnOpPackage_Interface_t *")

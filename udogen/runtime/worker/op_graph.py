@@ -131,5 +131,5 @@ def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[Tensor
             raise RunFailed(
                 f"{what} `{info.name}` of the context is {info.dtype} {list(info.shape)}, "
                 f"the call has {arg.dtype} {list(arg.shape)}",
-                hint="a context is for the shapes and types it was made with",
+                hint="use the shapes and types that the context was made with",
             )

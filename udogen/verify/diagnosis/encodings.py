@@ -160,16 +160,16 @@ def _wraps(output: WrongOutput) -> Iterator[Clue]:
 def _wide_results(output: WrongOutput) -> Iterator[tuple[str, Array, tuple[float, int] | None]]:
     """The result before it is stored; if the reference does not give it, sum, difference and product of the inputs."""
     if output.real is not None:
-        yield "by the result before it is stored", output.real, output.quant
+        yield "from the result before it is stored", output.real, output.quant
         return
     if output.quant is not None and len({*output.case.quants.values()}) > 1:
         return
     whole = [array.astype(np.int64) for array in output.case.inputs.values() if array.dtype.kind in "iu"]
     if len(whole) == 2 and whole[0].shape == whole[1].shape == output.found.shape:
         a, b = whole
-        yield "taken as the sum of the inputs", a + b, None
-        yield "taken as the difference of the inputs", a - b, None
-        yield "taken as the product of the inputs", a * b, None
+        yield "assuming the sum of the inputs", a + b, None
+        yield "assuming the difference of the inputs", a - b, None
+        yield "assuming the product of the inputs", a * b, None
 
 
 def _overflows(output: WrongOutput) -> Iterator[Clue]:

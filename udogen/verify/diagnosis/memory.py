@@ -66,7 +66,7 @@ def unwritten(output: WrongOutput) -> Iterator[Clue]:
             strength=OBSERVED,
         )
     if left.any():
-        yield _unwritten(output, left, "still have the fill pattern of their memory", strength=OBSERVED)
+        yield _unwritten(output, left, "still have the fill pattern", strength=OBSERVED)
     elif not follows.any():
         yield from _looks_unwritten(output)
 

@@ -67,7 +67,7 @@ class OpRerun:
         try:
             outputs = case.origin.reference(inputs, params, case.quants)
         except Exception as error:  # a user's function, called with shapes that it was not written for
-            raise RunFailed(f"the reference of op `{case.op}` does not take these inputs: {error}") from error
+            raise RunFailed(f"the reference of op `{case.op}` does not accept these inputs: {error}") from error
         return {name: np.shape(array) for name, array in outputs.items()}
 
 
@@ -237,10 +237,7 @@ class WrongOutput:
 
     def confirmed(self, count: int) -> str:
         """The evidence of a prediction that `count` elements show."""
-        return (
-            f"a kernel with this fault would write exactly what was found: {count} of {self.found.size} elements "
-            "show it"
-        )
+        return f"simulating this fault reproduces the output ({count} of {self.found.size} elements)"
 
 
 def _is_closer(off: Array, before: Array) -> bool:

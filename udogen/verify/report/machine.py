@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,25 +31,16 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "cases": [_outcome(each) for each in run.outcomes],
         "networks": [_network(each) for each in run.networks],
         "warnings": list(run.warnings),
+        "unwritten": list(run.unwritten),
         **compared,
     }
 
 
 def _state(state: BackendState) -> dict[str, Any]:
     runtime = state.runtime
-    return {
-        "backend": state.backend,
-        "state": state.state,
-        "reason": state.reason,
-        "hint": state.hint,
-        "details": list(state.details),
-        "cases": state.cases,
-        "real": state.real,
-        "build_failed": state.build_failed,
-        "runtime": None
-        if runtime is None
-        else {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path},
-    }
+    about = runtime and {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path}
+    found = {name: value for name, value in asdict(state).items() if name != "title"}
+    return {**found, "details": list(state.details), "runtime": about}
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
@@ -136,6 +128,8 @@ def junit(result: Mapping[str, Any]) -> str:
             rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason))
         _add_suite(tree, root, state["backend"], rows)
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
+    unwritten = [_JUnitRow("references", text, 0.0, "error", text) for text in result["unwritten"]]
+    _add_suite(tree, root, "references", unwritten)
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
@@ -216,7 +210,7 @@ def _clean(text: str) -> str:
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
-_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings"}
+_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings", "unwritten"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -247,10 +241,10 @@ def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
-    cases = [case for result in results for case in result["cases"]]
     counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
-    states = joined(_state_of(row) for result in results for row in result["backends"]).values()
-    is_bad = counts["failed"] + counts["error"] or any(each.build_failed for each in states)
+    states = joined(map(_state_of, _rows(results, "backends"))).values()
+    unwritten = list(dict.fromkeys(_rows(results, "unwritten")))
+    is_bad = counts["failed"] + counts["error"] or unwritten or any(each.build_failed for each in states)
     return {
         "ok": bool(counts["passed"] + counts["ran"]) and not is_bad,
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
@@ -258,10 +252,16 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "counts": counts,
         "environment": _merged_environment([result["environment"] for result in results]),
         "backends": [_state(each) for each in states],
-        "cases": cases,
-        "networks": [each for result in results for each in result["networks"]],
-        "warnings": list(dict.fromkeys(text for result in results for text in result["warnings"])),
+        "cases": _rows(results, "cases"),
+        "networks": _rows(results, "networks"),
+        "warnings": list(dict.fromkeys(_rows(results, "warnings"))),
+        "unwritten": unwritten,
     }
+
+
+def _rows(results: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """What all results have below a key."""
+    return list(chain.from_iterable(result[key] for result in results))
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
@@ -273,6 +273,12 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         counts = [str(statuses.count(status)) for status in result["counts"]]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    found += [*([""] if found else []), *table(["backend", "state", *result["counts"]], rows), "", *result["warnings"]]
+    found += [
+        *([""] if found else []),
+        *table(["backend", "state", *result["counts"]], rows),
+        "",
+        *result["warnings"],
+        *result["unwritten"],
+    ]
     total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
     return [*found, f"{total} in {result['seconds']:.1f} s"]

@@ -42,7 +42,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         version=__version__,
         summary=summary,
         story=story(run),
-        warnings=[text.rich(each) for each in run.warnings],
+        warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten)],
         problems=problems(run),
         matrix=_matrix(run),
         absent=[_column(state) for state in run.states if state.state != "ran"],

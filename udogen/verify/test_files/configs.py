@@ -14,7 +14,7 @@ from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Problems, nearest
+from udogen.opdef.problems import Problems, suggestion
 from udogen.verify.test_files.model import EVERY, CaseGroup, OpTests, Subject, TestFiles
 
 
@@ -99,9 +99,8 @@ def check(tests: OpTests, source: PackageSource, problems: Problems) -> None:
     package = source.package(tests.op)
     if package is None:
         known = [op.name for each in source.packages for op in each.ops]
-        near = nearest(tests.op, known)
         where = source.subject.config or "the packages here"
-        hint = f"did you mean `{near}`?" if near else "there are " + ", ".join(known)
+        hint = suggestion(tests.op, known, "there are " + ", ".join(known))
         problems.error(tests.location, f"{where} has no op `{tests.op}`", hint)
         return
     op = next(each for each in package.ops if each.name == tests.op)
@@ -117,8 +116,7 @@ def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
     def check(key: str, what: str, names: Iterable[str], known: Sequence[str]) -> None:
         for name in dict.fromkeys(names):
             if name != EVERY and name not in known and name.rpartition(".")[0] not in known:
-                near = nearest(name, known)
-                hint = f"did you mean `{near}`?" if near else "it has " + (", ".join(known) or "none")
+                hint = suggestion(name, known, "it has " + (", ".join(known) or "none"))
                 problems.error(group.where(key), f"`{key}`: op `{op.name}` has no {what} `{name}`", hint)
 
     check("shape", "input or output", chain(*group.shapes), [*inputs, *outputs])

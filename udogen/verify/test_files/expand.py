@@ -259,10 +259,10 @@ def load_examples(folder: Path) -> list[Example]:
         return examples(read.load_test_files(folder))
     script = folder / "reference.py"
     if not script.is_file():
-        raise UsageError(f"there is no reference.py in {folder}", hint="it must define examples()")
+        raise UsageError(f"there is no reference.py in {folder}", hint="define examples() in it")
     made = getattr(load_module(script), "examples", None)
     if not callable(made):
-        raise UsageError(f"{script} defines no function examples()", hint="it must return a list of Example")
+        raise UsageError(f"{script} defines no function examples()", hint="return a list of Example")
     return list(made())
 
 
@@ -358,7 +358,7 @@ def _numbers(given: GivenNumbers) -> Any:
             return np.asarray(given.numbers, np.float64)
         except (ValueError, TypeError) as error:
             raise UsageError(
-                f"`values` has a list that is not a tensor: {error}", hint="rows of equal length"
+                f"`values` has a list that is not a tensor: {error}", hint="give rows of equal length"
             ) from error
     array = values.load_array(given.file)
     if array.dtype.kind not in "biuf":

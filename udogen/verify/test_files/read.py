@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from udogen.backends import PLACES
 from udogen.errors import UsageError, read_plain, reading
 from udogen.opdef import datatypes
-from udogen.opdef.problems import Location, Problems, nearest
+from udogen.opdef.problems import Location, Problems, suggestion
 from udogen.python_files import load_module
 from udogen.resources import read_toml
 from udogen.verify import MARK, tolerances
@@ -216,8 +216,7 @@ class _TableReader:
             if name in more:
                 continue
             if name not in keys:
-                near = nearest(name, [*keys, *more])
-                hint = f"did you mean `{near}`?" if near else "there are " + ", ".join([*keys, *more])
+                hint = suggestion(name, [*keys, *more], "there are " + ", ".join([*keys, *more]))
                 self._problems.error(self._where(*at, name), f"there is no key `{name}` here", hint)
                 continue
             made = keys[name].read(value, self._folder)

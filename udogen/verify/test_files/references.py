@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from udogen.errors import ToolMissing, UdogenError, UsageError
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import suggestion
 from udogen.python_files import last_line, load_module
 
 Function = Callable[..., Any]
@@ -102,11 +102,7 @@ def _of_file(file: Path, name: str) -> Function:
     if callable(found):
         return found  # type: ignore[no-any-return]
     there = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
-    near = nearest(name, there)
-    raise UsageError(
-        f"{file} defines no function `{name}`",
-        hint=f"did you mean `{near}`?" if near else f"define it: def {name}(…)",
-    )
+    raise UsageError(f"{file} defines no function `{name}`", hint=suggestion(name, there, f"define it: def {name}(…)"))
 
 
 def _onnx(name: str, folder: Path) -> Function:

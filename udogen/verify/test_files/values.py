@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def draw(values: Fill, *, dtype: DataType, shape: tuple[int, ...], random: Any, 
     except (ValueError, OverflowError) as error:  # of numpy
         raise UsageError(
             f"`{values}` cannot fill a tensor of {dtype.name}: {error}",
-            hint="the smaller number first, and no deviation below 0; as in uniform(-3, 3)",
+            hint="give the smaller number first, and no deviation below 0, as in uniform(-3, 3)",
         ) from error
 
 
@@ -189,13 +190,13 @@ def load_array(file: Path) -> Array:
     try:
         with open_plain(file) as stream:
             found = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as fault:
+    except (OSError, ValueError, EOFError, BadZipFile) as fault:
         reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
         raise UsageError(
             f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
         ) from fault
     if not isinstance(found, np.ndarray):
-        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
+        raise UsageError(f"{file} contains several arrays", hint="save one array with numpy.save")
     return found
 
 

@@ -19,10 +19,13 @@ std::int32_t zeroOffsetOf(Qnn_DataType_t type);
 /// The element type that HTP delivers for an element that a kernel names.
 std::uint32_t qhpiOf(Element element);
 
-/// A shape that is a table.
+/// The shape of a default, with leading ones as HTP delivers it.
 template <std::size_t N>
 Shape shapeOf(const std::uint32_t (&dims)[N]) {
-  return Shape(dims, N);
+  constexpr std::size_t rank = N < 4 ? 4 : N;
+  std::uint32_t filled[rank] = {};
+  for (std::size_t axis = 0; axis < rank; ++axis) filled[axis] = axis + N < rank ? 1 : dims[axis + N - rank];
+  return Shape(filled, rank);
 }
 
 /// The tensors of one call: inputs, then the parameters in the order of the config.

@@ -344,11 +344,18 @@ void beginSession() { memory().age(); }
 
 namespace {
 
+/// Kernels get signed integers of 8 and 16 bits as unsigned ones; in rewrites they are still signed.
+std::uint32_t unsignedOf(std::uint32_t element) {
+  if (element == QHPI_QInt8) return QHPI_QUInt8;
+  if (element == QHPI_QInt16) return QHPI_QUInt16;
+  return element;
+}
+
 bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index) {
   const QHPI_OpRef from = qhpi_op_input(node, index);
   const std::uint32_t type = qhpi_op_output(from.op, from.output_number).type;
   for (const Qnn_DataType_t each : spec.types) {
-    if (elementOf(each) == type) return true;
+    if (elementOf(each) == unsignedOf(type)) return true;
   }
   return udo::isAbsent(from.op);
 }
@@ -358,7 +365,8 @@ std::uint32_t inputsOf(const OpSpec& spec, const QHPI_Op* node) {
   const auto all = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);
   const auto least = static_cast<std::uint32_t>(fewestOf(spec.inputs));
-  const auto fewest = static_cast<std::uint32_t>(fewestOf(spec.params));
+  std::uint32_t fewest = 0;  // parameters, of which those before a mandatory one may be left out
+  for (const ParamSpec& each : spec.params) fewest += each.mandatory ? 1 : 0;
   for (std::uint32_t inputs = all; inputs > least; --inputs) {
     bool fits = count >= inputs + fewest;
     for (std::uint32_t i = least; fits && i < inputs; ++i) fits = isOfInput(spec.inputs.items[i], node, i);

@@ -124,7 +124,6 @@ class Records {
 
   /// Every record of the kernel: counted first, then made.
   void each() {
-    bool four = true;
     bool five = true;
     bool free = false;
     for (std::size_t i = 0; i < tensors_; ++i) {
@@ -136,7 +135,6 @@ class Records {
         return;
       }
       at_[i] = 0;
-      four = four && allows(tensor(i).ranks, false);
       five = five && allows(tensor(i).ranks, true);
       free = free || (allows(tensor(i).ranks, true) && allows(tensor(i).ranks, false));
     }
@@ -150,7 +148,7 @@ class Records {
       // One more, which marks the parameters as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
       for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
-        if (four || !five) add(false, params);
+        if (free || !five) add(false, params);
         if (five || free) add(true, params);
       }
       more = false;

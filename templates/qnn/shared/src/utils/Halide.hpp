@@ -102,6 +102,12 @@ class Call {
     if (!canRun) fail("this processor has no AVX2, which the kernel was compiled for");
   }
 
+  /// For another function with the same tensors.
+  Call* again() {
+    message_[0] = '\0';
+    return this;
+  }
+
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
 

@@ -145,6 +145,26 @@ bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   return true;
 }
 
+/// The runtime passes each scalar as a double, which would round most integers beyond 2^53.
+Status validateScalars(const Qnn_OpConfigV1_t& config) {
+  for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
+    const Qnn_Param_t& param = config.params[i];
+    if (param.paramType != QNN_PARAMTYPE_SCALAR) continue;
+    const std::int64_t whole = param.scalarParam.int64Value;
+    const std::uint64_t natural = param.scalarParam.uint64Value;
+    const bool isSigned = param.scalarParam.dataType == QNN_DATATYPE_INT_64;
+    if (isSigned ? fromDouble<std::int64_t>(static_cast<double>(whole)) == whole
+                 : param.scalarParam.dataType != QNN_DATATYPE_UINT_64 ||
+                       fromDouble<std::uint64_t>(static_cast<double>(natural)) == natural) {
+      continue;
+    }
+    const std::string value = isSigned ? std::to_string(whole) : std::to_string(natural);
+    return error("parameter `%s` of `%s` is %s, which the CPU backend would round: it passes numbers as doubles",
+                 param.name, config.typeName, value.c_str());
+  }
+  return ok;
+}
+
 bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
@@ -296,8 +316,10 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   const OpEntry* entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
   const Status status = validateConfig(*entry, config);
-  if (status == ok) remember(config);
-  return status;
+  if (status != ok) return status;
+  const Status exact = validateScalars(config);
+  if (exact == ok) remember(config);
+  return exact;
 }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t node,
