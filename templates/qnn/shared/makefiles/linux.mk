@@ -27,8 +27,9 @@ FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT
             $(HEADERS) $(if $(UDO_PROVE),-DUDO_PROVE) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 COMPILE   = $(CXX) $(FLAGS)
-# Without -O2, a link makes zig compile a library of its sanitizer.
-TARGET_LINKER    ?= $(CXX) $(if $(filter c++,$(CXX)),-O2) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
+# Without optimization zig compiles and links a library of its sanitizer; code that is compiled so needs it.
+LINK_LEVEL = $(if $(filter c++,$(CXX)),-O2 $(filter -O%,$(CXXFLAGS) $(EXTRA_CXXFLAGS)))
+TARGET_LINKER    ?= $(CXX) $(LINK_LEVEL) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
 LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-as-needed $(RUNTIME)) $(LDFLAGS) $(EXTRA_LDFLAGS)
 comma    := ,
