@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from probe import Build
@@ -21,7 +22,7 @@ def test_the_wheel_is_found_without_importing_it(build: Build) -> None:
 
 
 def test_an_explicit_path_then_the_sdk_then_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("os.uname", lambda: Mock(machine="x86_64"))
     folder = tmp_path / "lib" / "x86_64-linux-clang"
     folder.mkdir(parents=True)
     (folder / "libQnnCpu.so").touch()

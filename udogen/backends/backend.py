@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from udogen.backends.plan import Source
     from udogen.opdef.model import Op, OpPackage
 
+PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registers, after the package's name
 STRICT = "-Wl,-z,defs"  # links a library without undefined symbols
 NOT_BUILT = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
 

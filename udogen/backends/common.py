@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from udogen.backends import architectures, op_tables
-from udogen.backends.plan import PROVIDER, Part, PlannedFile, Source
+from udogen.backends.backend import PROVIDER
+from udogen.backends.plan import Part, PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 

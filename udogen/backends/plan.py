@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registers, after the package's name
-
 
 @dataclass(frozen=True)
 class Part:

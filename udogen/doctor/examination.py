@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import process
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.build.package import MANIFEST
 from udogen.build.sdks import text_of
 from udogen.build.tools import Environment

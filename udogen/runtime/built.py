@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from udogen import backends
-from udogen.backends.backend import Target
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER, Target
 from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load

@@ -1,24 +1,26 @@
 """Finds the QNN runtime, and checks whether a library can be loaded on this machine.
 
-Restoring a context begins here and must be quick: `elf` and the emulator are imported where they are needed.
+Restoring a context begins here and must be quick: `elf`, `tools` and the emulator are imported where they are needed.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import platform
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from udogen import backends
-from udogen.backends.backend import HostRuntime
-from udogen.backends.plan import PROVIDER
-from udogen.build import elf, tools
+from udogen.backends.backend import PROVIDER, HostRuntime
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
+
+if TYPE_CHECKING:
+    from udogen.build import tools
 
 KINDS = ("auto", "real", "emulator")
 BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
@@ -45,7 +47,7 @@ class RuntimeLibrary:
     @property
     def serial(self) -> bool:
         """Whether executions of two graphs must not overlap, even in two contexts."""
-        return not self.emulator and platform.machine() in self.behaviour.one_at_a_time
+        return not self.emulator and os.uname().machine in self.behaviour.one_at_a_time
 
     @property
     def system(self) -> Path:
@@ -71,6 +73,8 @@ def find_runtime(
     arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
     if explicit is not None:
         explicit = arguments.path(explicit, "the runtime library")
+    from udogen.build import tools
+
     if environment is not None:
         arguments.expect(environment, tools.Environment, "the environment", "a udogen.build.tools.Environment")
     row = backends.RUNTIMES.get(backend)
@@ -78,7 +82,7 @@ def find_runtime(
         raise UsageError(f"no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
     if kind not in KINDS:
         raise UsageError(f"unknown kind of runtime: `{kind}`", hint="one of: " + ", ".join(KINDS))
-    runs_here = platform.machine() in row.machines
+    runs_here = os.uname().machine in row.machines
     if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
         if explicit is not None:
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
@@ -87,7 +91,7 @@ def find_runtime(
         return RuntimeLibrary(backend, row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
-            f"{row.library} does not run on {platform.machine()}",
+            f"{row.library} does not run on {os.uname().machine}",
             hint="udogen's emulator does: `udogen run op … --runtime emulator`",
         )
     if explicit is not None:
@@ -122,8 +126,8 @@ def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
     if not environment.qnn_sdk_root:
         return []
     library = Path(environment.qnn_sdk_root) / "lib"
-    known = [library / name for name in SDK_FOLDERS.get(platform.machine(), ())]
-    others = sorted(library.glob("aarch64-*linux*")) if platform.machine() == "aarch64" else []
+    known = [library / name for name in SDK_FOLDERS.get(os.uname().machine, ())]
+    others = sorted(library.glob("aarch64-*linux*")) if os.uname().machine == "aarch64" else []
     return [("QNN_SDK_ROOT", folder) for folder in dict.fromkeys([*known, *others])]
 
 
@@ -138,11 +142,13 @@ def check_loadable(path: Path, what: str) -> None:
     if _is_for_this_machine(path):
         return
 
+    from udogen.build import elf
+
     try:
         machine = elf.read(path).machine
     except elf.NotElf as fault:
         raise elf.NotElf(fault.what, f"the {what} {fault.message}", hint=fault.hint) from fault
-    here = platform.machine()
+    here = os.uname().machine
     if machine != here:
         raise RunFailed(
             f"the {what} {path} is built for {machine}, this machine is {here}",
@@ -169,19 +175,21 @@ def _is_for_this_machine(path: Path) -> bool:
         return False
     magic, width, order, kind, machine = _HEAD.unpack(head)
     # 64 bits, little-endian, a shared library.
-    return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
+    return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == os.uname().machine
 
 
 def interface_providers(path: PathArgument) -> list[str]:
     """The interface providers that an op package exports: `[provider] = interface_providers("libPackage.so")`."""
     path = arguments.path(path, "the op package")
-    check_file(path, "op package")
+    from udogen.build import elf
 
+    check_file(path, "op package")
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 
 
 def check_provider(path: Path, provider: str) -> None:
     """Raise where the library does not export the provider; the hint names its providers."""
+    from udogen.build import elf
 
     if provider in elf.read(path).exports:
         return
@@ -194,6 +202,7 @@ def check_provider(path: Path, provider: str) -> None:
 
 def sdk_build_id(path: Path) -> str:
     """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty for other libraries."""
+    from udogen.build import elf
 
     try:
         return elf.text_of(elf.read(path), BUILD_ID)
