@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from udogen.backends import vendor
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.build import elf
 from udogen.errors import UdogenError, UsageError, read_plain
 

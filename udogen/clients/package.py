@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.backends.backend import Target
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER, Target
 from udogen.build import elf
 from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError

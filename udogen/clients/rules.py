@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.clients.client import ClientRule
 from udogen.clients.package import ANDROID, LINUX, Library, Package
 from udogen.opdef.model import Op, Tensor

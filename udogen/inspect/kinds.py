@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from udogen.backends import architectures
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.build import elf
 from udogen.build.elf import Elf
 from udogen.build.sdks import usable_with

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen import backends
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.errors import RunFailed, VerificationFailed
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument

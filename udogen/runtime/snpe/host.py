@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import backends
-from udogen.backends.plan import PROVIDER
+from udogen.backends.backend import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
