@@ -182,6 +182,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         [*shlex.split(zig), *HEXAGON.flags, "-std=c++17", "-fno-exceptions", f"-I{resources.qnn_headers()}",
          str(Path(__file__).parent / "dsp/loader.cpp"), "-o", str(program)],
         capture_output=True, text=True, timeout=LONG,
+        cwd=program.parent,  # with .venv below it, zig would compile its libraries again
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [qemu, "-cpu", "v67", str(program)]

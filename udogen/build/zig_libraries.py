@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os.path
+import os
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from udogen import resources
+from udogen import process, resources
 from udogen.build import tools
 from udogen.build.emulator import announce, compile_or_fail
 from udogen.errors import ToolMissing
 
 _ELF = b"\x7fELF"
+_PROBES = (
+    ("cc", "probe.c", "int main(void) { return 0; }\n"),
+    ("c++", "probe.cpp", "#include <string>\nstd::string text;\nint main() { return 0; }\n"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,13 @@ class ZigLibraries:
             raise ToolMissing(f"zig is not installed; it compiles {self.title}", hint="pip install ziglang")
         with tempfile.TemporaryDirectory(prefix="udogen-") as scratch:
             folder = Path(scratch)
-            (folder / "probe.cpp").write_text(
-                "#include <string>\nstd::string text;\nint main() { return 0; }\n", "utf-8"
-            )
-            compile_or_fail([*zig, "c++", *self.flags, "probe.cpp", "-o", "probe"], folder, self.title)
+
+            def link(language: str, name: str, text: str) -> None:
+                (folder / name).write_text(text, "utf-8")
+                compile_or_fail([*zig, language, *self.flags, name, "-o", f"{name}.out"], folder, self.title)
+
+            # One zig compiles one file at a time; two share what they have compiled.
+            process.at_once([partial(link, *probe) for probe in _PROBES], os.cpu_count() or 1)
         newest: dict[str, Path] = {}
         for path in sorted(tools.zig_cache().glob("o/*/lib*.a"), key=lambda each: each.stat().st_mtime):
             if path.name in self.archives and self._are_in(path):
