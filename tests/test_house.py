@@ -34,7 +34,7 @@ LAYERS = (
     {"emulator"},
     {"opdef"},
     {"process", "python_files", "error_tables", "tables"},
-    {"errors", "resources", "supervisor"},
+    {"errors", "public_names", "resources", "supervisor"},
     {"__init__"},
 )
 

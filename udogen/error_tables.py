@@ -65,7 +65,7 @@ class ErrorInterface:
     """An interface with error numbers of its own, and the document they are from."""
 
     def __init__(self, name: str) -> None:
-        table = _read(f"error_codes/{name}.toml")
+        table = resources.facts(f"error_codes/{name}")
         self.name = name
         self.title: str = table["title"]
         self.source: str = table["source"]
@@ -106,14 +106,14 @@ def describe(code: int) -> ErrorCode:
 @cache
 def log_lines(*names: str) -> tuple[KnownLine, ...]:
     """The lines in these files of data/log_lines."""
-    rows = (row for name in names for row in _read(f"log_lines/{name}.toml")["line"])
+    rows = (row for name in names for row in resources.facts(f"log_lines/{name}")["line"])
     return tuple(KnownLine(row["id"], re.compile(row["pattern"]), row["meaning"], _causes(row)) for row in rows)
 
 
 @cache
 def printed_numbers() -> tuple[PrintedNumber, ...]:
     """How numbers are printed, in the order in which patterns are tried."""
-    rows = _read("log_lines/numbers.toml")["number"]
+    rows = resources.facts("log_lines/numbers")["number"]
     return tuple(PrintedNumber(row["interface"], re.compile(row["pattern"])) for row in rows)
 
 
@@ -121,7 +121,7 @@ def printed_numbers() -> tuple[PrintedNumber, ...]:
 def number_causes() -> Mapping[str, NumberCause]:
     """The rows of number_causes.toml: `race`, and of a variant `saturation.wraps`."""
     found: dict[str, NumberCause] = {}
-    for name, row in _read("number_causes.toml").items():
+    for name, row in resources.facts("number_causes").items():
         variants = {f"{name}.{key}": value for key, value in row.items() if isinstance(value, dict)}
         for key, each in {name: row, **variants}.items():
             if "text" in each:
@@ -131,10 +131,5 @@ def number_causes() -> Mapping[str, NumberCause]:
 
 def _causes(row: Mapping[str, Any]) -> tuple[ErrorCause, ...]:
     rows: Iterable[Mapping[str, str]] = row.get("cause", ())
-    found = (_read("causes.toml")[each["use"]] if "use" in each else each for each in rows)
+    found = (resources.facts("causes")[each["use"]] if "use" in each else each for each in rows)
     return tuple(ErrorCause(each["text"], each["remedy"], each["source"]) for each in found)
-
-
-@cache
-def _read(name: str) -> dict[str, Any]:
-    return resources.read_toml((resources.tables() / name).read_bytes())

@@ -22,6 +22,7 @@ _Result = TypeVar("_Result")
 
 _UNTIL_STARTED = 10.0  # seconds
 _UNTIL_ENDED = 6.0
+_TO_CLEAN_UP = 20.0
 _ROOT = str(Path(__file__).resolve().parents[1])
 
 
@@ -63,7 +64,7 @@ def run(
 ) -> Completed:
     """Run a program to its end; `on_line` gets each line of its stdout as it comes, `keep` last lines are kept.
 
-    `starting` starts it: `start`, `Tied`, `supervised` or `graceful(seconds)`.
+    `starting` starts it: `start`, `Tied`, `supervised` or `graceful`.
     """
     child = (starting or start)(argv, cwd=cwd, env=env)
     out: deque[str] = deque(maxlen=keep)
@@ -205,23 +206,15 @@ def supervised(argv: Sequence[str], **options: Any) -> Supervised:
 class _Graceful(_Child):
     """A program that cleans up when it gets SIGTERM."""
 
-    grace = 0.0
-
     def end(self) -> bool:
         """Send SIGTERM."""
         self.terminate()
-        return self._ended(self.grace)
+        return self._ended(_TO_CLEAN_UP)
 
 
-def graceful(seconds: float) -> Callable[..., subprocess.Popen[bytes]]:
-    """How to start a program that gets SIGTERM first, and so many seconds to clean up."""
-
-    def begin(argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None) -> _Graceful:
-        child = _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
-        child.grace = seconds
-        return child
-
-    return begin
+def graceful(argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    """Start a program that gets SIGTERM first, and time to clean up."""
+    return _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
 
 
 _running: set[subprocess.Popen[bytes]] = set()  # programs of `run` in all threads

@@ -45,6 +45,19 @@ def tables() -> Path:
     return _PACKAGE / "data"
 
 
+@cache
+def facts(table: str) -> dict[str, Any]:
+    """One of these tables."""
+    return read_toml((tables() / f"{table}.toml").read_bytes())
+
+
+def toml_text(text: str) -> str:
+    """A string of TOML: as in JSON, with DEL escaped too."""
+    import json  # 3 ms, which opening a context does not need
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def qnn_headers() -> Path:
     """The folder of udogen's QNN headers, for a compiler: `f"-I{qnn_headers()}"`."""
     return _PACKAGE / "qnn" / "include"

@@ -30,6 +30,11 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def many(count: int, thing: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def shape_text(shape: Sequence[object]) -> str:
     """`1x3x8`, or `[batch, 3, ?]` where not all are numbers; empty for a scalar."""
     texts = ["?" if each is None else str(each) for each in shape]

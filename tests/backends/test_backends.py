@@ -70,6 +70,13 @@ def test_a_package_for_a_new_backend_is_generated(tmp_path: Path) -> None:
     assert (manifest["backend"], manifest["parts"][0]["targets"]) == ("npu", ["npu_x86"])
 
 
+def test_packages_of_the_udo_documentation_need_no_core_of_a_new_backend(tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(CONFIG.replace("NPU", "CPU"))
+    made = run(tmp_path, "generate", "p.xml", "-o", "out", "--layout", "snpe")
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "out/P/jni/src/CPU/Makefile").is_file()
+
+
 def test_without_its_object_the_same_backend_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "p.xml").write_text(CONFIG)
     argv = [sys.executable, "-m", "udogen", "generate", "p.xml", "-o", "out"]

@@ -19,11 +19,11 @@ from tests.build.devices import CACHED
 from tests.build.stand_ins import qnn_sdk, script
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
+from tests.making import CONFIGS, LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
 from udogen.backends.targets import ALL
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
-from udogen.build.package import PackageLibrary
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
@@ -407,6 +407,16 @@ def test_a_make_around_us_does_not_matter(folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(["make", "-j3", "-C", str(tmp_path)], env=env, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
     assert "jobserver" not in done.stderr
+
+
+def test_every_target_of_a_package_has_a_rule(tmp_path: Path) -> None:
+    """Of each backend in each layout; make only reads its files."""
+    for name in ("both.xml", "gpu.xml", "several.xml", "udo.json"):
+        made = make_packages([CONFIGS / name], tmp_path / name)
+        for part in (each for package in made for each in open_packages(package.folder)):
+            lines = make(part.path, "-npr", "clean", strict=False).stdout.splitlines()
+            rules = {line.partition(":")[0] for line in lines}
+            assert {row.id for row in part.rows} <= rules, (name, part.backend)
 
 
 def test_names_are_no_options() -> None:

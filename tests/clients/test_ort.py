@@ -349,7 +349,7 @@ def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> No
 
 
 def test_the_table_of_releases_is_complete() -> None:
-    rows = resources.read_toml((resources.tables() / "onnxruntime.toml").read_bytes())["release"]
+    rows = resources.facts("onnxruntime")["release"]
     for row, found in zip(rows, versions.compatible_releases(), strict=True):
         assert row.keys() - {"refused", "why"} == {"first", "before", "oldest", "newest", "source"}
         assert ("refused" in row) is ("why" in row) is bool(found.refused)

@@ -128,7 +128,7 @@ def test_words_as_the_device_reads_them(word: str, text: str) -> None:
 def test_devices_have_known_hexagon_versions_and_agree_with_the_table_of_processors() -> None:
     versions = hexagon_versions()
     assert set(versions.values()) <= set(architectures.of_backend("htp"))
-    rows = resources.read_toml((resources.tables() / "devices.toml").read_bytes())["device"]
+    rows = resources.facts("devices")["device"]
     for row in rows:
         assert row.keys() <= {"name", "arch", "code_names", "ids"}
         names = [row["name"], *row.get("code_names", []), *map(str, row.get("ids", []))]

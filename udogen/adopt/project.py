@@ -402,19 +402,16 @@ class PortRule(NamedTuple):
 @cache
 def members() -> tuple[Member, ...]:
     """The rows of [[rename]] in core_members.toml."""
-    return tuple(Member(row["member"], row["absent"], row["remedy"]) for row in _table()["rename"])
+    return tuple(
+        Member(row["member"], row["absent"], row["remedy"]) for row in resources.facts("core_members")["rename"]
+    )
 
 
 @cache
 def rules() -> tuple[PortRule, ...]:
     """The rows of [[port]], in the order in which they are applied."""
-    rows = _table()["port"]
+    rows = resources.facts("core_members")["port"]
     return tuple(PortRule(re.compile(row["pattern"]), row.get("replacement", ""), row["remedy"]) for row in rows)
-
-
-@cache
-def _table() -> dict[str, list[dict[str, str]]]:
-    return resources.read_toml((resources.tables() / "core_members.toml").read_bytes())
 
 
 def port_changes(kernels: Iterable[Kernel]) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from udogen.backends import architectures
 from udogen.errors import RunFailed
 
 Image = mmap.mmap
@@ -25,11 +26,10 @@ MACHINES = {
     "EM_386": "x86",
 }
 
-# e_flags of Hexagon, from LLVM's ELF.h; the small cores (t) have no HVX.
-HEXAGON = {
-    0x60: "v60", 0x61: "v61", 0x62: "v62", 0x65: "v65", 0x66: "v66", 0x67: "v67", 0x8067: "v67t",
-    0x68: "v68", 0x69: "v69", 0x71: "v71", 0x8071: "v71t", 0x73: "v73", 0x75: "v75", 0x77: "v77",
-    0x79: "v79", 0x81: "v81", 0x83: "v83", 0x85: "v85",
+# e_flags of Hexagon: versions that udogen builds for, and others of LLVM's ELF.h; the small cores (t) have no HVX.
+_HEXAGON = {row.flags: row.name for row in architectures.ALL.values()} | {
+    0x60: "v60", 0x61: "v61", 0x62: "v62", 0x67: "v67", 0x8067: "v67t", 0x71: "v71", 0x8071: "v71t", 0x77: "v77",
+    0x83: "v83",
 }  # fmt: skip
 
 # Kinds of files that are not ELF, by their first bytes.
@@ -215,7 +215,7 @@ class _ElfReader:
             kind=self._kind(str(header["e_type"]), tags),
             machine=machine,
             bits=self._bits,
-            arch=HEXAGON.get(flags & 0xFFFF, f"flags {flags:#x}") if machine == "hexagon" else "",
+            arch=_HEXAGON.get(flags & 0xFFFF, f"flags {flags:#x}") if machine == "hexagon" else "",
             soname=next((tag.soname for tag in tags if tag.entry.d_tag == "DT_SONAME"), ""),
             needed=tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
             runpath=tuple(

@@ -18,6 +18,7 @@ from udogen.generate.op_tests import FILE
 from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
+from udogen.tables import many
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,19 @@ def command(options: CheckOptions) -> None:
     taken = _vendor_generators(problems) if options.vendors else {}
     problems.stop_if_any(strict=options.strict)
     if options.as_json:
-        vendor = {"vendor": {file: list(tools) for file, tools in taken.items()}} if options.vendors else {}
+        takers = {"vendor": {file: list(tools) for file, tools in taken.items()}} if options.vendors else {}
         warnings = [problem.as_json() for problem in problems.warnings]
-        output.print_json({"ok": True, "packages": [*map(_as_json, packages)], **vendor, "warnings": warnings})
+        output.print_json({"ok": True, "packages": [*map(_as_json, packages)], **takers, "warnings": warnings})
         return
     output.print_problems(problems.warnings)
     for package, by_backend in resolved:
         named = sorted(backend for backend, each in by_backend.items() if each.ops)
-        count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
+        count = many(len(package.ops), "op")
         output.print_result(
             f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"
         )
     for file, tools in taken.items():
-        output.print_result(f"{file}: accepted by {' and '.join(tools)} of Qualcomm's release {_release()}")
+        output.print_result(f"{file}: accepted by {' and '.join(tools)} of Qualcomm's release {vendor.release()}")
     _print_next([Path(file) for package, _ in resolved for file in package.sources])
 
 
@@ -88,7 +89,3 @@ def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
             what = f"{verdict.meant} of Qualcomm's release {vendor.release()} would refuse this: {each.message}"
             problems.error(each.location, what, each.hint)
     return {file: verdict.takes for file, verdict in found.items()}
-
-
-def _release() -> str:
-    return vendor.release()

@@ -25,6 +25,7 @@ from udogen.cli.options import (
     verb,
 )
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, writing
+from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
@@ -210,7 +211,6 @@ def _merge(arguments: TestArguments) -> int:
 def _progress(plan: TestPlan) -> Iterator[Listeners]:
     """A bar that counts cases on a terminal; otherwise a line for each package and place."""
     if not sys.stderr.isatty() or output.json_requested():
-        from udogen.verify.report.text import many
 
         def on_batch(batch: Batch) -> None:
             if not output.json_requested():

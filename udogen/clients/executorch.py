@@ -28,6 +28,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op
 from udogen.runtime import execution_counts
 from udogen.runtime.execution_counts import NotExecuted
+from udogen.tables import many
 
 __all__ = ["NotDelegated", "check_delegated", "op_package_options", "proving"]
 
@@ -143,13 +144,13 @@ def _inputs(op: Op, torch_op: Any) -> Iterator[str]:
     least = sum(each.required for each in op.inputs)
     if not least <= tensors <= len(op.inputs) and not any(each.repeated for each in op.inputs):
         expected = f"{least} to {len(op.inputs)}" if least < len(op.inputs) else f"{least}"
-        yield f"{torch_op} has {_count(tensors, 'tensor')}, and op {op.name} {expected}"
+        yield f"{torch_op} has {many(tensors, 'tensor')}, and op {op.name} {expected}"
 
 
 def _outputs(op: Op, torch_op: Any) -> Iterator[str]:
     returns = len(torch_op._schema.returns)
     if returns != len(op.outputs) and not any(each.repeated for each in op.outputs):
-        yield f"{torch_op} returns {_count(returns, 'tensor')}, and op {op.name} has {len(op.outputs)}"
+        yield f"{torch_op} returns {many(returns, 'tensor')}, and op {op.name} has {len(op.outputs)}"
 
 
 def _parameters(op: Op, torch_op: Any) -> Iterator[str]:
@@ -177,10 +178,6 @@ def _types(op: Op, torch_op: Any) -> Iterator[str]:
 
 def _accepts(datatype: DataType, kind: str) -> bool:
     return kind == _ANY_NUMBER or (kind in _KINDS and (datatype.kind == "float") is (_KINDS[kind] == "float"))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number or 'no'} {word}" + ("" if number == 1 else "s")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -229,7 +226,7 @@ def _check_left_over(programs: Sequence[Any], names: set[str]) -> None:
         if node.op == "call_function" and (name := getattr(node.target, "__name__", "")) in names
     )
     if left:
-        counts = ", ".join(f"{name} ({_count(count, 'node')})" for name, count in sorted(left.items()))
+        counts = ", ".join(f"{name} ({many(count, 'node')})" for name, count in sorted(left.items()))
         raise NotDelegated(
             f"not lowered to QNN: {counts}",
             details=["ExecuTorch leaves to other kernels what QNN does not take; a failed registration is only logged"],

@@ -17,6 +17,7 @@ from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, int
 from udogen.errors import UsageError, open_plain, reading
 from udogen.opdef.problems import nearest, wrapped
 from udogen.runtime import log_messages
+from udogen.tables import many
 
 DSP_OFFSET = 0x80000400  # a number returned by a DSP is its ARM counterpart plus this
 _DSP_SPAN = 0x300
@@ -355,7 +356,7 @@ def log_text(log: ExplainedLog, *, width: int) -> str:
 def _count(number: int) -> str:
     if not number:
         return "no known error"
-    text = f"{number} known error{'' if number == 1 else 's'}"
+    text = many(number, "known error")
     return text + ("; read from the top: the first one is usually the cause of the others" if number > 1 else "")
 
 

@@ -6,7 +6,6 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -43,10 +42,9 @@ class Verdict(NamedTuple):
     refusals: tuple[Refusal, ...]  # of the generator that is meant, if none accepts it
 
 
-@cache
 def facts() -> dict[str, Any]:
     """The table of what they accept."""
-    return resources.read_toml((resources.tables() / "vendor_generators.toml").read_bytes())
+    return resources.facts("vendor_generators")
 
 
 def verdict(data: bytes, file: str) -> Verdict:

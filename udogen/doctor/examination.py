@@ -23,6 +23,7 @@ from udogen.errors import RunFailed, ToolMissing
 from udogen.inspect.inspection import InspectOptions, inspect_all
 from udogen.inspect.rules import STOPS, UNKNOWN
 from udogen.opdef.problems import wrapped
+from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.inspect.inspection import InspectedLibrary
@@ -137,7 +138,7 @@ def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state:
         yield from textwrap.wrap(f"The open path does not work: see {names} above.", width)
     wrong = [row for row in found.packages if row.outcome.state == WRONG]
     if wrong:
-        yield f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''} with the packages."
+        yield f"{many(len(wrong), 'problem')} with the packages."
 
 
 def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from udogen.tables import shape_text
+from udogen.tables import many, shape_text
 
 LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
 PAD_X, PAD_Y = 10, 7
@@ -107,9 +107,7 @@ def lines(diagram: Diagram) -> Iterator[str]:
     for section in diagram.sections:
         ops = [box for box in section.boxes if box.kind in ("op", "custom")]
         values = len(section.boxes) - len(ops)
-        counts = [
-            f"{count} {word}{'' if count == 1 else 's'}" for count, word in ((len(ops), "op"), (values, "tensor"))
-        ]
+        counts = [many(count, word) for count, word in ((len(ops), "op"), (values, "tensor"))]
         yield f"  {section.title}: {', '.join(counts)}" + (f"; {section.note}" if section.note else "")
         for box in ops:
             if box.kind == "custom":

@@ -25,6 +25,7 @@ from udogen.opdef.onnx.model import (
 from udogen.opdef.onnx.uses import constant_of
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
+from udogen.tables import many
 
 # --- configs ---------------------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ def context_diagram(info: BinaryInfo, name: str) -> Diagram:
     count = len(info.graphs)
     found = by_number(info.backend_id)
     backend = found.id.upper() if found else f"BACKEND {info.backend_id}"
-    graphs = f"{count} graph{'' if count == 1 else 's'}"
+    graphs = many(count, "graph")
     description = f"Context binary for {backend}, {graphs}; made by {info.build_id or 'an unknown SDK'}."
     facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}
     return Diagram(name, description, tuple(_context_section(each, backend) for each in info.graphs), facts)

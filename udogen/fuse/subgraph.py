@@ -15,6 +15,7 @@ from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.fuse.ops import OF_SHAPES, row_of, title
 from udogen.opdef.onnx.model import STANDARD
 from udogen.opdef.onnx.reading import captured_by, graphs_of, onnx_module, read_whole, taken_by
+from udogen.opdef.onnx.uses import RANDOM
 from udogen.opdef.problems import suggestion
 from udogen.verify.test_files.values import load_array
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _LARGEST = (1 << 31) - (1 << 20)  # bytes
 _IMAGE, _PIXELS, _LENGTH = 4, 224, 16  # axes of images, and sizes in examples of --dim
 _DIMS = "dimensions are named as in the model, or INPUT.AXIS"
-_RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class SourceModel:
         for node in self.nodes:
             fixed = node.op_type in OF_SHAPES and node.domain in STANDARD
             inner = list(captured_by(node))
-            if node.op_type not in _RANDOM and (fixed or all(name in found for name in (*node.input, *inner) if name)):
+            if node.op_type not in RANDOM and (fixed or all(name in found for name in (*node.input, *inner) if name)):
                 found |= {name for name in node.output if name}
         return frozenset(found)
 

@@ -14,6 +14,7 @@ from udogen.backends.plan import PlannedFile
 from udogen.build.package import Say, no_say
 from udogen.generate.folder import opened
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
+from udogen.resources import toml_text
 
 FILE = "op_tests.toml"
 REFERENCES = "reference.py"
@@ -93,10 +94,10 @@ def _view(op: Op, known: KnownTests) -> _TestedOp:
     answer = " and ".join(f"`{each.name}`" for each in op.outputs) or "nothing"
     todo = f'raise NotImplementedError("write what {op.name} computes, and return {answer}")'
     return _TestedOp(
-        name=json.dumps(op.name),
-        config=json.dumps(known.config, ensure_ascii=False) if known.config else "",
+        name=toml_text(op.name),
+        config=toml_text(known.config) if known.config else "",
         function=function,
-        reference=json.dumps(known.reference or f"{REFERENCES}:{function}"),
+        reference=toml_text(known.reference or f"{REFERENCES}:{function}"),
         is_own=not known.reference,
         signature=_signature(op),
         body=known.body or todo,
@@ -127,7 +128,7 @@ def _identifier(name: str, otherwise: str) -> str:
 
 def _param(param: Tensor) -> str:
     """`axis = ["default", 0]`: the config's default, or a value that fits its type."""
-    key = param.name if re.fullmatch(r"[A-Za-z0-9_-]+", param.name) else json.dumps(param.name)
+    key = param.name if re.fullmatch(r"[A-Za-z0-9_-]+", param.name) else toml_text(param.name)
     if param.default is not None:
         return f'{key} = "default"'
     return f"{key} = {example_value(param)}"

@@ -34,6 +34,7 @@ from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
 from udogen.resources import content_key
+from udogen.tables import many
 
 # The interfaces of HTP, the usual one first, with the folder of --kernels for each.
 HTP_APIS = htp.BACKEND.interfaces
@@ -305,7 +306,7 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
     ]
     if details:
         raise Conflict(
-            f"{len(details)} file{'s' if len(details) > 1 else ''} changed on both sides",
+            f"{many(len(details), 'file')} changed on both sides",
             hint="copy what you need from the .udogen-new file, then remove it",
             details=details,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from udogen.errors import UsageError, writing
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
 from udogen.opdef.model import Op, OpPackage, Value
 from udogen.opdef.problems import Problem, Problems
+from udogen.resources import toml_text
 
 
 def config_text(draft: Draft) -> tuple[str, tuple[Problem, ...]]:
@@ -77,7 +77,7 @@ def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
     blocks = []
     for case in cases:
         note = _comment(clean(case.note)) if case.note else ()
-        blocks.append("\n".join(["[[op.case]]", f"name = {_string(case.name)}", *note, *_case(op, case)]))
+        blocks.append("\n".join(["[[op.case]]", f"name = {toml_text(case.name)}", *note, *_case(op, case)]))
     return "\n\n".join(blocks)
 
 
@@ -92,9 +92,9 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
         yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
     if case.backends:
         yield f"backends = {_value(case.backends)}"
-    shapes = {name: _string("x".join(map(str, each.shape))) for name, each in tensors.items()}
+    shapes = {name: toml_text("x".join(map(str, each.shape))) for name, each in tensors.items()}
     yield f"shape = {_table(shapes)}"
-    kinds = {_whole(name, several): _string(each.dtype) for name, each in tensors.items()}
+    kinds = {_whole(name, several): toml_text(each.dtype) for name, each in tensors.items()}
     yield f"dtype = {_table(kinds)}"
     quants = {name: _quant(each.quant) for name, each in tensors.items() if each.quant}
     if quants:
@@ -131,17 +131,12 @@ def _value(value: Value | object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _string(value)
+        return toml_text(value)
     return repr(value)  # `inf` and `nan` are TOML too, and so is 1e-06
 
 
 def _key(name: str) -> str:
-    return name if _BARE.match(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    """A TOML string: as in JSON, with DEL escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if _BARE.match(name) else toml_text(name)
 
 
 def _comment(sentence: str) -> Iterator[str]:

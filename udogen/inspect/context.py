@@ -18,7 +18,7 @@ from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
 from udogen.runtime.contexts.json_values import write_quantization
 from udogen.runtime.contexts.manifest import ManifestCheck
-from udogen.tables import columns
+from udogen.tables import columns, many
 
 _LABEL = 12
 _TENSORS = 24  # of a side of a graph, unless -v shows all
@@ -108,7 +108,7 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
     info = found.info
     made_by = by_number(info.backend_id)
     backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")
-    graphs = f"{len(info.graphs)} graph" + ("" if len(info.graphs) == 1 else "s")
+    graphs = many(len(info.graphs), "graph")
     yield f"{found.path}: context binary for {backend}{' of the emulator' if found.emulator else ''}, {graphs}"
     for fault in found.faults:
         yield from _fault(fault, width)
@@ -143,7 +143,7 @@ def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
     yield "manifest", found.verdict.message
     if found.json is not None:
         count = len(found.differences)
-        text = f"{count} difference{'' if count == 1 else 's'}: the binary counts" if count else "agrees"
+        text = f"{many(count, 'difference')}: the binary counts" if count else "agrees"
         broken = any(isinstance(fault, ConfigError) for fault in found.faults)
         yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else text)
 
@@ -154,7 +154,7 @@ def _target(info: BinaryInfo) -> str:
         f"Hexagon {info.arch}" if info.arch else "",
         f"SoC {soc or info.soc_model}" if info.soc_model else "",
         info.soc if info.soc not in ("", str(info.soc_model)) else "",
-        f"{len(info.devices)} device" + ("s" if len(info.devices) > 1 else "") if info.devices else "",
+        many(len(info.devices), "device") if info.devices else "",
     ]
     return ", ".join(word for word in words if word)
 

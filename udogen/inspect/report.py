@@ -11,6 +11,7 @@ from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspec
 from udogen.inspect.rules import LibraryEvidence
 from udogen.opdef.problems import wrapped
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.tables import many
 
 NARROWEST = 40  # columns
 _LABEL = 12
@@ -35,7 +36,7 @@ def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterato
 
 def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[str]:
     folder = found.folder
-    yield f"{folder.path}: {folder.backend} package {folder.name}, {_count(len(folder.ops), 'op')}"
+    yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
     for note in found.notes:
         yield from wrapped("  ! ", note, width)
     for each in found.not_built:
@@ -113,7 +114,7 @@ def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterato
     yield "  kernels"
     for op in evidence.records.ops:
         extra = [*op["hooks"], *(["tiled output " + str(op["tiled_output"])] if op["tiled_output"] is not None else [])]
-        title = f"{op['name']}: {_count(len(op['kernels']), 'record')}"
+        title = f"{op['name']}: {many(len(op['kernels']), 'record')}"
         yield from wrapped("    ", title + (f"; {', '.join(extra)}" if extra else ""), width)
         shown = op["kernels"] if everything else op["kernels"][:_KERNELS]
         name_width = max((len(kernel["function"]) for kernel in shown), default=0)
@@ -138,10 +139,6 @@ def _signature(row: Mapping[str, str]) -> str:
     if row["memory"] != "DDR_OR_TCM":
         words.append(row["memory"])
     return " ".join(words)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def as_json(found: Inspection) -> dict[str, Any]:

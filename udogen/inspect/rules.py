@@ -26,6 +26,7 @@ from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import Registration
+from udogen.tables import many
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
 # The verdict, by the worst finding.
@@ -227,7 +228,7 @@ def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "symbols",
             STOPS,
-            f"{len(missing)} undefined symbol{'s' if len(missing) > 1 else ''} found neither in {where} nor "
+            f"{many(len(missing), 'undefined symbol')} found neither in {where} nor "
             f"{'in what it needs' if evidence.native else 'among those that it uses'}: {shown}{more}",
             _remedy_of(evidence, missing),
         )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+_COMMENT_WIDTH = 96  # columns
 LONGEST = 128  # for portable file names and mangled symbols
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -123,13 +124,13 @@ def make_path(text: str) -> str:
     return text if _PLAIN_PATH.match(text) else ""
 
 
-def cpp_comment(text: str, *, width: int = 96) -> list[str]:
+def cpp_comment(text: str) -> list[str]:
     """Text as lines that are safe after `//` (no newline, no line splice, no control characters)."""
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
         for word in "".join(c if c.isprintable() else " " for c in paragraph).split():
-            if line and len(line) + 1 + len(word) > width:
+            if line and len(line) + 1 + len(word) > _COMMENT_WIDTH:
                 lines.append(line)
                 line = ""
             line = f"{line} {word}" if line else word

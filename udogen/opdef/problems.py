@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from udogen.errors import UdogenError, open_plain
+from udogen.tables import many
 
 _SHOWN = 160  # longer lines are cut
 _MOST_SHOWN = 40
@@ -103,8 +104,8 @@ class ConfigError(UdogenError):
         shown = set((errors + [p for p in problems if p.doubtful])[:_MOST_SHOWN])
         self.problems = tuple(p for p in problems if p in shown)
         mended, doubtful = len(errors), len(problems) - len(errors)
-        counts = [_count(mended, "error")] if mended else []
-        counts += [_count(doubtful, "warning")] if doubtful else []
+        counts = [many(mended, "error")] if mended else []
+        counts += [many(doubtful, "warning")] if doubtful else []
         hint = "--strict makes warnings errors" if strict and not mended else ""
         if len(self.problems) < len(problems):
             hint = f"{len(self.problems)} of them are shown"
@@ -191,10 +192,6 @@ def wrapped(label: str, text: str, width: int) -> list[str]:
 
 def _place(problem: Problem) -> tuple[str, int]:
     return (problem.location.file, problem.location.line)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" + ("s" if number > 1 else "")
 
 
 # Characters that a terminal obeys or hides: controls, directions of writing, tags; and surrogates.

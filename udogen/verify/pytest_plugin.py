@@ -109,7 +109,7 @@ class OpTestPlace(pytest.Collector):
         """End the session."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            runner.__exit__(None, None, None)
+            runner.close()
 
 
 class CaseFailed(Exception):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
+from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
@@ -72,7 +72,7 @@ def run_cases(
         return process.at_once([partial(run, case) for case in cases], jobs if place.instructions else 1)
 
 
-class CaseRunner:
+class CaseRunner(Closing):
     """A session in one place with one package, and what examines its cases; use it as a context manager."""
 
     def __init__(
@@ -105,9 +105,8 @@ class CaseRunner:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End its sessions."""
         self._stack.close()
 
     def _open(self, *, count: bool = False) -> Session:

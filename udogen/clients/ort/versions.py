@@ -29,7 +29,7 @@ class CompatibleReleases(NamedTuple):
 @cache
 def compatible_releases() -> tuple[CompatibleReleases, ...]:
     """The rows of data/onnxruntime.toml."""
-    rows = resources.read_toml((resources.tables() / "onnxruntime.toml").read_bytes())["release"]
+    rows = resources.facts("onnxruntime")["release"]
     return tuple(
         CompatibleReleases(
             _numbers(row["first"]),

@@ -40,7 +40,6 @@ from udogen.runtime.op.session import OpSession
 
 _PROBE_SECONDS = 60.0
 _SENDING_SECONDS = 1800.0  # for libraries on a slow line
-_TO_CLEAN_UP = 20.0
 _SHOWN_LINES = 20
 _SSH = re.compile(
     r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
@@ -108,7 +107,7 @@ def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     """Raise if the device cannot run the plan; nothing is sent."""
     write.write(folder, write.render_probe(plan))
     argv = _command(folder, device, "--probe")
-    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful(_TO_CLEAN_UP))
+    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
         raise ToolMissing(
             f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
@@ -263,9 +262,7 @@ class DeviceSession(Closing):
 
         most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
         argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
-        ended = process.run(
-            argv, on_line=on_line, timeout=most, starting=process.graceful(_TO_CLEAN_UP), keep=_SHOWN_LINES
-        )
+        ended = process.run(argv, on_line=on_line, timeout=most, starting=process.graceful, keep=_SHOWN_LINES)
         if ended.timed_out:
             raise RunFailed(
                 f"{self._device.name} did not finish within {most:g} s", hint="check whether it is still connected"

@@ -144,7 +144,7 @@ def _own_client(options: ScriptOptions) -> bytes:
 def hexagon_versions() -> dict[str, str]:
     """Every name that a device may report, in capitals -> its Hexagon version (data/devices.toml, qnn.socs)."""
     found = {row.name: row.arch for row in socs.ALL.values()}
-    for row in resources.read_toml((resources.tables() / "devices.toml").read_bytes())["device"]:
+    for row in resources.facts("devices")["device"]:
         names = [row["name"], *row.get("code_names", ()), *map(str, row.get("ids", ()))]
         found |= {name.upper(): row["arch"] for name in names}
     return found

@@ -264,7 +264,8 @@ def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> 
     """A core's include folders: its own, the hidden ones, and those of other cores with shared files."""
     if kind.registration:
         return ("include", "include/utils")
-    roots = dict.fromkeys((core.folder, hidden, _SDK, *(_core(each).folder for each in backends.ALL)))
+    others = (each.udo.folder for each in backends.ALL.values() if each.udo is not None)
+    roots = dict.fromkeys((core.folder, hidden, _SDK, *others))
     found = [f"{root}/{each}" for root in roots for each in ("include", "src/utils") if f"{root}/{each}" != _HEADERS]
     return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
 

@@ -16,6 +16,7 @@ from typing import Any
 from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.model import Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.reading import domain_of, graphs_of, onnx_module
+from udogen.tables import many
 
 _MOST_TRIES = 16  # each is a run of inference
 
@@ -121,7 +122,7 @@ def _like(op: OpName, output: int, place: int, pairs: Sequence[tuple[ValueType, 
     same = all(one.dtype == made.dtype for one, made in pairs)
     if not same and len(kinds) > 1:
         return None
-    count = f"{len(pairs)} other use{'s' if len(pairs) > 1 else ''}"
+    count = many(len(pairs), "other use")
     why = f"it is like input {place}, as in {count} of {op.type}"
     return Rule(op, output, place, "" if same else kinds.pop(), why)
 

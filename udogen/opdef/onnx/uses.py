@@ -24,7 +24,7 @@ from udogen.opdef.onnx.model import (
 from udogen.opdef.onnx.reading import graphs_of, onnx_module
 
 _QUANTIZES, _DEQUANTIZES = "QuantizeLinear", "DequantizeLinear"
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
 _DEEPEST = 200  # nodes that a constant may come through
@@ -143,7 +143,7 @@ class _Finder:
             self._static[key] = name in graph.constants or (
                 node is not None
                 and node.op.domain in ("", "com.microsoft")
-                and node.op.type not in _RANDOM
+                and node.op.type not in RANDOM
                 and not node.graphs
                 and all(not each or self._is_static(each, inside, depth + 1) for each in node.inputs)
             )

@@ -106,9 +106,9 @@ class Rpcmem:
 
 
 @cache
-def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
+def open_rpcmem() -> Rpcmem:
     """The library, opened once; raises ToolMissing without it."""
-    return Rpcmem(library)
+    return Rpcmem()
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from html import escape
 
 from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.tables import many
 
 _LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; space around everything
 _NAME, _WHEN, _WHERE = 56, 300, 300  # letters of a name; widths of the two drawings
@@ -48,8 +49,8 @@ def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
     body = list(_body(plan))
     height = body.pop()
     described = (
-        f"{_many(plan.buffers, 'buffer')} of {_bytes(plan.size)} for {_many(plan.tensors, 'tensor')} "
-        f"in {_many(plan.steps, 'execution')}. Each line is a tensor: name, lifetime in steps, place in its buffer."
+        f"{many(len(plan.buffers), 'buffer')} of {_bytes(plan.size)} for {many(len(plan.tensors), 'tensor')} "
+        f"in {many(len(plan.steps), 'execution')}. Each line is a tensor: name, lifetime in steps, place in its buffer."
     )
     return "\n".join(
         [
@@ -71,7 +72,7 @@ def _body(plan: BufferPlan) -> Iterator[str]:
     kind = f" of {plan.buffers[0].allocator} memory" if plan.buffers else ""
     shared = {value for value, uses in Counter(row.value for row in plan.tensors).items() if uses > 1}
     y = _MARGIN + 14
-    yield _line(_MARGIN, y, f"{_bytes(plan.size)} in {_many(plan.buffers, 'buffer')}{kind}", "head")
+    yield _line(_MARGIN, y, f"{_bytes(plan.size)} in {many(len(plan.buffers), 'buffer')}{kind}", "head")
     x: float = _LEFT
     for colour, meaning in _ROLES:
         yield f'<rect class="{colour}" x="{x:g}" y="{y - 9}" width="10" height="10"/>'
@@ -147,10 +148,6 @@ def _short(text: str, letters: int) -> str:
 def _text(text: str) -> str:
     """Escape text for XML, without control characters and lone surrogates."""
     return escape(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text))
-
-
-def _many(things: Sized, name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _bytes(number: int) -> str:

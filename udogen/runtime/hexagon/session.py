@@ -28,6 +28,7 @@ from udogen.runtime.channel import LogLine
 from udogen.runtime.hexagon import wire
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
+from udogen.tables import many
 
 _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
@@ -71,7 +72,7 @@ def _units(resources: int, function: str) -> str:
 
 
 def _workers(threads: int, function: str) -> str:
-    return f"{function} with {threads} worker thread{'' if threads == 1 else 's'}" if threads else function
+    return f"{function} with {many(threads, 'worker thread')}" if threads else function
 
 
 _PROTOCOLS = {

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
@@ -20,6 +20,8 @@ from udogen.runtime.op.faults import PLACES, Stray
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
+
+_Row = TypeVar("_Row")
 
 _MAGIC = 0x314F4455
 _MOST_AXES = 8
@@ -137,13 +139,17 @@ def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
 
 
 def _element(call: OpCall, name: str, dtype: str) -> Element:
-    found = ELEMENTS.get(dtype)
-    if found is None:
+    return _row(ELEMENTS, "HTP", call, name, dtype)
+
+
+def _row(table: Mapping[str, _Row], backend: str, call: OpCall, name: str, dtype: str) -> _Row:
+    """How a backend stores a type."""
+    if dtype not in table:
         raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is {dtype}, which HTP does not pass to ops",
-            hint="one of " + ", ".join(ELEMENTS),
+            f"`{name}` of op `{call.op_type}` is {dtype}, which {backend} does not pass to ops",
+            hint="one of " + ", ".join(table),
         )
-    return found
+    return table[dtype]
 
 
 def _tensor(call: OpCall, arg: TensorArg) -> bytes:
@@ -280,13 +286,7 @@ def udo_outputs(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -
 
 
 def _udo_type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
-    found = _UDO_TYPES.get(dtype)
-    if found is None:
-        raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is {dtype}, which DSP V65/V66 does not pass to ops",
-            hint="one of " + ", ".join(_UDO_TYPES),
-        )
-    return found
+    return _row(_UDO_TYPES, "DSP V65/V66", call, name, dtype)
 
 
 def _udo_tensor(call: OpCall, arg: TensorArg) -> bytes:

@@ -14,7 +14,7 @@ from udogen import backends
 from udogen.backends import htp
 from udogen.errors import UdogenError, UsageError, open_plain, writing
 from udogen.opdef.problems import nearest, suggestion
-from udogen.resources import read_toml
+from udogen.resources import read_toml, toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import find_built
@@ -292,19 +292,19 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     row("packages", _list([_package_text(each, folder) for each in description.packages]))
     for key in ("backend", "runtime", "soc"):
         if getattr(description, key):
-            row(key, _quoted(getattr(description, key)))
+            row(key, toml_text(getattr(description, key)))
     if description.graphs:
         row("graphs", _list(description.graphs))
     row("sessions", str(description.sessions))
     row("session_limit", str(description.session_limit))
-    row("memory", _quoted(description.memory))
+    row("memory", toml_text(description.memory))
     if description.until:
-        row("until", _quoted(description.until))
+        row("until", toml_text(description.until))
     for key, table in _tables(description, folder):
         rows.append("")
         note(key)
         rows.append(f"[{key}]")
-        rows.extend(f"{_quoted(name)} = {_quoted(other)}" for name, other in table.items())
+        rows.extend(f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
     return "\n".join(rows) + "\n"
 
 
@@ -330,12 +330,7 @@ def write_description(path: Path, description: ModelDescription, comments: Mappi
 
 
 def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, values))}]"
-
-
-def _quoted(text: str) -> str:
-    """A string of TOML."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"[{', '.join(map(toml_text, values))}]"
 
 
 def _relative(path: Path, folder: Path) -> str:

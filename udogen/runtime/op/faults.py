@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from udogen.runtime.channel import Region
+from udogen.tables import many
 
 _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
 _NEAR = 1 << 20  # bytes; further away from a tensor, an access has nothing to do with it
@@ -43,7 +44,7 @@ class Stray:
         if self.where == INTO:
             text = f"{name}, which it must not: at byte {self.offset} of {self.size}"
         elif self.where == BEFORE:
-            text = f"{name} ({self.size} bytes): {self.offset} byte{'' if self.offset == 1 else 's'} before it"
+            text = f"{name} ({self.size} bytes): {many(self.offset, 'byte')} before it"
         else:
             text = f"{name} ({self.size} bytes): at byte {self.offset}"
         return f"{subject} {self.how} {self.where} {text}" + (f", {self.count} in all" if self.count else "")

@@ -13,6 +13,7 @@ from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import writing
+from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
@@ -111,21 +112,21 @@ def _result(run: TestRun, worse: int) -> tuple[str, str]:
         return "skipped", "Nothing was run."
     places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in wrong))
     if bad:
-        which = f"{bad:,} of {text.many(ran, 'case')} failed on {places}."
+        which = f"{bad:,} of {many(ran, 'case')} failed on {places}."
         return "failed" if counts["failed"] else "error", which
     backends = {each.backend for each in run.results if each.status in ("passed", "ran")}
-    on = text.many(len(backends), "backend")
+    on = many(len(backends), "backend")
     if not counts["passed"]:
-        return "ran", f"{text.many(ran, 'case')} ran on {on}; there is no reference to compare with."
-    passed = f"{'All ' if counts['passed'] > 1 else ''}{text.many(counts['passed'], 'case')} passed on {on}"
+        return "ran", f"{many(ran, 'case')} ran on {on}; there is no reference to compare with."
+    passed = f"{'All ' if counts['passed'] > 1 else ''}{many(counts['passed'], 'case')} passed on {on}"
     if worse:
-        return "error", f"{passed}; {text.many(worse, 'cost')} more than in the earlier run."
+        return "error", f"{passed}; {many(worse, 'cost')} more than in the earlier run."
     return "passed", f"{passed}."
 
 
 def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
     if worse and run.bad:
-        yield f"{text.many(worse, 'cost')} more than in the earlier run."
+        yield f"{many(worse, 'cost')} more than in the earlier run."
     yield from _absences(run)
 
 
@@ -134,7 +135,7 @@ def _absences(run: TestRun) -> Iterator[str]:
     absent = [each for each in run.states if each.state in ABSENT]
     if found := [each for each in absent if each.backend not in used]:
         cases = sum(each.cases for each in found)
-        much = f" ({text.many(cases, 'case')})" if cases else ""
+        much = f" ({many(cases, 'case')})" if cases else ""
         yield f"Not tested: {_names(found)}{much}."
     if found := [each for each in absent if each.backend in used]:
         yield f"Tested in part: {_names(found)}."
@@ -190,7 +191,7 @@ def _case_table(
         rows.append((*first, *(cells[name] for name in last)))
     if rows:
         table = text.table(label, ("case", "op", "on", *last), rows, kind=kind)
-        yield CaseTable(f"{text.many(len(rows), 'case')} {end}", table)
+        yield CaseTable(f"{many(len(rows), 'case')} {end}", table)
 
 
 def _error(outcome: Outcome) -> str:
@@ -331,7 +332,7 @@ def _owner(state: BackendState) -> str:
 
 def _absence(state: BackendState) -> str:
     label = STATES.get(state.state, "")
-    return f"{label}, {text.many(state.cases, 'case')}" if label and state.cases else label
+    return f"{label}, {many(state.cases, 'case')}" if label and state.cases else label
 
 
 def _runtimes(states: Sequence[BackendState]) -> text.Html:
@@ -387,9 +388,9 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
     first = result.first_wrong
     notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
     notes += [f"Computed by ONNX Runtime's CPU: {text.listed(result.elsewhere)}."] if result.elsewhere else []
-    notes.append(f"{text.many(result.samples, 'sample')} on {result.runtime}.")
+    notes.append(f"{many(result.samples, 'sample')} on {result.runtime}.")
     sentence = (
-        f"All {text.many(len(result.layers), 'tensor')} agree with ONNX Runtime's CPU."
+        f"All {many(len(result.layers), 'tensor')} agree with ONNX Runtime's CPU."
         if first is None
         else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
         f"{text.number(first.own, 2)} of its range from what its own inputs give."
@@ -548,9 +549,7 @@ def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: Tes
     sentence = "it has none of these cases."
     if changes:
         verb = "are" if len(worse) > 1 else "is"
-        sentence = (
-            f"{f'{len(worse):,}' if worse else 'none'} of {text.many(len(changes), 'cost')} {verb} worse than then."
-        )
+        sentence = f"{f'{len(worse):,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
     return BaselineComparison(
         str(baseline.path),
         sentence,

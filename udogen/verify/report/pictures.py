@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from udogen.tables import many
 from udogen.verify.report import text
 from udogen.verify.report.text import Html
 from udogen.verify.tolerances import Tolerance, differences
@@ -375,7 +376,7 @@ def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
     wide = min(_SQUARE, WIDTH / columns)
     high = min(_SQUARE, max(WIDTH / rows, _THIN if rows == 1 else 0), max(wide, WIDTH / 2 / rows))
     across, down = wide * columns, high * rows
-    sides = f"{text.many(rows, 'row')} ({shown.rows}), {text.many(columns, 'column')} ({shown.columns})"
+    sides = f"{many(rows, 'row')} ({shown.rows}), {many(columns, 'column')} ({shown.columns})"
     description = text.escape(f"{label}: {panel.title} of {shown.where}: {sides}")
     hatched = bool((panel.levels == UNSHOWN).any())
     legend = list(_legend(panel, down + 12, hatched=hatched))
@@ -444,8 +445,7 @@ def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
     most = max((each.right + each.wrong for each in bins), default=1)
     step = WIDTH / max(len(bins), 6)
     description = "; ".join(
-        f"{each.name}: {text.many(each.right + each.wrong, 'element')}"
-        + (f", {each.wrong:,} wrong" if each.wrong else "")
+        f"{each.name}: {many(each.right + each.wrong, 'element')}" + (f", {each.wrong:,} wrong" if each.wrong else "")
         for each in bins
         if each.right + each.wrong
     )

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.tables import many
 from udogen.verify.diagnosis.arrays import measure
 from udogen.verify.report import pictures, text
 from udogen.verify.report.pictures import OutputPictures, output_pictures
@@ -102,7 +103,7 @@ def problems(run: TestRun) -> list[ProblemGroup]:
             _card(each, anchors[id(each)], run, unfolded=position == 0 and number < _UNFOLDED)
             for position, each in enumerate(outcomes[:full])
         ]
-        more = text.many(len(outcomes) - full, "more case" if cards else "case") + " of this kind"
+        more = many(len(outcomes) - full, "more case" if cards else "case") + " of this kind"
         first = outcomes[0]
         found.append(
             ProblemGroup(
@@ -123,12 +124,12 @@ def problems(run: TestRun) -> list[ProblemGroup]:
 
 def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: Mapping[int, str]) -> ProblemGroup:
     outcomes = [outcome for group in groups for outcome in group]
-    more = text.many(len(outcomes), "case")
+    more = many(len(outcomes), "case")
     return ProblemGroup(
         id="problem-others",
         kind=outcomes[0].status,  # wrong numbers come before errors
         op=text.op_name(text.cut(text.listed(map(run.op, outcomes)), 160)),
-        cause=text.many(len(groups), "other cause"),
+        cause=many(len(groups), "other cause"),
         scope=_scope(outcomes),
         sentence=text.Html(),
         cards=[],
@@ -152,7 +153,7 @@ def _sentence(outcome: Outcome) -> str:
 def _scope(outcomes: Sequence[Outcome]) -> str:
     backends = text.listed(text.backend(each.backend) for each in outcomes)
     types = text.listed(each.dtype for each in outcomes if each.dtype)
-    return f"{text.many(len(outcomes), 'case')} on {backends}" + (f", {types}" if types else "")
+    return f"{many(len(outcomes), 'case')} on {backends}" + (f", {types}" if types else "")
 
 
 def chip(outcome: Outcome) -> str:
@@ -172,8 +173,8 @@ def story(run: TestRun) -> list[Fact]:
     ran = [each for each in run.outcomes if each.status != "skipped"]
     places = text.listed(text.backend(each.backend) for each in ran)
     ops = list(dict.fromkeys(run.op(each) for each in ran))
-    named = text.listed(ops) if len(ops) <= _NAMED else text.many(len(ops), "op")
-    facts = [Fact("Tested", f"{named}: {text.many(len(ran), 'case')} on {places}")] if ran else []
+    named = text.listed(ops) if len(ops) <= _NAMED else many(len(ops), "op")
+    facts = [Fact("Tested", f"{named}: {many(len(ran), 'case')} on {places}")] if ran else []
     for number, outcomes in enumerate(run.failure_groups[:_TOLD]):
         first = outcomes[0]
         where = f'<a href="#problem-{number}">{text.op_name(text.cut(run.op(first), 80))}</a>: '
@@ -182,7 +183,7 @@ def story(run: TestRun) -> list[Fact]:
         hint = first.findings[0].hint if first.findings else first.error.hint if first.error else ""
         facts += [Fact("What to do", text.rich(text.cut(hint, 400)))] if hint else []
     left = len(run.failure_groups) - _TOLD
-    return [*facts, *([Fact("Also", f"{text.many(left, 'more problem')}, below")] if left > 0 else [])]
+    return [*facts, *([Fact("Also", f"{many(left, 'more problem')}, below")] if left > 0 else [])]
 
 
 # --- one case -------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def _measures(tensor: TensorResult) -> Iterator[Fact]:
     if measured.max_ulp is not None:
         yield Fact("largest error in ulp", text.number(measured.max_ulp))
     if measured.not_finite:
-        yield Fact("not finite in one of them", text.many(measured.not_finite, "element"))
+        yield Fact("not finite in one of them", many(measured.not_finite, "element"))
     if measured.cosine is not None:
         yield Fact("cosine", text.number(measured.cosine, 6))
     if measured.snr is not None and isfinite(measured.snr):

@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from udogen.tables import table
+from udogen.tables import many, table
 from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
@@ -188,7 +188,7 @@ def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
             return [f"{state.backend}: {state.title}"]
         origin = ", udogen's own emulator" if runtime.emulator else ", Qualcomm's" if state.real else ""
         return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + origin]
-    cases = f" ({text.many(state.cases, 'case')})" if state.cases else ""
+    cases = f" ({many(state.cases, 'case')})" if state.cases else ""
     if state.state == "skipped":
         return [f"{state.backend}: skipped ({'; '.join(filter(None, (state.reason, state.hint)))})"]
     found = f"{state.backend}: not run{cases}: {state.reason}"

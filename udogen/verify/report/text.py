@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from udogen.backends import PLACES
+from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
@@ -79,11 +80,6 @@ def backend(name: str) -> str:
 def where(place: str, dtype: str) -> str:
     """A place with a data type, if that is known."""
     return f"{backend(place)}, {dtype}" if dtype else backend(place)
-
-
-def many(count: int, thing: str) -> str:
-    """`1 case`, `2,000 cases`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 LABELS: Mapping[Status, str] = {

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from udogen import backends
 from udogen.backends.backend import Place
@@ -16,6 +15,7 @@ from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.opdef.model import Op
+from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
@@ -34,7 +34,7 @@ _RACE_EXECUTIONS, _RACE_SECONDS = 10, 0.6  # at least so many, and so long
 _OPTIONS = "detect_leaks=0:abort_on_error=1:handle_segv=0:handle_abort=0:symbolize=0:print_stacktrace=1:log_path="
 
 
-class SafetyChecks:
+class SafetyChecks(Closing):
     """Checks calls of one package on one backend; processes and builds are kept from call to call.
 
     A package that udogen generated is built again, beside the normal build: with line numbers, or with sanitizers; any
@@ -56,12 +56,8 @@ class SafetyChecks:
         self._prepared: dict[str, _PreparedChecks] = {}
         self._done: set[tuple[str, ...]] = set()
 
-    def __enter__(self) -> SafetyChecks:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End what was started for the checks."""
         self._stack.close()
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:

@@ -1,0 +1,34 @@
+"""The public names of a package: its `__init__.pyi` imports them, and a module is loaded when one of them is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+_IMPORT = re.compile(r"^from (\S+) import (\w+)( as \2)?$", re.MULTILINE)
+_OTHER_NAME = re.compile(r"^(\w+) = (\w+)$", re.MULTILINE)
+
+
+@cache
+def _rows(init: str) -> Mapping[str, tuple[str, str]]:
+    """Public name -> module, and the name there."""
+    stub = Path(init).with_suffix(".pyi").read_text("utf-8")
+    rows = _IMPORT.findall(stub)
+    modules = {name: module for module, name, _ in rows}
+    renamed = {public: (modules[name], name) for public, name in _OTHER_NAME.findall(stub)}
+    return {name: (module, name) for module, name, exported in rows if exported} | renamed
+
+
+def load(package: str, init: str, name: str) -> object:
+    """The value of a name of the package with this `__init__.py`; of `__all__`, all names."""
+    rows = _rows(init)
+    if name == "__all__":
+        return sorted(rows)
+    if name not in rows:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module, own = rows[name]
+    value: object = getattr(import_module(module), own)
+    return value
