@@ -97,7 +97,7 @@ def refused(path: Path, **more: Any) -> RunFailed:
 
 @pytest.mark.parametrize(("damage", "sentence"), FAULTS.values(), ids=list(FAULTS))
 def test_a_real_binary_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path, backend="htp", kind="real")
+    path = store(tmp_path, backend="htp", kind="real", vouched=False)
     assert path.stat().st_size == 81920
     damage(path)
     assert refused(path).message.startswith(sentence.format(path=path))
@@ -116,7 +116,7 @@ EMULATED: dict[str, tuple[Break, str]] = {
 
 @pytest.mark.parametrize(("damage", "sentence"), EMULATED.values(), ids=list(EMULATED))
 def test_a_binary_of_the_emulator_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path)
+    path = store(tmp_path, vouched=False)
     size = path.stat().st_size
     damage(path)
     assert refused(path).message.startswith(sentence.format(path=path, size=size))

@@ -34,16 +34,18 @@ ShardFunction = Callable[[str, Mapping[str, "Array"]], Mapping[str, "Array"]]
 def check_names(description: ModelDescription, functions: Mapping[str, ShardFunction], names: Sequence[str]) -> None:
     """Raise unless what is replaced are contexts of the model, each by one thing."""
     by_runtime = description.shard_runtimes
-    for option, wanted in (
-        ("--replace", [*description.replace, *functions]),
-        ("--shard-runtime", list(by_runtime)),
+    for option, key, wanted in (
+        ("--replace", "replace", [*description.replace, *functions]),
+        ("--shard-runtime", "shard_runtimes", list(by_runtime)),
     ):
         for name in wanted:
             if name in names:
                 continue
             near = nearest(name, names)
+            where = description.place(key, name)
             raise UsageError(
-                f"{option} {name}: the model has no context of this name"
+                (f"{where}{key}.{name}" if where else f"{option} {name}")
+                + ": the model has no context of this name"
                 + (f": did you mean `{near}`?" if near else ""),
                 hint="an op inside a context binary cannot be replaced, a whole context can: "
                 f"--replace {names[0]}=reference.py:function, --shard-runtime {names[0]}=RUNTIME:FILE.bin "
@@ -53,7 +55,9 @@ def check_names(description: ModelDescription, functions: Mapping[str, ShardFunc
     both = [name for name in by_runtime if name in description.replace or name in functions]
     if both:
         raise UsageError(
-            f"context {both[0]} is replaced twice: by a function and by {by_runtime[both[0]]}", hint="leave one out"
+            f"{description.place('shard_runtimes', both[0])}context {both[0]} is replaced twice: by a function and "
+            f"by {by_runtime[both[0]]}",
+            hint="leave one out",
         )
 
 
