@@ -56,7 +56,7 @@ def store(
 
 def described(path: Path) -> dict[str, Any]:
     """The JSON of a binary, as plain values to be edited."""
-    with StoredContext(path, guarded=False, use_json=False) as stored:
+    with StoredContext(path, guarded=False, warn=False, use_json=False) as stored:
         return context_json.info_fields(stored.info)
 
 

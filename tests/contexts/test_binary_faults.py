@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[Break, str]] = {
 
 def refused(path: Path, **more: Any) -> RunFailed:
     with pytest.raises(RunFailed) as caught:
-        StoredContext(path, **more).close()
+        StoredContext(path, warn=False, **more).close()
     assert caught.value.exit_code == 5
     assert caught.value.hint
     return caught.value
@@ -146,7 +146,7 @@ def test_flipped_bits_of_a_real_binary_end_nobody(backend: str, tmp_path: Path, 
         path = tmp_path / "flipped.bin"
         path.write_bytes(changed)
         try:
-            with StoredContext(path) as stored:
+            with StoredContext(path, warn=False) as stored:
                 outcomes.add("not noticed" if len(stored.info.graphs) == 2 else "other graphs")
         except UdogenError as fault:
             assert fault.exit_code == 5 and fault.hint

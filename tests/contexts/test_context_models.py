@@ -300,6 +300,9 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
     (folder / "forward_1.bin").rename(folder / "forward_3.bin")
     with pytest.raises(UsageError, match=r"a shard of the model is missing: .*forward_1.bin and forward_2.bin"):
         Model.open(folder)
+    (folder / "model.toml").write_text('\ncontexts = ["."]\n')
+    with pytest.raises(UsageError, match=r"model.toml:2: a shard of the model is missing"):
+        Model.open(folder)
     with pytest.raises(UsageError, match="there is no file or folder"):
         Model.open(folder / "gone")
 
@@ -523,6 +526,22 @@ def test_mistakes_in_a_graph_are_sentences(what: str) -> None:
         assert text in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("op", "params", "clips"), [("Relu", {}, False), ("ReluMinMax", {"min_value": 0.0, "max_value": 2.0}, True)]
+)
+def test_libqnncpu_clips_8_bits_in_one_op_only(op: str, params: dict[str, float], clips: bool) -> None:
+    """As docs/models.md states."""
+    need_runtime("cpu")
+    grid = grid_of(-1, 1, "UFIXED_POINT_8")
+    with GraphBuilder("cpu", runtime="real") as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "UFIXED_POINT_8", (1, 256), grid)
+            graph.op(op, [x], "y", like=x, params=params)
+        stored = np.arange(256, dtype=np.uint8)[None]
+        expected = np.maximum(stored, -grid.offset) if clips else stored
+        np.testing.assert_array_equal(builder.graphs["g"](x=stored)["y"], expected)
+
+
 def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         f"forward_{shard}{rest}" for shard in range(2) for rest in (".bin", ".bin.udogen.json", "_json.json")
@@ -583,6 +602,13 @@ def test_a_profile_has_the_ops_and_is_a_trace(
         }
         assert all(each["args"]["cycles"] > 0 for each in parts)
         assert "total:" in done.stdout and " cycles  " in done.stdout
+    with Model.open(model_of(backend, kind), profile=True) as model:
+        model.step(x=ramp(0), graph="step")
+        assert [(row.context, row.graph) for row in model.profile_of("step")] == [
+            ("forward_0", "step"),
+            ("forward_1", "step"),
+        ]
+        assert all(row.seconds > 0 and row.events for row in model.profile_of("step"))
 
 
 def test_a_first_description_is_not_written_over(folder: Path) -> None:

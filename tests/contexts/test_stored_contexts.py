@@ -214,7 +214,7 @@ def test_a_context_that_onnx_runtime_wrote(tmp_path: Path) -> None:
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-2000:]
     [path] = tmp_path.glob("*.bin")
-    with StoredContext(path) as stored:
+    with StoredContext(path, warn=False) as stored:
         [graph] = stored.info.graphs
         assert [(each.name, each.shape) for each in graph.inputs] == [("x", (2, 3))]
 

@@ -326,7 +326,8 @@ def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     missing = [note for note in found.notes if "missing" in note]
     if missing:
         raise UsageError(
-            f"a shard of the model is missing: {missing[0]}", hint="give all shards of the model, in order"
+            f"{description.place('contexts')}a shard of the model is missing: {missing[0]}",
+            hint="give all shards of the model, in order",
         )
     return found.shards
 
