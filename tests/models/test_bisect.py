@@ -13,6 +13,7 @@ import pytest
 from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left
 from tests.contexts.test_context_models import LINKS, STATE, Numpy, build, ramp
+from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen import Model, UdogenError, UsageError
 
 REFERENCE = """
@@ -117,6 +118,17 @@ def test_a_context_runs_in_another_runtime(
     with pytest.raises(UsageError, match=rf"forward_1 is to run on {name}, but .* was made for") as caught:
         Model.open(mine, links=LINKS, state=STATE, shard_runtimes={"forward_1": name})
     assert "FILE.bin" in caught.value.hint
+
+
+def test_a_context_on_another_backend_needs_the_op_packages_for_it(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    mine, theirs = (built(tmp_path_factory.getbasetemp(), backend, "emulator") for backend in ("cpu", "htp"))
+    package = cpu_package(ONE_OP, tmp_path, ONE_KERNEL).folder
+    assert package is not None
+    runtimes = {"forward_1": f"htp-emulator:{theirs / 'forward_1.bin'}"}
+    with pytest.raises(UsageError, match=r"context forward_1 is to run on another backend: .* no package for the htp"):
+        Model.open(mine, links=LINKS, state=STATE, packages=[package.path], shard_runtimes=runtimes)
 
 
 WRONG = {

@@ -103,7 +103,7 @@ class Substitutes:
         options = RunOptions(
             backend=backend,
             kind="emulator" if wanted.emulator else "auto",
-            packages=tuple(_built_for(each, backend) for each in self._description.packages),
+            packages=tuple(_built_for(each, backend, name) for each in self._description.packages),
         )
         session = self._stack.enter_context(ContextSession(options))
         job = Job(0, name, file.resolve())
@@ -128,10 +128,16 @@ class Substitutes:
         return compute
 
 
-def _built_for(package: OpLibrary, backend: str) -> OpLibrary:
+def _built_for(package: OpLibrary, backend: str, context: str) -> OpLibrary:
     if not package.path.is_dir():
         return package
-    built = find_built(package.path, backend=backend, provider=package.provider)
+    try:
+        built = find_built(package.path, backend=backend, provider=package.provider)
+    except UdogenError as fault:
+        raise UsageError(
+            f"context {context} is to run on another backend: {fault.message}",
+            hint=f"generate and build the op package for {backend} too, in the same folder",
+        ) from fault
     return OpLibrary(built.library, built.provider, package.target)
 
 
