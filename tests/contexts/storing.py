@@ -43,16 +43,20 @@ def binary(backend: str, kind: str) -> bytes:
         return context.binary()
 
 
-def store(folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: str = "emulator") -> Path:
-    """The binary in a file, with nothing beside it."""
+def store(
+    folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: str = "emulator", vouched: bool = True
+) -> Path:
+    """The binary in a file, with its manifest as `Context.save` writes it, or as another program's: with nothing."""
     path = folder / f"{name}.bin"
     path.write_bytes(binary(backend, kind))
+    if vouched:
+        vouch(path)
     return path
 
 
 def described(path: Path) -> dict[str, Any]:
     """The JSON of a binary, as plain values to be edited."""
-    with StoredContext(path, guarded=False, use_json=False) as stored:
+    with StoredContext(path, guarded=False, warn=False, use_json=False) as stored:
         return context_json.info_fields(stored.info)
 
 

@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[Break, str]] = {
 
 def refused(path: Path, **more: Any) -> RunFailed:
     with pytest.raises(RunFailed) as caught:
-        StoredContext(path, **more).close()
+        StoredContext(path, warn=False, **more).close()
     assert caught.value.exit_code == 5
     assert caught.value.hint
     return caught.value
@@ -97,7 +97,7 @@ def refused(path: Path, **more: Any) -> RunFailed:
 
 @pytest.mark.parametrize(("damage", "sentence"), FAULTS.values(), ids=list(FAULTS))
 def test_a_real_binary_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path, backend="htp", kind="real")
+    path = store(tmp_path, backend="htp", kind="real", vouched=False)
     assert path.stat().st_size == 81920
     damage(path)
     assert refused(path).message.startswith(sentence.format(path=path))
@@ -116,7 +116,7 @@ EMULATED: dict[str, tuple[Break, str]] = {
 
 @pytest.mark.parametrize(("damage", "sentence"), EMULATED.values(), ids=list(EMULATED))
 def test_a_binary_of_the_emulator_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path)
+    path = store(tmp_path, vouched=False)
     size = path.stat().st_size
     damage(path)
     assert refused(path).message.startswith(sentence.format(path=path, size=size))
@@ -146,7 +146,7 @@ def test_flipped_bits_of_a_real_binary_end_nobody(backend: str, tmp_path: Path, 
         path = tmp_path / "flipped.bin"
         path.write_bytes(changed)
         try:
-            with StoredContext(path) as stored:
+            with StoredContext(path, warn=False) as stored:
                 outcomes.add("not noticed" if len(stored.info.graphs) == 2 else "other graphs")
         except UdogenError as fault:
             assert fault.exit_code == 5 and fault.hint

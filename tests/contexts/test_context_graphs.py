@@ -17,6 +17,7 @@ from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.handles import ContextOptions
+from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 
@@ -263,7 +264,7 @@ def test_a_runtime_closes_the_contexts_that_graphs_were_made_in() -> None:
 
 def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
     file = tmp_path / "small.bin"
-    file.write_bytes(blob(runtime))
+    manifest.save(file, blob(runtime))
     with runtime.restore(file):
         pass  # what a runtime opens once is open now
     with nothing_left():

@@ -211,7 +211,10 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
 WRONG = {
     "a link to no input": ({"links": {"hiden": "x_out"}}, "link `hiden=x_out`: no graph has the input `hiden`"),
     "a link from no output": ({"links": {"x": "x_ou"}}, "no graph has the output `x_ou`: did you mean `x_out`?"),
-    "a link of a later stage": ({"links": {"0.x": "1.x_out"}}, ""),
+    "a link of a later stage": (
+        {"links": {"0.x": "1.x_out"}},
+        "graph `step`: input `x` of forward_0: nothing before it has an output `1.x_out`",
+    ),
     "a state without an input": ({"state": {"pas_total": "total"}}, "did you mean `past_total`?"),
     "a state without an output": ({"state": {"past_total": "sum"}}, "state `past_total` has no output"),
     "two writers": (
@@ -229,16 +232,55 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", [name for name, (_, text) in WRONG.items() if text])
+@pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_model_is_refused_before_anything_is_restored(folder: Path, what: str) -> None:
     options, text = WRONG[what]
     with nothing_left(), pytest.raises(UsageError) as caught:
         Model.open(folder, **options)  # type: ignore[arg-type]
     assert text in str(caught.value) and (caught.value.hint or "did you mean" in text)
-    if what == "a link to no input":
-        (folder / "model.toml").write_text('contexts = ["."]\n[links]\nhiden = "x_out"\n')
-        with pytest.raises(UsageError, match=r"model.toml: link `hiden=x_out`: no graph has the input"):
-            Model.open(folder)
+
+
+def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match="link `x=x_out` connects nothing: no context before one with that input"):
+        Model.open(folder / "forward_0.bin", links=LINKS, state=STATE)
+    with Model.open(folder, links=LINKS, state=STATE, until=0) as model:
+        assert model.names == ("forward_0",), "the link is right: its contexts are left out"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "text"),
+    [
+        (["[links]", 'hiden = "x_out"'], 3, "link `hiden=x_out`: no graph has the input `hiden`"),
+        (["[links]", 'x = "x_out"', '"0.x" = "1.x_out"'], 4, "input `x` of forward_0: nothing before it has an output"),
+        (['links = { x = "x_ou" }'], 2, "link `x` has no output: no graph has the output `x_ou`"),
+        (["", "# x =", "[state]", 'past_total = "sum"'], 5, "state `past_total` has no output"),
+        (["[state]", 'past_total = "total"', 'x = "total"'], 4, "is the next value of the states `past_total` and `x`"),
+        (["[links]", 'past_total = "x_out"', "[state]", 'past_total = "total"'], 3, "`past_total` has two writers"),
+        (['graphs = ["stp"]'], 2, "the model has no graph `stp`"),
+        (['until = "forward_2"'], 2, "the model has no context `forward_2` to end with"),
+        (["sessions = 3"], 2, "a model on cpu has one session, not 3"),
+        (
+            ["[shard_runtimes]", 'forward_4 = "cpu"'],
+            3,
+            "shard_runtimes.forward_4: the model has no context of this name",
+        ),
+        (["[replace]", 'forward_0 = "gone.py:f"'], 3, "there is no file "),
+        (['packages = ["gone"]'], 2, "there is no op package "),
+        (["[links]", "x = 3"], 3, "`x` of `links` is 3, not a name"),
+        (['memory = "warm"'], 2, "the memory of a model is 'warm'"),
+        (["[links"], 2, "Expected ']'"),
+    ],
+)
+def test_what_is_wrong_in_a_description_is_reported_with_its_line(
+    folder: Path, lines: list[str], place: int, text: str
+) -> None:
+    file = folder / "model.toml"
+    file.write_text("\n".join(['contexts = ["."]', *lines, ""]))
+    with pytest.raises(UsageError) as caught:
+        Model.open(file)
+    assert f"{file}:{place}: " in str(caught.value) and text in str(caught.value) and caught.value.hint
+    done = udogen("run", "context", file, "--dry-run")
+    assert done.returncode == 2 and f"{file}:{place}: " in done.stderr and text in done.stderr
 
 
 def test_types_and_shapes_of_links_and_states_must_agree(tmp_path: Path) -> None:
@@ -258,23 +300,40 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
     (folder / "forward_1.bin").rename(folder / "forward_3.bin")
     with pytest.raises(UsageError, match=r"a shard of the model is missing: .*forward_1.bin and forward_2.bin"):
         Model.open(folder)
+    (folder / "model.toml").write_text('\ncontexts = ["."]\n')
+    with pytest.raises(UsageError, match=r"model.toml:2: a shard of the model is missing"):
+        Model.open(folder)
     with pytest.raises(UsageError, match="there is no file or folder"):
         Model.open(folder / "gone")
 
 
-def test_a_model_that_does_not_fit_is_refused_with_the_table(model_of: Callable[[str, str], Path]) -> None:
+def test_a_model_that_does_not_fit_is_refused_with_the_table(
+    model_of: Callable[[str, str], Path], tmp_path: Path
+) -> None:
     folder = model_of("htp", "emulator")
     size = sum((folder / f"forward_{shard}.bin").stat().st_size for shard in range(2))
     small = ModelDescription(contexts=(folder,), sessions=1, session_limit=size)
     with pytest.raises(UsageError, match=r"2 layers that map .* do not fit into one session") as caught:
         Model.open(small)
     assert any("HTP0" in line for line in caught.value.details)
+    file = tmp_path / "model.toml"
+    file.write_text(f'contexts = ["{folder}"]\nsessions = 3\nsession_limit = {size}\n')
+    for option, fault in (
+        ((), f"{file}:2: 3 sessions are requested for 2 layers"),
+        (("--sessions", 1), f"{file}:3: 2 layers that map "),
+        (("--sessions", 0, "--session-limit", f"{size // 1000}kB"), "error: 2 layers that map "),
+    ):
+        done = udogen("run", "context", file, "--dry-run", *option)
+        assert done.returncode == 2 and fault in done.stderr, done.stderr
 
 
 INPUTS = {
     "none": ({}, "graph `step` is given no input `x`"),
     "another": ({"x": ramp(0), "y": ramp(0)}, "graph `step` takes no input `y`"),
-    "one of the state": ({"x": ramp(0), "past_total": ramp(0)}, "graph `step` takes no input `past_total`"),
+    "one of the state": (
+        {"x": ramp(0), "past_total": ramp(0)},
+        "takes no input `past_total`: it is a state, which the model",
+    ),
     "another shape": ({"x": ramp(0).reshape(8)}, "the array has the shape [8], input `x` has [1, 1, 8]"),
     "another type": ({"x": ramp(0).astype(np.int32)}, "the array is int32, input `x` is FLOAT_32"),
 }
@@ -298,7 +357,10 @@ def test_a_closed_model_says_so(folder: Path) -> None:
     model = Model.open(folder)
     model.close()
     model.close()
-    for use in (lambda: model.step(x=ramp(0), graph="step"), model.reset, model.__enter__, lambda: model.memory):
+    for use in (
+        *(model.reset, model.__enter__, lambda: model.step(x=ramp(0), graph="step"), lambda: model.memory),
+        *(lambda: model.plan, lambda: model.profile_of("step"), lambda: model.tensors("step")),
+    ):
         with pytest.raises(RunFailed, match="the model is closed"):
             use()
     assert "closed" in repr(model)
@@ -352,6 +414,12 @@ def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None
     as_json = tmp_path / "model.json"
     as_json.write_text(json.dumps({"contexts": [str(folder)], "links": LINKS, "session_limit": "3.5GB"}))
     assert read_description(as_json).session_limit == 3_500_000_000
+    as_json.write_text('{\n "contexts": ["a:b"],\n "links": {\n  "x": 3\n }\n "state": {}}')
+    with pytest.raises(UsageError, match=r"model.json:6: Expecting ',' delimiter \(column 2\)"):
+        read_description(as_json)
+    as_json.write_text('{\n "contexts": ["' + str(folder) + '"],\n "links": {\n  "x": 3\n }}')
+    with pytest.raises(UsageError, match=r"model.json:4: `x` of `links` is 3, not a name"):
+        read_description(as_json)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +427,7 @@ def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None
     [
         ('contexts = ["."]\nlinkz = 3\n', "model.toml:2: `linkz` is unknown: did you mean `links`?"),
         ('contexts = "."\n', "model.toml:1: `contexts` is '.', not a list of names"),
-        ('contexts = ["."]\n[state]\na = 3\n', "model.toml:2: `state` is {'a': 3}, not a table"),
+        ('contexts = ["."]\nstate = 3\n', "model.toml:2: `state` is 3, not a table"),
         ('contexts = ["."]\nsession_limit = "much"\n', "model.toml:2: `session_limit` is 'much', not a size"),
         ('links = {a = "b"}\n', "`contexts` names no file and no folder"),
         ('# shards\ncontexts = ["gone.bin"]\n', "model.toml:2: there is no file or folder"),
@@ -419,6 +487,7 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
         (("--steps", "2", "--loops", "2"), "--loops is for contexts alone"),
         (("--steps", "2", "--separate"), "--separate is for contexts alone"),
+        (("--steps", "2", "--tolerance", "1"), "--tolerance is for --against"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, options: tuple[str, ...], text: str) -> None:
@@ -455,6 +524,22 @@ def test_mistakes_in_a_graph_are_sentences(what: str) -> None:
         with pytest.raises(UdogenError) as caught, builder.graph("g", outputs=["y"]) as graph:
             make(graph, graph.input("x", "FLOAT_32", (4,)))
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "clips"), [("Relu", {}, False), ("ReluMinMax", {"min_value": 0.0, "max_value": 2.0}, True)]
+)
+def test_libqnncpu_clips_8_bits_in_one_op_only(op: str, params: dict[str, float], clips: bool) -> None:
+    """As docs/models.md states."""
+    need_runtime("cpu")
+    grid = grid_of(-1, 1, "UFIXED_POINT_8")
+    with GraphBuilder("cpu", runtime="real") as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "UFIXED_POINT_8", (1, 256), grid)
+            graph.op(op, [x], "y", like=x, params=params)
+        stored = np.arange(256, dtype=np.uint8)[None]
+        expected = np.maximum(stored, -grid.offset) if clips else stored
+        np.testing.assert_array_equal(builder.graphs["g"](x=stored)["y"], expected)
 
 
 def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
@@ -517,6 +602,13 @@ def test_a_profile_has_the_ops_and_is_a_trace(
         }
         assert all(each["args"]["cycles"] > 0 for each in parts)
         assert "total:" in done.stdout and " cycles  " in done.stdout
+    with Model.open(model_of(backend, kind), profile=True) as model:
+        model.step(x=ramp(0), graph="step")
+        assert [(row.context, row.graph) for row in model.profile_of("step")] == [
+            ("forward_0", "step"),
+            ("forward_1", "step"),
+        ]
+        assert all(row.seconds > 0 and row.events for row in model.profile_of("step"))
 
 
 def test_a_first_description_is_not_written_over(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import need_runtime
-from udogen import GraphBuilder, Model, RunFailed, UdogenError
+from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.runtime import MemoryDomain, Role, TensorSpec
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.contexts.runtime import Context, Runtime
@@ -129,6 +129,11 @@ def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -
     done = udogen("run", "context", tmp_path, "--steps", "3", "--feed", f"x={tmp_path / 'x.npz'}", "--json")
     rows = [step["outputs"][0]["shape"] for step in json.loads(done.stdout)["steps"]]
     assert rows == [[1, 3], [2, 8], [1, 5]]
+    numbers(1, 8).tofile(tmp_path / "x.raw")
+    done = udogen("run", "context", tmp_path, "--feed", f"x={tmp_path / 'x.raw'}")
+    assert done.returncode == 2 and "x.raw has 32 bytes, input `x` (FLOAT_32 [2, 8]) has 64" in done.stderr
+    done = udogen("run", "context", tmp_path, "--dry-run")
+    assert "  │ ─▶ x FLOAT_32 [1 to 2, 1 to 8]" in done.stdout.splitlines()
 
 
 def test_a_call_has_the_size_of_its_arrays(context: Context) -> None:
@@ -155,6 +160,9 @@ def test_it_is_bound_once_for_the_largest_and_executed_smaller(context: Context)
         np.testing.assert_allclose(graph.array("y"), softmax(given), rtol=1e-5)
     graph.execute()
     assert graph.shape("y") == LARGEST, "no shape: the largest"
+    for wrong in (("a", 8), 3, (1, -8)):
+        with pytest.raises(UsageError, match="the shape of `x` is"):
+            graph.execute({"x": wrong})
     graph.unbind()
 
 
@@ -191,7 +199,7 @@ def test_an_op_that_refuses_is_named() -> None:
     need_runtime("cpu")
     with (
         GraphBuilder("cpu", runtime="real") as builder,
-        pytest.raises(RunFailed, match="support dynamic dimensions of op `Relu`: tensor `x`, `y` of graph `g`"),
+        pytest.raises(RunFailed, match="support dynamic dimensions of op `Relu`: tensors `x`, `y` of graph `g`"),
         builder.graph("g", outputs=["y"]) as graph,
     ):
         x = graph.input("x", "FLOAT_32", (1, 8), dynamic=(False, True))

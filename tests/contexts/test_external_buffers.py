@@ -37,6 +37,7 @@ from udogen.runtime.buffers.external import (
 )
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.pools import FileRange, open_pool
+from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 PAGE = 4096
@@ -197,7 +198,7 @@ def test_buffers_are_let_go_of_with_their_context(htp: Runtime, stored: bytes, b
 
 def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_path: Path, stored: bytes) -> None:
     """Given as bytes that nobody else has, and as a file that is gone."""
-    (tmp_path / "m.bin").write_bytes(stored)
+    manifest.save(tmp_path / "m.bin", stored)
     contexts = [htp.restore(bytes(bytearray(stored)), deferred=True), htp.restore(tmp_path / "m.bin", deferred=True)]
     (tmp_path / "m.bin").unlink()
     gc.collect()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.contexts.conftest import refused, stand_in
+from tests.contexts.stepping import array, binary, open_runtime
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.handles import BackendHandle
@@ -19,6 +20,7 @@ from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.buffers import memory
+from udogen.runtime.buffers.buffer import RAW, BufferPart
 from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, Pool, open_pool
 
 PAGE = 4096
@@ -359,6 +361,25 @@ def address_of(tensor: QnnTensor) -> int:
     from udogen.qnn import abi
 
     return int(abi.ffi().cast("uintptr_t", tensor.struct.v1.clientBuf.data))
+
+
+def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
+    """As docs/memory-domains.md states."""
+    need_runtime("cpu")
+    with (
+        open_runtime("cpu", "real") as runtime,
+        runtime.restore(binary("cpu", "real")) as context,
+        open_pool("ashmem", 4096) as pool,
+    ):
+        graph = context.graph("step")
+        x = graph.binding("x").info
+        with pytest.raises(RunFailed, match="registers no shared memory on this machine") as caught:
+            graph.bind({"x": pool.buffer.part(0, x.nbytes)})
+        assert "BufferPart(buffer, offset, size, RAW)" in caught.value.hint
+        graph.bind({"x": BufferPart(pool.buffer, 0, x.nbytes, RAW)})
+        graph.array("x")[:] = 3
+        assert (graph(state=array(1))["next"] == 4).all() and graph.copied == 0
+        graph.unbind()
 
 
 def test_a_pool_is_a_context_manager(tidy: None) -> None:

@@ -20,6 +20,7 @@ from udogen.errors import RunFailed, UdogenError
 from udogen.opdef.problems import ConfigError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
+from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -59,7 +60,7 @@ def binary(probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 more = {"inputs": [m], "outputs": [y], "params": params}
                 graph.add_node(OpConfig(f"{name}_last", package="Probe", op_type=op, **more))
                 graph.finalize()
-            path.write_bytes(context.binary())
+            manifest.save(path, context.binary())
     return path
 
 

@@ -141,6 +141,15 @@ def test_sessions_show_their_plan(shards: Path) -> None:
     assert "3 of 3 contexts fine" in text
 
 
+@pytest.mark.parametrize("kind", ["emulator", "real"])
+def test_a_device_that_the_machine_lacks_is_named(tmp_path: Path, kind: str) -> None:
+    if kind == "real":
+        need_runtime("htp")
+    (tmp_path / "small.bin").write_bytes(binary("htp", kind))
+    text = run(tmp_path, "--runtime", kind, "--device", 3, code=5)
+    assert "there is no device HTP3: this machine has 1, numbered from 0" in text and "= select another device" in text
+
+
 def test_measures(shards: Path) -> None:
     found = run_json(shards / "forward_0.bin", *CPU, "--profile")
     assert found["contexts"][0]["graphs"][0]["profile"][0]["value"] >= 0

@@ -31,6 +31,7 @@ from udogen.runtime import (
     interface_providers,
     read_registration,
 )
+from udogen.runtime.contexts import manifest
 from udogen.runtime.sessions.placement import Layer, SessionSpec, place_layers, session_specs
 
 WRONG: list[Any] = [
@@ -70,7 +71,7 @@ class World:
     def __init__(self, runtime: Runtime, folder: Path) -> None:
         self.runtime, blob = runtime, binary("cpu", "emulator")
         self.file = folder / "forward_0.bin"
-        self.file.write_bytes(blob)
+        manifest.save(self.file, blob)
         self.session = Session(runtime, SessionSpec("one", 0))
         self.context = self.session.open(Layer("a", 1), blob, name="a")
         self.graph = self.context.graph("step")
@@ -313,7 +314,7 @@ def test_what_objects_say_of_themselves(world: World) -> None:
     with Session(world.runtime, SessionSpec("two", 0)) as session:
         session.open(Layer("b", 1), world.file)
         assert repr(session) == f"<Session two of {name}: 1 contexts, maps 1 bytes of 3337.86 MiB>"
-    assert repr(world.stored) == f"<StoredContext {world.file} (absent manifest): look, step>"
+    assert repr(world.stored) == f"<StoredContext {world.file} (matches manifest): look, step>"
     with allocate("client", 64, name="b") as buffer:
         assert repr(buffer) == f"<Buffer b (client): 64 bytes at {buffer.address:#x}>"
     assert repr(buffer) == "<Buffer b (client): closed>"

@@ -13,6 +13,7 @@ import pytest
 from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left
 from tests.contexts.test_context_models import LINKS, STATE, Numpy, build, ramp
+from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen import Model, UdogenError, UsageError
 
 REFERENCE = """
@@ -119,6 +120,17 @@ def test_a_context_runs_in_another_runtime(
     assert "FILE.bin" in caught.value.hint
 
 
+def test_a_context_on_another_backend_needs_the_op_packages_for_it(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    mine, theirs = (built(tmp_path_factory.getbasetemp(), backend, "emulator") for backend in ("cpu", "htp"))
+    package = cpu_package(ONE_OP, tmp_path, ONE_KERNEL).folder
+    assert package is not None
+    runtimes = {"forward_1": f"htp-emulator:{theirs / 'forward_1.bin'}"}
+    with pytest.raises(UsageError, match=r"context forward_1 is to run on another backend: .* no package for the htp"):
+        Model.open(mine, links=LINKS, state=STATE, packages=[package.path], shard_runtimes=runtimes)
+
+
 WRONG = {
     "an op": ({"replace": {"MatMul": "r.py:f"}}, "the model has no context of this name"),
     "a context twice": (
@@ -194,7 +206,7 @@ def test_bisect_names_the_first_tensor_that_differs(folder: Path, feeds: tuple[o
     assert "for the step after: state or inputs are one step off" in bisected(behind)["first"]["reason"]
     swapped = right | {"forward_0.x_out": right["forward_1.total"] * 0 + right["forward_1.x_out"]}
     swapped["forward_1.x_out"] = right["forward_0.x_out"]
-    assert "are two links or states exchanged?" in bisected(swapped)["first"]["reason"]
+    assert "are two links or states exchanged" in bisected(swapped)["first"]["reason"]
     scaled = {name: array * np.float32(2) for name, array in right.items()}
     assert bisected(scaled)["reasons"], "numbers show a factor"
     done = udogen("bisect", folder, "--against", tmp_path / "expected.npz", "--graph", "step")

@@ -158,6 +158,8 @@ def command(options: RunContextOptions) -> int:
     With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: each context reads the outputs
     of the one before it, and state stays on the device from step to step.
     """
+    if options.tolerance and not options.against:
+        raise UsageError("--tolerance is for --against, which compares tensors", hint="give --against FILE.npz too")
     if options.is_model:
         fault = _run_model(options)
         return fault.exit_code if fault else 0
@@ -207,8 +209,9 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
     from udogen.runtime.models.description import resolved, shards_of
 
     description = resolved(_description(options))
+    alone = replace(options, packages=(), sessions=None, session_limit=None)
     how = replace(
-        _run_options(replace(options, backend=description.backend, kind=description.runtime, packages=())),
+        _run_options(replace(alone, backend=description.backend, kind=description.runtime)),
         packages=tuple(_library(each, description.backend) for each in description.packages),
         soc=soc_of(description.soc or None, description.backend),
         prove=options.prove,
@@ -326,7 +329,7 @@ def _description(options: RunContextOptions) -> ModelDescription:
             name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
         },
     }
-    return found.changed({key: value for key, value in changes.items() if value})
+    return found.changed({key: value for key, value in changes.items() if value or (key == "sessions" and value == 0)})
 
 
 def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:

@@ -161,7 +161,8 @@ def check_file(path: Path, what: str) -> None:
     if path.is_dir():
         raise RunFailed(f"the {what} {path} is a folder", hint="give the path of the library in it")
     if not path.is_file():
-        raise RunFailed(f"no {what} at {path}", hint="build it first, or give its path")
+        hint = "build it first, or give its path" if "package" in what else "give the path of the library"
+        raise RunFailed(f"no {what} at {path}", hint=hint)
 
 
 def _is_for_this_machine(path: Path) -> bool:

@@ -613,6 +613,7 @@ def _no_shared_memory(context: Any) -> RunFailed:
     runtime = context.runtime
     return RunFailed(
         f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
-        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; allocate client memory), "
+        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
+        "BufferPart(buffer, offset, size, RAW)), "
         'or udogen\'s emulator (--runtime emulator; kind="emulator")',
     )

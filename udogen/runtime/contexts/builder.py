@@ -253,10 +253,10 @@ class GraphDraft:
 
     def _refused(self, where: str, tensors: Sequence[QnnTensor], fault: RunFailed) -> RunFailed:
         """The error of a runtime that does not take dynamic dimensions."""
-        names = ", ".join(f"`{each.name}`" for each in tensors if any(each.dynamic))
+        names = [f"`{each.name}`" for each in tensors if any(each.dynamic)]
         return RunFailed(
             f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
-            f"tensor {names} of graph `{self.name}`",
+            f"tensor{'s' * (len(names) > 1)} {', '.join(names)} of graph `{self.name}`",
             hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
             details=[fault.message, *fault.details],
         )

@@ -536,7 +536,7 @@ class Graph:
         for name, shape in shapes.items():
             if self.binding(name).role != APP_WRITE:
                 raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
-            self.binding(name).resize(shape)
+            self.binding(name).resize(arguments.wholes(shape, f"the shape of `{name}`"))
         for binding in self._dynamic:
             if binding.info.name not in shapes:
                 binding.resize(binding.info.shape)

@@ -690,7 +690,7 @@ class Runtime(Closing):
             )
         else:
             what = "that package is not registered"
-            hint = "register it first: `udogen run context --op-package LIB`, or Runtime.register"
+            hint = "register it first: `udogen run context --op-package LIB`, packages of a model, or Runtime.register"
         raise RunFailed(
             f"{name} cannot be restored: it needs the op `{op}` of the op package `{package}`; {what}",
             hint=hint,

@@ -135,7 +135,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield ""
     last = {each.graph: each for each in ran.steps}
     for row in ran.timings:
-        yield f"{row.graph}: {step_text(row.steps)}, {time_text(row.mean)} each"
+        yield f"{row.graph}: {step_text(row.steps)}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
     for each in ran.profiles:

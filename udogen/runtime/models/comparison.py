@@ -152,7 +152,10 @@ class Expected:
                 if each.name != written.name and each.info.shape == written.info.shape:
                     other = self._of(written, name=each.name)
                     if other is not None and np.array_equal(found, _as_stored(written, other)):
-                        return f"it is what the file has for `{each.name}`: are two links or states exchanged?"
+                        return (
+                            f"it is what the file has for `{each.name}`: are two links or states exchanged, "
+                            "or does an op return its input unchanged?"
+                        )
         if listed := _listed(zeros):
             return "some inputs were given nothing" + listed
         return ""

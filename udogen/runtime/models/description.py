@@ -58,6 +58,8 @@ class ShardRuntime:
         return self.kind
 
 
+# The values of a key; the first is its default.
+CHOICES: Mapping[str, Sequence[str]] = {"backend": ("", *backends.RUNTIMES), "runtime": KINDS, "memory": MEMORY}
 SHARD_RUNTIMES = (EMULATOR, *backends.RUNTIMES, *(f"{each}-{EMULATOR}" for each in backends.RUNTIMES))
 
 
@@ -78,7 +80,7 @@ class ModelDescription:
     sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
     backend and runtime: "" and "auto" are those that made the binaries.
     memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
-    file: where they are described, for errors about links and states.
+    file and lines: where they are described, for errors; a line for each key, and for each row of a table ("links.x").
     until: the last context that runs, by name or number.  replace: contexts that a Python function computes
     (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
 
@@ -100,15 +102,15 @@ class ModelDescription:
     replace: Mapping[str, str] = field(default_factory=dict)
     shard_runtimes: Mapping[str, ShardRuntime] = field(default_factory=dict)
     file: Path | None = field(default=None, compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        for value, choices, what in (
-            (self.backend, ("", *backends.RUNTIMES), "backend"),
-            (self.runtime, KINDS, "runtime"),
-            (self.memory, MEMORY, "memory"),
-        ):
+        for what, choices in CHOICES.items():
+            value = getattr(self, what)
             if value not in choices:
-                raise UsageError(f"the {what} of a model is {value!r}", hint=f"one of: {', '.join(choices)}")
+                raise UsageError(
+                    f"the {what} of a model is {value!r}", hint=f"one of: {', '.join(filter(None, choices))}"
+                )
         if self.sessions < 0 or self.session_limit < 1:
             raise UsageError(
                 f"a model has {self.sessions} sessions of {self.session_limit} bytes",
@@ -116,9 +118,14 @@ class ModelDescription:
             )
 
     def changed(self, changes: Mapping[str, Any]) -> ModelDescription:
-        """The same with other values; those that its contexts are connected by are not of the file."""
-        connecting = changes.keys() & {"links", "state", "graphs", "until"}
-        return replace(self, **changes, file=None if connecting else self.file)
+        """The same with other values, which are not of the file."""
+        lines = {key: line for key, line in self.lines.items() if key.partition(".")[0] not in changes}
+        return replace(self, **changes, lines=lines)
+
+    def place(self, key: str, name: str = "") -> str:
+        """The start of an error about a key, or a row of its table: "model.toml:7: "; empty if no file has it."""
+        line = self.lines.get(f"{key}.{name}") or self.lines.get(key)
+        return f"{self.file}:{line}: " if line else ""
 
 
 def read_description(path: Path) -> ModelDescription:
@@ -136,25 +143,64 @@ def read_description(path: Path) -> ModelDescription:
     try:
         found = json.loads(text) if path.suffix == ".json" else read_toml(text)
     except ValueError as fault:
-        raise UsageError(f"{path}: {fault}", hint="see docs/models.md for what a description of a model has") from fault
+        line, why = _line_of(str(fault))
+        raise UsageError(
+            f"{path}{line}: {why}", hint="see docs/models.md for what a description of a model has"
+        ) from fault
     if not isinstance(found, dict):
         raise UsageError(f"{path} describes no model", hint="it has keys: contexts, links, state …")
     return _Reader(path, text.decode("utf-8")).read(found)
+
+
+def _line_of(message: str) -> tuple[str, str]:
+    """The line that an error of a parser names, as ":7", and the rest of its message."""
+    place = re.search(r"\s*[:(]\s*(?:at )?line (\d+),? column (\d+)(?: \(char \d+\)|\))?", message)
+    if place is None:
+        return "", message
+    return f":{place[1]}", message[: place.start()] + message[place.end() :] + f" (column {place[2]})"
+
+
+# A table's header of TOML, or a key (of TOML or JSON) and what opens its table, or the end of a table.
+_KEYS = re.compile(
+    r"""^\s*\[\s*["']?(?P<table>[\w-]+)["']?\s*\]"""
+    r"""|(?:^|[{,])\s*(?P<quote>["'])?(?P<key>(?(quote)[^"'\n]*|[^\s"'#={}:,\[\]]+))(?(quote)(?P=quote))\s*[=:]\s*(?P<open>\{)?"""
+    r"""|(?P<close>\})""",
+    re.MULTILINE,
+)
+
+
+def _lines_in(text: str) -> dict[str, int]:
+    """The line of each key, and of each row of a table: {"contexts": 1, "links": 3, "links.hidden": 4}."""
+    found: dict[str, int] = {}
+    table = ""
+    plain = re.sub(r"^[ \t]*#.*", "", text, flags=re.MULTILINE)
+    for each in _KEYS.finditer(plain):
+        key, line = each["key"], plain.count("\n", 0, each.end()) + 1
+        if each["close"]:
+            table = ""
+        elif key is None:
+            table = each["table"]
+            found.setdefault(table, line)
+        else:
+            found.setdefault(f"{table}.{key}" if table else key, line)
+            table = key if each["open"] else table
+    return found
 
 
 class _Reader:
     """Reads the values of a description; what is wrong is collected, with its line."""
 
     def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text = path, text
-        self.faults: list[str] = []
+        self.path, self.lines = path, _lines_in(text)
+        self.faults: dict[str, str] = {}  # fault -> hint
 
     def read(self, found: Mapping[str, Any]) -> ModelDescription:
-        known = [each.name for each in fields(ModelDescription) if each.name != "file"]
+        known = [each.name for each in fields(ModelDescription) if each.name not in ("file", "lines")]
         for key in found:
             if key not in known:
                 near = nearest(key, known)
-                self._fault(key, f"`{key}` is unknown" + (f": did you mean `{near}`?" if near else ""))
+                why = f"`{key}` is unknown" + (f": did you mean `{near}`?" if near else "")
+                self._fault(key, why, hint=f"a description has: {', '.join(known)}")
         readers: Mapping[str, Callable[[str, Any], Any]] = {
             **dict.fromkeys(("contexts",), self._paths),
             **dict.fromkeys(("packages",), self._packages),
@@ -162,61 +208,81 @@ class _Reader:
             **dict.fromkeys(("links", "state"), self._names_of_names),
             **dict.fromkeys(("sessions",), self._number),
             **dict.fromkeys(("session_limit",), self._size),
-            **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._name),
+            **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._choice),
             "until": lambda key, value: str(value) if type(value) is int else self._name(key, value),
             "replace": self._functions,
             "shard_runtimes": self._runtimes,
         }
         values = {key: readers[key](key, value) for key, value in found.items() if key in known}
         if not values.get("contexts") and not self.faults:
-            self._fault("contexts", "`contexts` names no file and no folder")
+            self._fault("contexts", "`contexts` names no file and no folder", hint='contexts = ["."] is this folder')
         if self.faults:
+            first, hint = next(iter(self.faults.items()))
+            several = f"{self.path}: {len(self.faults)} things are wrong with this model"
             raise UsageError(
-                self.faults[0]
-                if len(self.faults) == 1
-                else f"{self.path}: {len(self.faults)} things are wrong with this model",
-                details=self.faults if len(self.faults) > 1 else (),
-                hint=f"a description has: {', '.join(known)}",
+                first if len(self.faults) == 1 else several,
+                details=list(self.faults) if len(self.faults) > 1 else (),
+                hint=hint if len(set(self.faults.values())) == 1 else "docs/models.md describes the keys",
             )
-        return ModelDescription(**values, file=self.path)
+        return ModelDescription(**values, file=self.path, lines=self.lines)
 
-    def _fault(self, key: str, text: str) -> None:
-        pattern = re.compile(rf"""^\s*\[?["']?{re.escape(key)}["']?\s*[\]=:]""")
-        lines = (number for number, line in enumerate(self.text.splitlines(), 1) if pattern.match(line))
-        self.faults.append(f"{self.path}:{next(lines, 1)}: {text}")
+    def _fault(self, key: str, text: str, *, name: str = "", hint: str) -> None:
+        line = self.lines.get(f"{key}.{name}") or self.lines.get(key, 1)
+        self.faults[f"{self.path}:{line}: {text}"] = hint
+
+    def _missing(self, key: str, path: Path, what: str, *, name: str = "") -> None:
+        if not path.exists():
+            self._fault(key, f"there is no {what} {path}", name=name, hint=f"paths are relative to {self.path.parent}")
 
     def _name(self, key: str, value: Any) -> str:
         if not isinstance(value, str):
-            self._fault(key, f"`{key}` is {value!r}, not a name")
-            return str(value)
+            self._fault(key, f"`{key}` is {value!r}, not a name", hint=f'give a string: {key} = "…"')
+            return ""
         return value
+
+    def _choice(self, key: str, value: Any) -> str:
+        name, choices = self._name(key, value), CHOICES.get(key)
+        if choices and name not in choices:
+            self._fault(key, f"the {key} of a model is {name!r}", hint=f"one of: {', '.join(filter(None, choices))}")
+            return choices[0]
+        return name
 
     def _names(self, key: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-            self._fault(key, f"`{key}` is {value!r}, not a list of names")
+            self._fault(key, f"`{key}` is {value!r}, not a list of names", hint=f'give a list: {key} = ["…"]')
             return ()
         return tuple(value)
 
     def _paths(self, key: str, value: Any) -> tuple[Path, ...]:
         found = tuple(self.path.parent / each for each in self._names(key, value))
         for each in found:
-            if not each.exists():
-                self._fault(key, f"there is no file or folder {each}")
+            self._missing(key, each, "file or folder")
         return found
 
     def _packages(self, key: str, value: Any) -> tuple[OpLibrary, ...]:
         rows = [parse_package(each) for each in self._names(key, value)]
-        return tuple(replace(row, path=self.path.parent / row.path) for row in rows)
+        found = tuple(replace(row, path=self.path.parent / row.path) for row in rows)
+        for each in found:
+            self._missing(key, each.path, "op package")
+        return found
 
     def _names_of_names(self, key: str, value: Any) -> Mapping[str, str]:
-        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            self._fault(key, f'`{key}` is {value!r}, not a table: input = "output"')
+        hint = f'give a table: [{key}], and a row below it: name = "…"'
+        if not isinstance(value, dict):
+            self._fault(key, f"`{key}` is {value!r}, not a table", hint=hint)
             return {}
-        return value
+        for name, each in value.items():
+            if not isinstance(each, str):
+                self._fault(key, f"`{name}` of `{key}` is {each!r}, not a name", name=name, hint=hint)
+        return {name: each for name, each in value.items() if isinstance(each, str)}
 
     def _functions(self, key: str, value: Any) -> Mapping[str, str]:
-        table = self._names_of_names(key, value)
-        return {name: str(self.path.parent / text) for name, text in table.items()}
+        found = {}
+        for name, text in self._names_of_names(key, value).items():
+            found[name] = str(self.path.parent / text)
+            file, colon, _ = found[name].rpartition(":")
+            self._missing(key, Path(file if colon else found[name]), "file", name=name)
+        return found
 
     def _runtimes(self, key: str, value: Any) -> Mapping[str, ShardRuntime]:
         found = {}
@@ -224,21 +290,25 @@ class _Reader:
             try:
                 row = parse_shard_runtime(text)
             except UsageError as fault:
-                self._fault(name, fault.message)
+                self._fault(key, fault.message, name=name, hint=fault.hint)
                 continue
             found[name] = replace(row, file=self.path.parent / row.file) if row.file else row
+            if file := found[name].file:
+                self._missing(key, file, "file", name=name)
         return found
 
     def _number(self, key: str, value: Any) -> int:
         if type(value) is not int or value < 0:
-            self._fault(key, f"`{key}` is {value!r}, not a number")
+            self._fault(
+                key, f"`{key}` is {value!r}, not a number", hint="give 1 or more, or 0 for as few as are enough"
+            )
             return 0
         return value
 
     def _size(self, key: str, value: Any) -> int:
         size = value if type(value) is int and value > 0 else parse_size(value) if isinstance(value, str) else None
         if size is None:
-            self._fault(key, f'`{key}` is {value!r}, not a size: as in "3.5GB"')
+            self._fault(key, f"`{key}` is {value!r}, not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
         return size or 1
 
 
@@ -256,7 +326,8 @@ def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     missing = [note for note in found.notes if "missing" in note]
     if missing:
         raise UsageError(
-            f"a shard of the model is missing: {missing[0]}", hint="give all shards of the model, in order"
+            f"{description.place('contexts')}a shard of the model is missing: {missing[0]}",
+            hint="give all shards of the model, in order",
         )
     return found.shards
 
@@ -381,7 +452,7 @@ def _comments(found: ModelDescription, wiring: Wiring) -> dict[str, str]:
         "contexts": "The model, in the order in which its contexts run; paths are relative to this file.",
         "packages": "Op packages, registered first." if found.packages else none,
         "graphs": "What steps execute, one after the other; the last one is repeated.",
-        "sessions": "0: as few as are enough; session_limit: bytes that one may map.",
+        "sessions": "0: as few as are enough, at most one for each device; session_limit: bytes that one may map.",
         "memory": "raw: the caller's arrays as they are; shared: inputs and outputs in registered memory.",
         "links": "input = output of a context before it; proposed from names, types and shapes.",
         "state": "input = output that is its value in the next step; it stays on the device.\n"

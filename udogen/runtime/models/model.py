@@ -140,10 +140,11 @@ class Timing:
 class _Chain:
     """What one step executes, with the shared memory of its inputs and outputs, if it has any."""
 
-    def __init__(self, wired: WiredChain, pipeline: Pipeline) -> None:
+    def __init__(self, wired: WiredChain, pipeline: Pipeline, states: Collection[str]) -> None:
         self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
         self.inputs = {each.name: each.info for each in wired.inputs}
         self.outputs = {each.name: each.info for each in wired.outputs}
+        self.states = states
         self.given: dict[str, ManagedBuffer] = {}
         self.got: dict[str, ManagedBuffer] = {}
 
@@ -217,12 +218,14 @@ class Model(Closing):
         until: str | int | None = None,
         replace: Mapping[str, ShardFunction | str] | None = None,
         shard_runtimes: Mapping[str, str] | None = None,
+        profile: bool = False,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with `model.toml` in it, or without), or one
         binary.  What else is given takes the place of what the description has; links and states that nobody gives
-        are proposed from names, types and shapes (`model.wiring.proposed`).
+        are proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
+        step: `model.profile_of("step")`.
 
         To find where a model goes wrong: `until` is its last context, by name or number.  `replace` gives contexts a
         function of (graph, inputs) that returns outputs by name (fixed-point tensors are real numbers), or
@@ -237,7 +240,7 @@ class Model(Closing):
         functions = {name: each for name, each in changes.get("replace", {}).items() if not isinstance(each, str)}
         if functions:
             changes["replace"] = {name: each for name, each in changes["replace"].items() if isinstance(each, str)}
-        return cls(description.changed(changes), functions=functions)
+        return cls(description.changed(changes), functions=functions, profile=profile)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -376,7 +379,11 @@ class Model(Closing):
         return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
 
     def profile_of(self, graph: str) -> list[GraphProfile]:
-        """What the runtime measured of each context in the last step, if it was one of this graph."""
+        """What the runtime measured of each context in the last step, if it was one of this graph.
+
+        For a model opened with `profile=True`: `model.profile_of("step")[0].events`.
+        """
+        self.check_open()
         chain = self._one(graph)
         found = []
         for context, bound, seconds in zip(
@@ -445,7 +452,8 @@ class Model(Closing):
             for each in wired.connections
             for end, tensor in each.targets
         }
-        made = _Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)))
+        reads = {state.uses[chain.name][0] for state in self.wiring.states if chain.name in state.uses}
+        made = _Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)), reads)
         made.given, made.got = given, got
         return made
 
@@ -487,6 +495,7 @@ class Model(Closing):
     @property
     def plan(self) -> BufferPlan:
         """Which tensor lies in which buffer, in one step of each graph: `draw_plan(model.plan)`."""
+        self.check_open()
         states = list(zip(self.wiring.states, self._pairs, strict=True))
         return _plan(self._chains.values(), states, registers=self.domain.registers)
 
@@ -566,18 +575,14 @@ def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]
     """How the contexts of a model belong together, up to the last one that runs."""
     names = [each.name for each in stored]
     unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
-    try:
-        return wire(
-            [(name, each.info) for name, each in zip(unique, stored, strict=True)],
-            graphs=description.graphs,
-            links=description.links,
-            state=description.state,
-            until=description.until,
-        )
-    except UsageError as fault:
-        if description.file is None:
-            raise
-        raise UsageError(f"{description.file}: {fault.message}", hint=fault.hint, details=fault.details) from fault
+    return wire(
+        [(name, each.info) for name, each in zip(unique, stored, strict=True)],
+        graphs=description.graphs,
+        links=description.links,
+        state=description.state,
+        until=description.until,
+        place=description.place,
+    )
 
 
 def plan_sessions(
@@ -593,20 +598,27 @@ def plan_sessions(
         specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:
         raise UsageError(
-            f"a model on {runtime.backend} has one session, not {description.sessions}",
+            f"{description.place('sessions')}a model on {runtime.backend} has one session, not {description.sessions}",
             hint="choose the backend htp, or leave sessions out",
         )
     else:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
-    return place_layers(layers, specs, exactly=count)
+    try:
+        return place_layers(layers, specs, exactly=count)
+    except UsageError as fault:
+        where = description.place("sessions" if count > min(len(layers), len(specs)) else "session_limit")
+        raise UsageError(where + fault.message, hint=fault.hint, details=fault.details) from fault
 
 
 def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
     description = resolved(description)
     soc = socs.model_of(description.soc) if description.soc else 0
     if soc is None:
-        raise UsageError(f"the soc of the model, {description.soc!r}, is unknown", hint=f"one of {', '.join(socs.ALL)}")
+        raise UsageError(
+            f"{description.place('soc')}the soc of the model, {description.soc!r}, is unknown",
+            hint=f"one of {', '.join(socs.ALL)}",
+        )
     made = Runtime(description.backend, kind=description.runtime, soc=soc, log=log, on_step=on_step)
     try:
         for each in description.packages:
@@ -631,6 +643,8 @@ def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
             continue
         near = nearest(name, chain.inputs)
         why = f"it comes from `{linked[name].output.name}`" if name in linked else near and f"did you mean `{near}`?"
+        if name in chain.states:
+            why = "it is a state, which the model keeps (model.state, model.reset)"
         faults.append(f"graph `{chain.name}` takes no input `{name}`" + (f": {why}" if why else ""))
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
     if faults:

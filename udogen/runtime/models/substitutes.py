@@ -34,16 +34,18 @@ ShardFunction = Callable[[str, Mapping[str, "Array"]], Mapping[str, "Array"]]
 def check_names(description: ModelDescription, functions: Mapping[str, ShardFunction], names: Sequence[str]) -> None:
     """Raise unless what is replaced are contexts of the model, each by one thing."""
     by_runtime = description.shard_runtimes
-    for option, wanted in (
-        ("--replace", [*description.replace, *functions]),
-        ("--shard-runtime", list(by_runtime)),
+    for option, key, wanted in (
+        ("--replace", "replace", [*description.replace, *functions]),
+        ("--shard-runtime", "shard_runtimes", list(by_runtime)),
     ):
         for name in wanted:
             if name in names:
                 continue
             near = nearest(name, names)
+            where = description.place(key, name)
             raise UsageError(
-                f"{option} {name}: the model has no context of this name"
+                (f"{where}{key}.{name}" if where else f"{option} {name}")
+                + ": the model has no context of this name"
                 + (f": did you mean `{near}`?" if near else ""),
                 hint="an op inside a context binary cannot be replaced, a whole context can: "
                 f"--replace {names[0]}=reference.py:function, --shard-runtime {names[0]}=RUNTIME:FILE.bin "
@@ -53,7 +55,9 @@ def check_names(description: ModelDescription, functions: Mapping[str, ShardFunc
     both = [name for name in by_runtime if name in description.replace or name in functions]
     if both:
         raise UsageError(
-            f"context {both[0]} is replaced twice: by a function and by {by_runtime[both[0]]}", hint="leave one out"
+            f"{description.place('shard_runtimes', both[0])}context {both[0]} is replaced twice: by a function and "
+            f"by {by_runtime[both[0]]}",
+            hint="leave one out",
         )
 
 
@@ -99,7 +103,7 @@ class Substitutes:
         options = RunOptions(
             backend=backend,
             kind="emulator" if wanted.emulator else "auto",
-            packages=tuple(_built_for(each, backend) for each in self._description.packages),
+            packages=tuple(_built_for(each, backend, name) for each in self._description.packages),
         )
         session = self._stack.enter_context(ContextSession(options))
         job = Job(0, name, file.resolve())
@@ -124,10 +128,16 @@ class Substitutes:
         return compute
 
 
-def _built_for(package: OpLibrary, backend: str) -> OpLibrary:
+def _built_for(package: OpLibrary, backend: str, context: str) -> OpLibrary:
     if not package.path.is_dir():
         return package
-    built = find_built(package.path, backend=backend, provider=package.provider)
+    try:
+        built = find_built(package.path, backend=backend, provider=package.provider)
+    except UdogenError as fault:
+        raise UsageError(
+            f"context {context} is to run on another backend: {fault.message}",
+            hint=f"generate and build the op package for {backend} too, in the same folder",
+        ) from fault
     return OpLibrary(built.library, built.provider, package.target)
 
 

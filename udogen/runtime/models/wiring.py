@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,9 +11,33 @@ from udogen.errors import UsageError
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
-from udogen.runtime.sessions.connections import Connection, OuterTensor, find_connections, links_of, outer_tensors
+from udogen.runtime.sessions.connections import (
+    MISSING,
+    UNEQUAL,
+    UNKNOWN,
+    Connection,
+    LinkFault,
+    OuterTensor,
+    connect,
+    different,
+    links_of,
+    outer_tensors,
+)
 
 _HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --state past_key=key'
+_TWICE = "leave out one of the two"
+_EQUAL = "both are the same memory: their types, shapes and quantizations must be equal"
+_ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
+_HINTS = {MISSING: _ORDER, UNEQUAL: _EQUAL, UNKNOWN: _HINT}
+
+
+class _Fault(NamedTuple):
+    """What is wrong, and which row of which table it is about ("" where it is about none)."""
+
+    table: str
+    key: str
+    text: str
+    hint: str = _HINT
 
 
 @dataclass(frozen=True)
@@ -64,14 +88,16 @@ class Wiring:
         return next(each for each in self.chains if each.chain.name == name)
 
 
-def chains_of(infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = ()) -> tuple[GraphChain, ...]:
-    """The chains of some contexts (name, description), all or those that are wanted, in that order."""
+def chains_of(
+    infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = (), *, place: str = ""
+) -> tuple[GraphChain, ...]:
+    """The chains of some contexts (name, description), all or those that are wanted (at `place`), in that order."""
     found = {each.name: each for each in _all_chains([info for _, info in infos])}
     strange = [name for name in wanted if name not in found]
     if strange or not found:
         near = nearest(strange[0], found) if strange else ""
         raise UsageError(
-            f"the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph",
+            f"{place}the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph",
             hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(found) or 'none'}",
         )
     if wanted:
@@ -97,14 +123,16 @@ def wire(
     links: Mapping[str, str] | None = None,
     state: Mapping[str, str] | None = None,
     until: str = "",
+    place: Callable[[str, str], str] = lambda _table, _key: "",
 ) -> Wiring:
     """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error.
 
     `until` names the last context, by name or number; the ones behind it are checked and left out.
+    `place` returns the file and the line of a row of `links` or `state`, or of `graphs` and `until`, for errors.
 
     `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
     """
-    chains = chains_of(infos, graphs)
+    chains = chains_of(infos, graphs, place=place("graphs", ""))
     names = tuple(name for name, _ in infos)
     proposed: list[str] = []
     if state is None:
@@ -116,27 +144,28 @@ def wire(
     rows = [_uses_in(chains, context, *row) for context in range(len(names)) for row in state.items()]
     uses = [row for row in rows if row.uses]
     states = [row.state() for row in uses]
-    twice = list(_two_writers(links, state))
-    faults = [*_unknown(chains, links, state), *twice, *_wrong_states(chains, names, uses)]
+    faults = [*_unknown(chains, links, state), *_two_writers(links, state), *_wrong_states(chains, names, uses)]
+    if not faults:
+        wired, faults = _all_wired(chains, names, links, states)
     if faults:
-        hint = _HINT if faults != twice else "leave out one of the two"
-        raise arguments.faulty(faults, "links and states are wrong", hint=hint)
+        texts = [place(fault.table or "contexts", fault.key) + fault.text for fault in faults]
+        hints = {fault.hint for fault in faults}
+        raise arguments.faulty(texts, "links and states are wrong", hint=hints.pop() if len(hints) == 1 else _HINT)
     if until:
-        last = _number_of(until, names)
+        last = _number_of(until, names, place("until", ""))
         names, states = names[: last + 1], [each for each in states if each.context <= last]
-        chains = tuple(_cut(chains, last))
-    wired = tuple(_wired(chain, names, links, states) for chain in chains)
-    return Wiring(names, wired, tuple(states), links, state, tuple(proposed))
+        wired, _ = _all_wired(tuple(_cut(chains, last)), names, links, states)
+    return Wiring(names, tuple(wired), tuple(states), links, state, tuple(proposed))
 
 
-def _number_of(until: str, names: Sequence[str]) -> int:
+def _number_of(until: str, names: Sequence[str], place: str) -> int:
     """The number of a context that is named, or numbered from 0."""
     if until in names:
         return names.index(until)
     if until.isdecimal() and int(until) < len(names):
         return int(until)
     raise UsageError(
-        f"the model has no context `{until}` to end with",
+        f"{place}the model has no context `{until}` to end with",
         hint=suggestion(until, names, f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}"),
     )
 
@@ -152,13 +181,13 @@ def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
+def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_Fault]:
     """Names that no graph has, and states without an output that writes them."""
     stages = [stage for chain in chains for stage in chain.stages]
     inputs = dict.fromkeys(each.name for stage in stages for each in stage.inputs)
     outputs = dict.fromkeys(each.name for stage in stages for each in stage.outputs)
-    for what, table in (("link", links), ("state", state)):
-        for reads, writes in table.items():
+    for what, table, rows in (("link", "links", links), ("state", "state", state)):
+        for reads, writes in rows.items():
             for name, known, side in ((reads, inputs, "input"), (writes, outputs, "output")):
                 plain = _plain(name) if what == "link" else name
                 if plain in known:
@@ -166,22 +195,24 @@ def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapp
                 near = nearest(plain, known)
                 guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
                 why = f"{what} `{reads}` has no {side}" if side == "output" else f"{what} `{reads}={writes}`"
-                yield f"{why}: no graph has the {side} `{plain}`{guess}"
+                yield _Fault(table, reads, f"{why}: no graph has the {side} `{plain}`{guess}")
 
 
-def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[str]:
+def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_Fault]:
     """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
     for reads in links:
         if _plain(reads) in state:
-            yield (
+            text = (
                 f"input `{reads}` has two writers: the link from `{links[reads]}` "
                 f"and the state, whose next value is `{state[_plain(reads)]}`"
             )
+            yield _Fault("links", reads, text, _TWICE)
     for writes in dict.fromkeys(state.values()):
         readers = [reads for reads, other in state.items() if other == writes]
         if len(readers) > 1:
             names = " and ".join(f"`{each}`" for each in readers)
-            yield f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
+            text = f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
+            yield _Fault("state", readers[-1], text, _TWICE)
 
 
 def _plain(name: str) -> str:
@@ -232,21 +263,24 @@ def _uses_in(chains: Sequence[GraphChain], context: int, reads: str, writes: str
     return _StateUses(context, reads, writes, tuple(found))
 
 
-def _wrong_states(chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]) -> Iterator[str]:
+def _wrong_states(chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]) -> Iterator[_Fault]:
     """States that no graph of a context writes, though one elsewhere does; tensors that cannot be one state."""
     outputs = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
     for each in states:
         context = names[each.context]
         if each.writes in outputs and not any(use.written for use in each.uses):
-            yield f"state `{each.reads}` of context {context} has no output: no graph there writes `{each.writes}`"
+            text = f"state `{each.reads}` of context {context} has no output: no graph there writes `{each.writes}`"
+            yield _Fault("state", each.reads, text)
         (first, a), *others = [(use.graph, tensor) for use in each.uses for tensor in use.tensors]
         for second, b in others:
             what = f"`{a.name}` of graph `{first}`", f"`{b.name}` of graph `{second}`"
             if (a.dtype, a.shape) != (b.dtype, b.shape):
                 kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
-                yield f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
+                text = f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
+                yield _Fault("state", each.reads, text, _EQUAL)
             elif a.quant != b.quant:
-                yield f"a state of context {context}: {what[0]} and {what[1]} have different quantizations"
+                text = f"a state of context {context}: {what[0]} and {what[1]} {different(a, b)}"
+                yield _Fault("state", each.reads, text, _EQUAL)
 
 
 def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
@@ -256,9 +290,31 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 # --- what is connected ------------------------------------------------------------------------------------------------
 
 
+def _all_wired(
+    chains: Sequence[GraphChain], names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
+) -> tuple[list[WiredChain], list[_Fault]]:
+    """All chains, and what is wrong with their links: tensors that differ, links that connect nothing."""
+    made, faults = list[WiredChain](), list[_Fault]()
+    for chain in chains:
+        wired, wrong = _wired(chain, names, links, states)
+        made.append(wired)
+        faults += [
+            _Fault("links" if each.link else "", each.link, f"graph `{chain.name}`: {each.text}", _HINTS[each.kind])
+            for each in wrong
+        ]
+    ends = {
+        (tensor.name, each.output.name) for wired in made for each in wired.connections for _, tensor in each.targets
+    }
+    for reads, writes in links.items():
+        if (_plain(reads), _plain(writes)) not in ends and reads not in {fault.key for fault in faults}:
+            text = f"link `{reads}={writes}` connects nothing: no context before one with that input writes `{writes}`"
+            faults.append(_Fault("links", reads, text, _ORDER))
+    return made, faults
+
+
 def _wired(
     chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
-) -> WiredChain:
+) -> tuple[WiredChain, list[LinkFault]]:
     places = [names[each] for each in chain.contexts]
     stateful = {
         (chain.contexts.index(each.context), name)
@@ -266,18 +322,16 @@ def _wired(
         if each.context in chain.contexts
         for name in each.uses.get(chain.name, ())
     }
-    try:
-        connections = find_connections(chain.stages, links=links_of(chain.stages, links), apart=stateful, names=places)
-    except UsageError as fault:
-        raise UsageError(f"graph `{chain.name}`: {fault.message}", hint=fault.hint, details=fault.details) from fault
+    connections, faults = connect(chain.stages, links=links_of(chain.stages, links), apart=stateful, names=places)
     inside = {(each.source, each.output.name) for each in connections} | stateful
     inside |= {(stage, tensor.name) for each in connections for stage, tensor in each.targets}
-    return WiredChain(
+    made = WiredChain(
         chain,
         connections,
         tuple(outer_tensors([stage.inputs for stage in chain.stages], inside, shared=True)),
         tuple(outer_tensors([stage.outputs for stage in chain.stages], inside, shared=False)),
     )
+    return made, faults
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
@@ -391,4 +445,4 @@ def _picture_of_state(state: StateTensor, reads: str, writes: str) -> str:
 
 
 def _shown(name: str, info: TensorInfo) -> str:
-    return f"{name} {info.dtype} {'x'.join(map(str, info.shape)) or 'scalar'}"
+    return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -196,7 +196,12 @@ def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
     if file.suffix == ".npz":
         return list(arrays.load_all(file).values()), True
     array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
-    if file.suffix != arrays.NPY and array.size and array.size % info.nbytes == 0:
+    if file.suffix != arrays.NPY:
+        if not array.size or array.size % info.nbytes:
+            raise UsageError(
+                f"{file} has {array.size} bytes, input `{info.name}` ({info.dtype} {list(shape)}) has {info.nbytes}",
+                hint="give the tensor's stored bytes, once or for each step, or an array saved with numpy.save",
+            )
         array = array.view(dtype).reshape(-1, *shape)
         return (array[0], False) if len(array) == 1 else (array, True)
     if arrays.fits(array.shape, info):

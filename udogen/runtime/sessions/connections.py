@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from udogen.runtime import arguments
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
+
+
+HINT = 'links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on'
 
 
 class Stage(Protocol):
@@ -53,6 +56,17 @@ class Connection:
         return f"{self.source}.{self.output.name}"
 
 
+MISSING, UNEQUAL, UNKNOWN = "missing", "unequal", "unknown"
+
+
+class LinkFault(NamedTuple):
+    """What is wrong with a connection: no such output, tensors that differ, no such input."""
+
+    kind: str
+    link: str  # "" for tensors of one name
+    text: str
+
+
 @dataclass(frozen=True)
 class OuterTensor:
     """An input or output of a chain that its caller gives or gets; inputs of one name and kind are one."""
@@ -77,40 +91,50 @@ def find_connections(
 
     `connections = find_connections(stages, links={"hidden": "hidden_out"})`
     """
-    given, places = dict(links or {}), names or [f"stage {number}" for number in range(len(stages))]
-    used, faults = set[str](), []
+    found, faults = connect(stages, links=links or {}, apart=apart, names=names)
+    if faults:
+        raise arguments.faulty(
+            [each.text for each in faults],
+            "links are wrong",
+            before="the graphs cannot be connected: ",
+            hint=HINT,
+        )
+    return found
+
+
+def connect(
+    stages: Sequence[Stage], *, links: Mapping[str, str], apart: Collection[tuple[int, str]], names: Sequence[str]
+) -> tuple[tuple[Connection, ...], list[LinkFault]]:
+    """As `find_connections`, but what is wrong is returned."""
+    places = names or [f"stage {number}" for number in range(len(stages))]
+    used, faults = set[str](), list[LinkFault]()
     found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}
     for number, stage in enumerate(stages):
         for tensor in stage.inputs:
             if (number, tensor.name) in apart:
                 continue
-            key = f"{number}.{tensor.name}"
-            key = key if key in given else tensor.name
-            source = _source(stages[:number], given.get(key, tensor.name), apart)
-            if key in given:
-                used.add(key)
-                if source is None and number > 0:
-                    why = _missing(stages[:number], given[key], apart)
-                    faults.append(f"input `{tensor.name}` of {places[number]}: {why} `{given[key]}`")
+            of_one = f"{number}.{tensor.name}"
+            key = of_one if of_one in links else tensor.name if tensor.name in links else ""
+            wanted = links.get(key, tensor.name)
+            source = _source(stages[:number], wanted, apart)
+            used |= {key}
             if source is None:
+                if key and (number > 0 or key == of_one):
+                    why = _missing(stages[:number], wanted, apart)
+                    text = f"input `{tensor.name}` of {places[number]}: {why} `{wanted}`"
+                    faults.append(LinkFault(MISSING, key, text))
                 continue
             output = _tensor(stages[source[0]].outputs, source[1])
             first = f"output `{output.name}` of {places[source[0]]} (graph `{stages[source[0]].name}`)"
             second = f"input `{tensor.name}` of {places[number]} (graph `{stage.name}`)"
-            faults += _mismatch(first, output, second, tensor)
+            faults += [LinkFault(UNEQUAL, key, text) for text in _mismatch(first, output, second, tensor)]
             found.setdefault(source, []).append((number, tensor))
-    faults += [f"there is no input `{name}`" for name in given if name not in used]
-    if faults:
-        raise arguments.faulty(
-            faults,
-            "links are wrong",
-            before="the graphs cannot be connected: ",
-            hint='links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on',
-        )
-    return tuple(
+    faults += [LinkFault(UNKNOWN, key, f"there is no input `{key}`") for key in links if key not in used]
+    made = tuple(
         Connection(stage, _tensor(stages[stage].outputs, name), tuple(found[stage, name]))
         for stage, name in sorted(found)
     )
+    return made, faults
 
 
 def _missing(before: Sequence[Stage], output: str, apart: Collection[tuple[int, str]]) -> str:
@@ -149,8 +173,15 @@ def _mismatch(first: str, output: TensorInfo, second: str, tensor: TensorInfo) -
     if (output.dtype, output.shape) != (tensor.dtype, tensor.shape):
         return [f"{first} is {output.dtype} {list(output.shape)}, {second} is {tensor.dtype} {list(tensor.shape)}"]
     if output.quant != tensor.quant:
-        return [f"{first} and {second} have different quantizations"]
+        return [f"{first} and {second} {different(output, tensor)}"]
     return []
+
+
+def different(one: TensorInfo, other: TensorInfo) -> str:
+    """That two quantizations differ, with their numbers if they are scale and offset."""
+    pairs = [each.scale_offset for each in (one, other)]
+    shown = " and ".join(f"scale {pair[0]:.9g}, offset {pair[1]}" for pair in pairs if pair)
+    return "have different quantizations" + (f": {shown}" if all(pairs) else "")
 
 
 def outer_tensors(

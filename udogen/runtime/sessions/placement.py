@@ -190,9 +190,8 @@ def table_lines(plan: SessionPlan) -> list[str]:
     `for line in table_lines(plan): print(line)`
     """
     rows = [_row(share) for share in plan.shares]
-    rows.append(
-        ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
-    )
+    count = f"{len(plan.layers)} layer{'s' * (len(plan.layers) != 1)}"
+    rows.append(("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", count))
     table = columns([_HEAD, *rows])
     for source, target in dict.fromkeys((each.source, each.target) for each in plan.handovers):
         handed = [each for each in plan.handovers if (each.source, each.target) == (source, target)]
