@@ -197,6 +197,17 @@ def test_grids(cause: str, grids: Any) -> None:
     assert found[:1] == [cause]
 
 
+@pytest.mark.parametrize("wrap", [False, True])
+def test_stored_numbers_in_place_of_real_ones(wrap: bool) -> None:
+    grids = {"x": (0.05, -128), "y": (0.03, -20)}
+
+    def reference(x: Array) -> Array:
+        return x * 1.5 + 40
+
+    kernel = lambda x: store(np.trunc(reference(x.astype(np.float64))), np.dtype(np.uint8), (1.0, 0), wrap=wrap)  # noqa: E731
+    assert causes(reference, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["stored"]
+
+
 def test_wrapping_around() -> None:
     grids = {"x": (0.05, -128), "y": (0.02, -30)}
     kernel = fixed(grid_y=grids["y"], wrap=True)

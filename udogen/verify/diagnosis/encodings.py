@@ -97,6 +97,21 @@ def zero_point(output: WrongOutput) -> Iterator[Clue]:
     yield from _signedness(output)
 
 
+def stored(output: WrongOutput) -> Iterator[Clue]:
+    """A kernel that computes with stored numbers, as if neither scales nor offsets existed."""
+    if output.quant is None or not output.is_integer:
+        return
+    real = output.reference(quants=dict.fromkeys(output.case.quants, (1.0, 0)))
+    if real is None:
+        return
+    for wrap in (False, True):
+        for rounding in (np.rint, np.trunc):
+            predicted = arrays.store(real, output.found.dtype, (1.0, 0), rounding=rounding, wrap=wrap)
+            if count := output.explains(predicted):
+                yield clue("stored", output=output.name, evidence=output.confirmed(count))
+                return
+
+
 def scale(output: WrongOutput) -> Iterator[Clue]:
     """A scale that is left out, upside down, or another tensor's."""
     yield from _regridded(output, _SCALES)

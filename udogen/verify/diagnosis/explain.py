@@ -17,6 +17,7 @@ from udogen.verify.places import Session
 from udogen.verify.results import Finding, Outcome
 
 _MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
+_FEW_ELEMENTS = 8  # outputs with fewer show few causes, and are counted apart
 _MOST_SHRUNK = 1
 _RUNS = 60
 _RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU
@@ -29,14 +30,16 @@ class Explainer:
 
     def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
         self._run, self._session, self._place, self._built = run, session, place, built
-        self._explained: Counter[tuple[str, str, str]] = Counter()
+        self._explained: Counter[tuple[str, str, str, bool]] = Counter()
         self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
     def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
         """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
-        if outcome.status == "failed" and outcome.tensors and self._explained[key] < _MOST_EXPLAINED:
-            self._explained[key] += 1
+        is_small = max((each.found.size for each in outcome.tensors), default=0) < _FEW_ELEMENTS
+        tried = (*key, is_small)
+        if outcome.status == "failed" and outcome.tensors and self._explained[tried] < _MOST_EXPLAINED:
+            self._explained[tried] += 1
             outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
         crashed = outcome.error is not None and outcome.error.kind == _CRASHED
         if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:
