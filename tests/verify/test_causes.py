@@ -205,7 +205,7 @@ def test_stored_numbers_in_place_of_real_ones(wrap: bool) -> None:
         return x * 1.5 + 40
 
     kernel = lambda x: store(np.trunc(reference(x.astype(np.float64))), np.dtype(np.uint8), (1.0, 0), wrap=wrap)  # noqa: E731
-    assert causes(reference, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["stored"]
+    assert causes(reference, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["stored-numbers"]
 
 
 def test_wrapping_around() -> None:

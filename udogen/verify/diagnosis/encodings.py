@@ -108,7 +108,7 @@ def stored(output: WrongOutput) -> Iterator[Clue]:
         for rounding in (np.rint, np.trunc):
             predicted = arrays.store(real, output.found.dtype, (1.0, 0), rounding=rounding, wrap=wrap)
             if count := output.explains(predicted):
-                yield clue("stored", output=output.name, evidence=output.confirmed(count))
+                yield clue("stored-numbers", output=output.name, evidence=output.confirmed(count))
                 return
 
 

@@ -14,10 +14,9 @@ from udogen.verify.cases import Case
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
 from udogen.verify.places import Session
-from udogen.verify.results import Finding, Outcome
+from udogen.verify.results import FEW_ELEMENTS, Finding, Outcome
 
 _MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
-_FEW_ELEMENTS = 8  # outputs with fewer show few causes, and are counted apart
 _MOST_SHRUNK = 1
 _RUNS = 60
 _RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU
@@ -36,7 +35,7 @@ class Explainer:
     def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
         """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
-        is_small = max((each.found.size for each in outcome.tensors), default=0) < _FEW_ELEMENTS
+        is_small = max((each.found.size for each in outcome.tensors), default=0) < FEW_ELEMENTS
         tried = (*key, is_small)
         if outcome.status == "failed" and outcome.tensors and self._explained[tried] < _MOST_EXPLAINED:
             self._explained[tried] += 1
