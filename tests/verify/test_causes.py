@@ -98,12 +98,18 @@ def plain_softmax(x: Array) -> Array:
         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
+def sum_in_order(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(x.cumsum(-1, dtype=np.float32)[..., -1])
+
+
 def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
     return np.where(x > 0, alpha * x, beta * x)
 
 
 SOME_NAN = floats(64)
 SOME_NAN[5:9] = np.nan
+HUGE = np.float32([[3e38, 3e38, -3e38], [1, 3e38, -3e38], [-3e38, -3e38, 2e38], [2, -3e38, 3e38], [1, 2, 3]])
 WIDE = np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)
 TINY = np.linspace(0, 3e-38, 64, dtype=np.float32)
 PARAMS = {"params": {"alpha": 0.7, "beta": 0.1}}
@@ -123,6 +129,7 @@ FAULTS: list[tuple[str, Kernel, Kernel, tuple[Array, ...], Mapping[str, Any]]] =
     ("broadcast …", lambda a, b: a + b, lambda a, b: a + np.repeat(b, a.size // b.size).reshape(a.shape),
      (floats(6, 8), floats(8)), {}),
     ("overflow", softmax, plain_softmax, (WIDE,), {}),
+    ("overflow", lambda a: a.astype(np.float64).sum(-1), sum_in_order, (HUGE,), {}),
     ("nan", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
     ("denormals", np.abs, lambda a: np.where(a < 1.17e-38, 0, a), (TINY,), {"absolute": 0}),
     ("precision", np.tanh, lambda a: np.tanh(a).astype(np.float16).astype(np.float32), (floats(50),),

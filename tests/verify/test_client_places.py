@@ -111,6 +111,12 @@ def test_what_onnx_cannot_say_is_skipped_with_the_reason(run: TestRun) -> None:
     assert all(any(line.endswith(reason) for line in skipped) for reason in shown.values())
 
 
+def test_what_onnx_runtime_logs_of_an_error_is_plain_and_not_repeated(run: TestRun) -> None:
+    for each in (outcome.error for outcome in run.outcomes if outcome.error):
+        assert "\x1b" not in "".join(each.details)
+        assert sum("Non-zero status" in line for line in each.details) <= 1
+
+
 def test_a_missing_place_has_its_reason(monkeypatch: pytest.MonkeyPatch, work: Path) -> None:
     def missing(_backend: str) -> None:
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
