@@ -225,8 +225,16 @@ def test_kernels_of_one_name_for_several_backends_are_not_old_copies_of_each_oth
         ops.mkdir(parents=True)
         shutil.copyfile(EXAMPLE / "kernels" / backend / "ScaleClamp.cpp", ops / "ScaleClamp.cpp")
     shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    helpers = {"GPU/src/gpu_helper.cpp": "GPU", "DSP_V66/src/dsp_helper.cpp": "DSP_V65"}
+    for name in helpers:
+        (old / "jni" / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (old / "jni" / "src" / name).write_text("int helper() { return 1; }\n")
     done = udogen("new", out, "--from-package", old)
     assert done.returncode == 0, done.stderr
+    sources = out / "ScaleClampPackage" / "jni" / "src"
+    made = {path.parent.name: path.read_text() for path in sources.glob("*/user.mk")}
+    for name, core in helpers.items():
+        assert [each for each, text in made.items() if name in text] == [core]
     packages = [each for each in open_packages(out) if each.backend in ("cpu", "dsp", "gpu")]
     assert len(packages) == 3
     for each in packages:
