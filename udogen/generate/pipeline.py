@@ -73,7 +73,7 @@ class GenerateOptions(NamedTuple):
         for what, given, known in chosen:
             for name in given:
                 if name not in known:
-                    raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="known: " + ", ".join(known))
+                    raise UsageError(f"udogen does not know the {what} `{name}`", hint="known: " + ", ".join(known))
 
     @property
     def styles(self) -> dict[str, str]:
