@@ -13,7 +13,9 @@ from tests.command_line import udogen
 from tests.making import ROOT, cpu_package
 from udogen.adopt import project
 from udogen.adopt.sources import Kernel
+from udogen.build.package import open_packages
 from udogen.configs.load import load
+from udogen.generate.pipeline import kernel_sources, kernels_not_used
 
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CORE = """#include "HTP/core/constraints.h"
@@ -214,3 +216,27 @@ def test_no_folder_is_written_over(tmp_path: Path, inside: bool) -> None:
     before = contents(tmp_path)
     assert udogen("new", out, "--from-package", old).returncode == 2
     assert contents(tmp_path) == before
+
+
+def test_kernels_of_one_name_for_several_backends_are_not_old_copies_of_each_other(tmp_path: Path) -> None:
+    old, out = tmp_path / "Old", tmp_path / "new"
+    for backend, folder in (("cpu", "CPU"), ("dsp", "DSP_V65"), ("gpu", "GPU")):
+        ops = old / "jni" / "src" / folder / "src" / "ops"
+        ops.mkdir(parents=True)
+        shutil.copyfile(EXAMPLE / "kernels" / backend / "ScaleClamp.cpp", ops / "ScaleClamp.cpp")
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    helpers = {"GPU/src/gpu_helper.cpp": "GPU", "DSP_V66/src/dsp_helper.cpp": "DSP_V65"}
+    for name in helpers:
+        (old / "jni" / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (old / "jni" / "src" / name).write_text("int helper() { return 1; }\n")
+    done = udogen("new", out, "--from-package", old)
+    assert done.returncode == 0, done.stderr
+    sources = out / "ScaleClampPackage" / "jni" / "src"
+    made = {path.parent.name: path.read_text() for path in sources.glob("*/user.mk")}
+    for name, core in helpers.items():
+        assert [each for each, text in made.items() if name in text] == [core]
+    packages = [each for each in open_packages(out) if each.backend in ("cpu", "dsp", "gpu")]
+    assert len(packages) == 3
+    for each in packages:
+        assert [path.parent.name for path in kernel_sources(each).values()] == [each.backend]
+        assert kernels_not_used(each) == []

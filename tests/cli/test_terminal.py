@@ -145,3 +145,11 @@ def test_one_function_writes_to_the_terminal() -> None:
     for path in (ROOT / "udogen" / "cli").glob("*.py"):
         if path.name != "output.py":
             assert not writes.search(path.read_text("utf-8")), path
+
+
+def test_messages_fit_and_commands_stay_whole(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "udogen", "run", "op", str(tmp_path), "Nothing"]
+    code, message = at_terminal(program, COLUMNS="22")
+    lines = CONTROLS.sub("", message).replace("\r\n", "\n").splitlines()
+    assert code == 2 and "  = run" in lines and "    `udogen generate`" in lines
+    assert all(len(line) <= 22 or str(tmp_path) in line for line in lines)

@@ -209,7 +209,10 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
         "  input input: uint8 2x3x4",
         "  output output: uint8 2x3x4",
     ]
-    assert done.stderr.strip() == "the model names b.bin, relative to its own folder: keep them together"
+    note, following = done.stderr.splitlines()
+    assert note.strip() == "the model names b.bin, relative to its own folder: keep them together"
+    assert following.startswith(f"next: `udogen inspect {tmp_path}/m.onnx` ")
+    assert udogen("inspect", tmp_path / "m.onnx").returncode == 0
     made = onnx.load(tmp_path / "m.onnx")
     assert made.graph.input[0].doc_string == "UFIXED_POINT_8: real = (stored -128) * 0.0500000007"
     [node] = made.graph.node

@@ -41,6 +41,7 @@ def draw(text: str) -> str:
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text("$ ") + Text(COMMAND, style="bold"))
     console.print(Text.from_ansi(text.replace("\r\n", "\n").strip("\n")))
+    console.print()  # the last line would be cut off below its letters
     form = re.sub(r"@font-face \{\{.*?\n    \}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code, ", "")
     return console.export_svg(title="a kernel that forgets the last elements", code_format=form, unique_id="terminal")
 

@@ -62,7 +62,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
     assert words(draft, "ScaledNorm", "output") == [
         "in the model: [batch, 8, 16, 16] (2 times)",
-        "not in the model, but concluded: the rest of the model has its declared shapes if it is like input 0",
+        "not in the model, inferred: with the shape of input 0 the rest of the model has its declared shapes",
     ]
     assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
@@ -72,7 +72,7 @@ def test_one_custom_op_after_another_is_confirmed_together(tmp_path: Path) -> No
     """No rule of one op alone leads from the input to the declared output."""
     text = "g (float[N, 3, 8] x, float[3] w) => (float[N, 3, 8] y) { h = acme.Mish (x)  y = acme.Gate (h, w) }"
     draft = of_text(text, tmp_path)
-    why = "not in the model, but concluded: the rest of the model has its declared shapes if it is like input 0"
+    why = "not in the model, inferred: with the shape of input 0 the rest of the model has its declared shapes"
     assert words(draft, "Mish", "output")[-1:] == words(draft, "Gate", "input_0")[-1:] == [why]
     assert [{name: each.shape for name, each in case.inputs.items()} for case in draft.cases] == [
         {"x": (1, 3, 8)}, {"input_0": (1, 3, 8), "w": (3,)}

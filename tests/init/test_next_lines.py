@@ -85,11 +85,26 @@ def test_a_package_without_a_project_is_run_with_inputs_of_its_config(tmp_path: 
     config = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
     kernels = config.parent / "kernels"
     assert udogen("generate", config, "--kernels", kernels, "--backend", "cpu", "-o", tmp_path / "out").returncode == 0
-    for verb in ("build -C out", "inspect out"):
+    library = "out/LeakyReluPackage/libs/x86_64-linux-clang/libLeakyReluPackage.so"
+    for verb in ("build -C out", "inspect out", f"inspect {library}"):
         done = udogen(*verb.split(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         command = next_command(done.stderr)
-        assert command.startswith("udogen run op out/LeakyReluPackage LeakyRelu --input input="), command
+        assert re.match(r"udogen run op \S*out/LeakyReluPackage LeakyRelu --input input=", command), command
     ran = udogen(*command.split()[1:], cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert udogen(*next_command(ran.stderr).split()[1:], cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("error", ["3110", "QNN_DEVICE_ERROR_INVALID_CONFIG"])
+def test_what_comes_after_an_explanation(error: str) -> None:
+    assert next_command(udogen("explain", error).stderr) == "udogen doctor"
+
+
+def test_what_comes_after_a_look_at_a_kernel_in_python() -> None:
+    pytest.importorskip("halide")
+    folder = ROOT / "examples" / "python_kernels"
+    look = ("inspect", folder / "kernels" / "LeakyRelu.py", "--config", folder / "PythonKernels.xml")
+    done = udogen(*look, "--machine", "x86_64-linux-clang")
+    assert done.returncode == 0, done.stderr
+    assert next_command(done.stderr) == f"udogen test {folder}"

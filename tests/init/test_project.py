@@ -68,6 +68,20 @@ def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path:
     assert f'"kernels/{op}.cpp"' in kernel.read_text()
 
 
+def test_a_skeleton_names_tensors_whose_type_depends_on_the_backend(tmp_path: Path) -> None:
+    types = {"CPU": "FLOAT_32", "DSP": "UINT_8"}
+    tensors = {
+        side: [{"name": name, "per_core_data_types": types}] for side, name in (("inputs", "x"), ("outputs", "y"))
+    }
+    op = {"type": "Mix", "core_types": ["CPU", "DSP"], "dsp_arch_types": ["v68"], **tensors}
+    package = {"Operators": [op], "UDO_PACKAGE_NAME": "MixPackage"}
+    (tmp_path / "mix.json").write_text(json.dumps({"UdoPackage_0": package}))
+    done = udogen("new", tmp_path / "mix", "--from-config", tmp_path / "mix.json")
+    assert done.returncode == 0, done.stderr
+    skeleton = (tmp_path / "mix" / "kernels" / "Mix.cpp").read_text()
+    assert "  // The type depends on the backend (float or std::uint8_t): x, y.\n  // real(i) and setReal(" in skeleton
+
+
 def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     model = tmp_path / "m.onnx"
@@ -80,5 +94,6 @@ def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: P
     assert [(each.op, each.subject.config) for each in files.ops] == [(op, folder / f"{op}.xml") for op in reply["ops"]]
     readme = (folder / "README.md").read_text()
     assert all(f"out/{name}Htp" in readme for name in reply["packages"])
+    assert "\nudogen run model ../m.onnx --package out --tests .\n" in readme
     whole = udogen("new", tmp_path / "whole", "--from-onnx", model, "--package", "Whole", "--json").stdout
     assert json.loads(whole)["packages"] == ["Whole"]

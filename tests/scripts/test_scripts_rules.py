@@ -168,7 +168,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary",
     ),
     ({"client": "cpp"}, "cpp takes --context FILE, not --model", HELP),
-    ({"context": MODEL}, "--model and --context are two things to run", "leave one of them out"),
+    ({"context": MODEL}, "--model and --context exclude each other", "leave one of them out"),
     ({"model": "{base}/none"}, "{base}/none is not a file", "give the model"),
     (
         {"device": "local", "devices": 2},

@@ -137,3 +137,7 @@ def test_a_file_that_is_no_array(tmp_path: Path) -> None:
             values.load_array(tmp_path / name)
     with pytest.raises(UsageError, match=r"several\.npz contains several arrays"):
         values.load_array(tmp_path / "several.npz")
+
+
+def test_the_grid_of_enormous_numbers_has_an_offset_in_its_bits() -> None:
+    assert quant_for(-1.7e38, 3.4e38, BY_NAME["UFIXED_POINT_8"])[1] == -85

@@ -98,12 +98,18 @@ def plain_softmax(x: Array) -> Array:
         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
+def sum_in_order(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(x.cumsum(-1, dtype=np.float32)[..., -1])
+
+
 def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
     return np.where(x > 0, alpha * x, beta * x)
 
 
 SOME_NAN = floats(64)
 SOME_NAN[5:9] = np.nan
+HUGE = np.float32([[3e38, 3e38, -3e38], [1, 3e38, -3e38], [-3e38, -3e38, 2e38], [2, -3e38, 3e38], [1, 2, 3]])
 WIDE = np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)
 TINY = np.linspace(0, 3e-38, 64, dtype=np.float32)
 PARAMS = {"params": {"alpha": 0.7, "beta": 0.1}}
@@ -123,6 +129,7 @@ FAULTS: list[tuple[str, Kernel, Kernel, tuple[Array, ...], Mapping[str, Any]]] =
     ("broadcast …", lambda a, b: a + b, lambda a, b: a + np.repeat(b, a.size // b.size).reshape(a.shape),
      (floats(6, 8), floats(8)), {}),
     ("overflow", softmax, plain_softmax, (WIDE,), {}),
+    ("overflow", lambda a: a.astype(np.float64).sum(-1), sum_in_order, (HUGE,), {}),
     ("nan", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
     ("denormals", np.abs, lambda a: np.where(a < 1.17e-38, 0, a), (TINY,), {"absolute": 0}),
     ("precision", np.tanh, lambda a: np.tanh(a).astype(np.float16).astype(np.float32), (floats(50),),
@@ -195,6 +202,17 @@ def test_half_away_from_zero() -> None:
 def test_grids(cause: str, grids: Any) -> None:
     found = causes(relu, fixed(**grids), STORED, quants=GRIDS, dtype=np.uint8, absolute=1)
     assert found[:1] == [cause]
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_stored_numbers_in_place_of_real_ones(wrap: bool) -> None:
+    grids = {"x": (0.05, -128), "y": (0.03, -20)}
+
+    def reference(x: Array) -> Array:
+        return x * 1.5 + 40
+
+    kernel = lambda x: store(np.trunc(reference(x.astype(np.float64))), np.dtype(np.uint8), (1.0, 0), wrap=wrap)  # noqa: E731
+    assert causes(reference, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["stored-numbers"]
 
 
 def test_wrapping_around() -> None:

@@ -22,6 +22,7 @@ from udogen.verify import test_run
 from udogen.verify.options import TestOptions
 from udogen.verify.packages import prepare
 from udogen.verify.places import built_for
+from udogen.verify.report import terminal
 from udogen.verify.results import Outcome, TestRun
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.read import load_test_files
@@ -106,6 +107,14 @@ def test_what_onnx_cannot_say_is_skipped_with_the_reason(run: TestRun) -> None:
         "truth: 2, flag=True": f"{why} `flag` is BOOL_8; attributes arrive as FLOAT_32 and INT_32",
         "text: 2, text=hello": f"{why} `text` is a STRING",
     }
+    skipped = [line for line in terminal.lines(run) if line.startswith("skipped on ")]
+    assert all(any(line.endswith(reason) for line in skipped) for reason in shown.values())
+
+
+def test_what_onnx_runtime_logs_of_an_error_is_plain_and_not_repeated(run: TestRun) -> None:
+    for each in (outcome.error for outcome in run.outcomes if outcome.error):
+        assert "\x1b" not in "".join(each.details)
+        assert sum("Non-zero status" in line for line in each.details) <= 1
 
 
 def test_a_missing_place_has_its_reason(monkeypatch: pytest.MonkeyPatch, work: Path) -> None:

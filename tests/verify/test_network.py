@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,25 @@ def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFac
     found = run(tmp_path, "--package", made, "--bits", "8", "--tests", LEAKY)
     steps = {row["tensor"]: row["steps"] for row in found["layers"]}
     assert {"product", "leaky", "dropped", "y"} <= steps.keys() and found["ok"] and steps["leaky"] <= 1.5
+
+
+def test_what_comes_after_a_model_that_is_right(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    """The node leaves its attribute out: the op and its reference have the default of the config."""
+    node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], domain="example")
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4, 8]) for name in ("x", "y"))
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "net", [x], [y]), opset_imports=imports)
+    model.ir_version = 10
+    onnx.save(model, tmp_path / "net.onnx")
+    made = package(tmp_path_factory.getbasetemp(), "cpu")
+    words = ["run", "model", str(tmp_path / "net.onnx"), "--package", str(made), "--tests", str(LEAKY)]
+    for expected in (["udogen", *words, "--bits", "8"], ["udogen", "register", str(made), "--client", "ort"]):
+        done = udogen(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        words = shlex.split(done.stderr.rstrip().splitlines()[-1].split("`")[1])
+        assert words[: len(expected)] == expected
+        words = words[1:]
+    assert udogen(*words).returncode == 0
 
 
 def test_a_model_of_scalars(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:

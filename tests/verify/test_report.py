@@ -466,3 +466,17 @@ def test_networks_have_their_layers_and_the_first_wrong_one(report: html.HtmlEle
     assert "The first wrong tensor is softmax of node node 1 (Softmax): 0.25 of its range" in text_of(cards[0])
     assert [row.xpath("th//text()")[0] for row in cards[0].xpath(".//tbody/tr")] == ["conv", "softmax", "gemm"]
     assert "What to do: see the log" in text_of(cards[1])
+
+
+def test_small_outputs_belong_to_the_cause_that_a_larger_one_shows() -> None:
+    right, cause = np.zeros(64, "float32"), Finding("factor", "every element is off")
+    made = [
+        outcome("small", expected=right[:1], found=right[:1] + 1),
+        outcome("large", expected=right, found=right + 1, findings=(cause,)),
+        outcome("later", expected=right, found=right + 1),
+    ]
+    assert [[each.case.name for each in group] for group in run_of(*made).failure_groups] == [
+        ["large", "small", "later"]
+    ]
+    unlike = outcome("undiagnosed", expected=right[:9], found=right[:9] + 1)
+    assert len(run_of(unlike, *made).failure_groups) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 import struct
 import zlib
@@ -269,3 +270,11 @@ def test_pictures_have_labels() -> None:
     assert svg.get("aria-label") == (
         "Softmax, large, CPU: difference of y[1, :, :]: 3 rows (axis 1: 0 to 2), 4 columns (axis 2: 0 to 3)"
     )
+
+
+def test_names_of_bins_do_not_overlap() -> None:
+    bins = tuple(ErrorBin(f"{18 * n - 162}…{18 * n - 145}", 0, 1) for n in range(12))
+    names = [each for each in etree.fromstring(pictures.spread(bins, "steps")).iter("text") if "…" in (each.text or "")]
+    ends = [(float(each.get("x", 0)), len(each.text or "") * 0.62 * 12 / 2) for each in names]
+    assert len(names) > 2 and ends[0][0] >= ends[0][1] - 4
+    assert all(right - half >= left + half_before for (left, half_before), (right, half) in itertools.pairwise(ends))

@@ -273,13 +273,22 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
                 "# User-owned: flags of the adopted Makefiles.",
                 f"EXTRA_CXXFLAGS := {' '.join(flags)}",
             ]
-            extra = [(Path(EXTRA) / source.relative_to(found.folder)).as_posix() for source in sources]
+            named = (source.relative_to(found.folder) for source in sources)
+            extra = [(Path(EXTRA) / name).as_posix() for name in named if _core_of(name) in ("", part.backend)]
             lines += [f"EXTRA_SOURCES += {' '.join(extra)}"] if extra else []
             report.save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
         for source in found.others:
             target = each.folder / EXTRA / source.relative_to(found.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+
+
+def _core_of(path: Path) -> str:
+    """The backend whose folder of a UDO package a source is in; empty if it is in none."""
+    core = re.match(r"jni/src/(CPU|GPU|DSP)(?:_V(\d+))?/", path.as_posix())
+    if not core:
+        return ""
+    return "htp" if core[2] and int(core[2]) >= 68 else core[1].lower()
 
 
 # --- a config from sources --------------------------------------------------------------------------------------

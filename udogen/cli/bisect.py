@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,6 +134,12 @@ def _network(options: BisectOptions) -> bool:
         for line in network.first_lines(result):
             output.print_result(line)
         _print_findings(findings)
+        if result.first_wrong is None:
+            run_model.print_next_when_right(how)
+        elif result.first_wrong.op in run_model.references_of(how):
+            replaced = shlex.quote(f"{result.first_wrong.op}=reference")
+            command = shlex.join(["udogen", *sys.argv[1:]])
+            output.print_next(f"fix its kernel; `{command} --replace {replaced}` finds wrong layers of other ops")
     return result.first_wrong is not None
 
 

@@ -41,7 +41,7 @@ class ConvertOptions(ConfigOptions):
 def command(options: ConvertOptions) -> None:
     """Example: udogen convert scale/Scale.xml --to json -o op.json
 
-    Write configs in the other language; what it cannot express is a warning.
+    Write configs in the other format; warns of what that format cannot store.
     """
     packages, problems = load(options.all_configs, strict=options.strict)
     packages = tuple(_only(package, options.chosen) for package in packages) if options.chosen else packages

@@ -51,3 +51,4 @@ def command(options: ExplainOptions) -> None:
         output.print_json({"ok": True, "errors": data})
     else:
         output.print_result("\n\n".join(texts))
+        output.print_next("try the remedies (=) in this order; `udogen doctor` checks this machine")

@@ -41,7 +41,9 @@ class GenerateArguments(ConfigOptions):
     )
     layout: str = option("--layout", metavar="NAME", help="The folder layout: snpe (default for JSON), qnn (for XML).")
     kernels: Path | None = option(
-        "--kernels", metavar="DIR", help="A folder with finished kernels, <Op>.cpp, to use instead of skeletons."
+        "--kernels",
+        metavar="DIR",
+        help="A folder with finished kernels, <Op>.cpp or <Op>.py, to use instead of skeletons.",
     )
     htp_api: str = option(
         "--htp-api", metavar="NAME",

@@ -156,11 +156,13 @@ def _libraries(options: InspectArguments) -> int:
 
 
 def _print_next(path: Path) -> None:
-    """Print how to run an op of the first package that runs on this machine."""
-    from udogen.build.package import open_packages
+    """Print how to run an op of the first package that runs on this machine; of a library, of its own package."""
+    from udogen.build.package import MANIFEST, open_packages
     from udogen.cli.build import print_run
 
-    packages = open_packages(path) if path.is_dir() else []
+    roots = [path, *(path.resolve().parents[:3] if path.is_file() else [])]
+    root = next((each for each in roots if (each / MANIFEST).is_file()), path)
+    packages = open_packages(root) if root.is_dir() else []
     native = [
         each
         for each in packages
@@ -218,6 +220,14 @@ def _kernel(options: InspectArguments) -> None:
         output.print_result(line)
     if not shapes:
         output.print_note("--shape NAME=2x3x4 for each input counts packets under qemu-hexagon")
+    from udogen.generate.op_tests import FILE
+
+    folder = options.configs[0].parent
+    if (folder / FILE).is_file():
+        output.print_next(f"`udogen test {shlex.quote(str(folder))}` compares it with its reference")
+        return
+    kernels, config = (shlex.quote(str(each)) for each in (options.path.parent, options.configs[0]))
+    output.print_next(f"`udogen generate {config} --kernels {kernels} -o out` makes a package with it")
 
 
 def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> Iterator[str]:
@@ -278,7 +288,7 @@ def _draw(options: InspectArguments) -> None:
     if svg is not None:
         output.print_note(f"{svg}: written")
     name = shlex.quote(str(options.path))
-    if options.path.suffix == ".onnx":
+    if any(box.kind == "custom" for section in found.sections for box in section.boxes):
         output.print_next(f"`udogen new mine --from-onnx {name}` makes a project of its custom ops")
     elif options.path.suffix in (".xml", ".json"):
         output.print_next(f"`udogen check {name}`")

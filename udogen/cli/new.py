@@ -130,7 +130,7 @@ def _make(options: NewOptions) -> None:
     from udogen.init import project
 
     folder, drafts, contents = _contents(options)
-    made = project.make(folder, contents, kernel=options.kernel or "cpp")
+    made = project.make(folder, contents, kernel=options.kernel or "cpp", model=options.model)
     if options.as_json:
         _print_json(folder, made, drafts)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,3 +52,5 @@ def command(options: OnnxContextOptions) -> None:
                 output.print_result(f"  {what} {port.name}: {port.dtype} {shape}")
     if made.reference:
         output.print_note(f"  the model names {made.reference}, relative to its own folder: keep them together")
+    model = shlex.quote(str(options.out))
+    output.print_next(f"`udogen inspect {model}` shows it; udogen.clients.ort.session opens it (docs/clients.md)")

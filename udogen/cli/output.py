@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,9 +39,33 @@ _END, _RED, _GREEN, _YELLOW, _BOLD = _STYLES
 def _print(text: str, *, err: bool = False) -> None:
     """The only function that writes to the terminal: escapes control characters except colours of its own."""
     shown = visible(text)
+    if err and sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        shown = "\n".join(_fitted(line, columns) for line in shown.split("\n"))
     for mark, code in _STYLES.items():
         shown = shown.replace(mark, code)
     click.echo(shown, err=err)
+
+
+_WHOLE = re.compile(r"next: |\s*\d+ \| |\s*\| ")  # commands to copy, and lines of files
+
+
+def _fitted(line: str, columns: int) -> str:
+    """The line, broken between words if it is too long; text in backticks stays whole."""
+    if len(line) <= columns or _WHOLE.match(line):
+        return line
+    kept = re.sub(r"`[^`]*`", lambda quoted: quoted[0].replace(" ", "\xa0"), line)
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    parts = textwrap.wrap(
+        kept,
+        columns,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        drop_whitespace=True,
+    )
+    return "\n".join(parts).replace("\xa0", " ")
 
 
 def print_json(data: Mapping[str, Any]) -> None:

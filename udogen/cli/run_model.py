@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +81,21 @@ def command(options: RunModelOptions) -> int:
             output.print_result(line)
         if result.first_wrong is not None:
             output.print_next(f"`{_bisect(options)}` names the likely cause in the first wrong layer")
+        else:
+            print_next_when_right(options)
     return VerificationFailed.exit_code if result.first_wrong is not None else 0
+
+
+def print_next_when_right(options: RunModelOptions) -> None:
+    """Print what to do with a model that is right: quantize it, or use its packages in a program."""
+    if options.bits == "float":
+        words = [each for each in sys.argv[1:] if each != "--json"]
+        output.print_next(f"`{shlex.join(['udogen', *words])} --bits 8` compares the quantized model")
+    elif options.packages:
+        packages = shlex.join(map(str, options.packages))
+        output.print_next(
+            f"`udogen register {packages} --client ort --target {options.backend}` prints what a program needs"
+        )
 
 
 def _bisect(options: RunModelOptions) -> str:
@@ -115,7 +130,7 @@ def run_network(options: RunModelOptions) -> NetworkResult:
             backend=options.backend,
             bits=options.bits,
             inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
-            references=_references(options),
+            references=references_of(options),
             tolerance=options.tolerance,
             until=options.until,
             replaced=tuple(name for name, _ in replaced),
@@ -124,7 +139,8 @@ def run_network(options: RunModelOptions) -> NetworkResult:
     )
 
 
-def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:
+def references_of(options: RunModelOptions) -> dict[str, ReferenceFunction]:
+    """The references of custom ops, by type."""
     from udogen.verify.test_files import references
     from udogen.verify.test_files.read import load_test_files
 

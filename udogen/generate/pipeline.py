@@ -74,7 +74,7 @@ class GenerateOptions(NamedTuple):
         for what, given, known in chosen:
             for name in given:
                 if name not in known:
-                    raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="known: " + ", ".join(known))
+                    raise UsageError(f"udogen does not know the {what} `{name}`", hint="known: " + ", ".join(known))
 
     @property
     def styles(self) -> dict[str, str]:
@@ -585,7 +585,8 @@ def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
     if folder.is_relative_to(Path.cwd()):
         folder = folder.relative_to(Path.cwd())
     found = {}
-    for path in (package.path / each for each in package.user_owned):
+    own = {os.path.dirname(each) for each in package.sources}  # a folder may have the libraries of several backends
+    for path in (package.path / each for each in package.user_owned if os.path.dirname(each) in own):
         places = (*kernel_places(folder, package.backend, package.api or next(iter(HTP_APIS)), path.name), folder)
         if source := next((each / path.name for each in places if (each / path.name).is_file()), None):
             found[path] = source

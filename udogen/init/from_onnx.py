@@ -312,7 +312,7 @@ def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Rem
     found = {
         (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
     }
-    return [Remark((op, name), f"not in the model, but concluded: {why}") for name, why in found]
+    return [Remark((op, name), f"not in the model, inferred: {why}") for name, why in found]
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:

@@ -176,7 +176,10 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     """An enumeration of the texts of the model where they can be names: every backend takes that."""
     texts = tuple(dict.fromkeys(str(each.value) for each in samples))
     if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
-        text = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
+        text = (
+            f"a string in ONNX; the model has {' '.join(texts)}: complete the list.  ONNX Runtime's QNN provider "
+            "passes no strings: for it leave the attribute out, or make it an INT and this parameter INT_32"
+        )
         return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts), [Remark(about, text, decide=True)]
     return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True)), []
 

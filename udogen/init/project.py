@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -119,8 +120,8 @@ def of_config(config: Path) -> ProjectFiles:
     return ProjectFiles({name: content}, warnings=problems.warnings)
 
 
-def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
-    """Write the project; an error leaves nothing."""
+def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | None = None) -> Project:
+    """Write the project, of the ops of a model if one is given; an error leaves nothing."""
     packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]
     kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
@@ -141,7 +142,8 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str) -> Project:
         **contents.files,
         **{each.path: render_file(each) for each in op_tests.files(packages, known)},
     }
-    files |= command_files(folder, packages, sorted(files), folders, cases=contents.cases)
+    commands = _model_commands(folder, model, folders) if model is not None else []
+    files |= command_files(folder, packages, sorted(files), folders, cases=contents.cases, commands=commands)
     functions = ", ".join(op_tests.snake_case(op.name) for op in unreferenced)
     unwritten = [f"{op_tests.REFERENCES} ({functions})"] if functions else []
     unwritten += [path for path in kernels if path not in contents.files]
@@ -185,13 +187,14 @@ def _kernels(
             op = ops.get(Path(name).stem)
             if op is None or (".py" if kernel == "python" else ".cpp") not in backends.ALL[backend].common_kernels:
                 path = f"kernels/{backend}/{name}"
-                found[path] = _skeleton(path, file.path, each.rendered)
+                found[path] = _skeleton(path, file.path, [each.rendered])
             elif kernel == "python" or is_starter:
                 path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
                 found.setdefault(path, _own_kernel(path, op, each.plan.package, is_starter=is_starter))
             else:
                 path = f"kernels/{name}"
-                found.setdefault(path, _skeleton(path, file.path, each.rendered))
+                all_rendered = [each.rendered, *(other.rendered for other in generated if other is not each)]
+                found.setdefault(path, _skeleton(path, file.path, all_rendered))
     return found
 
 
@@ -199,14 +202,39 @@ _SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n"
 _ARGS = re.compile(r"^struct Args \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 
 
-def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
-    """The skeleton of a package as a file of a project: with what its arguments are, as no header is beside it."""
-    text = rendered[source].decode().replace(source, path)
-    header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
-    if args := _ARGS.search(rendered[header].decode() if header else ""):
-        fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
-        text = _SEE_HEADER.sub(lambda _: f"  // Write the kernel here.  args holds:\n{fields}{_loop(args[1])}", text)
+_FIELD = re.compile(r"^ *udo::(?:Input|Output)<([^>]*)> (\w+);", re.MULTILINE)
+
+
+def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -> bytes:
+    """The skeleton of the first package as a file of a project: with its arguments, as no header is beside it."""
+    text = packages[0][source].decode().replace(source, path)
+    headers = [
+        files[name].decode()
+        for files in packages
+        for name in files
+        if name.endswith(f"include/ops/{Path(path).stem}.hpp")
+    ]
+    if args := [match[1] for match in map(_ARGS.search, headers) if match]:
+        fields = "".join(f"  //   {line.strip()}\n" for line in args[0].splitlines() if line.strip())
+        body = f"  // Write the kernel here.  args holds:\n{fields}{_other_types(args)}{_loop(args[0])}"
+        text = _SEE_HEADER.sub(lambda _: body, text)
     return text.encode()
+
+
+def _other_types(args: Sequence[str]) -> str:
+    """A comment on tensors whose type depends on the backend."""
+    types: dict[str, dict[str, None]] = {}
+    for each in args:
+        for kind, name in _FIELD.findall(each):
+            types.setdefault(name, {})[kind] = None
+    several = {name: kinds for name, kinds in types.items() if len(kinds) > 1}
+    if not several:
+        return ""
+    kinds = " or ".join(dict.fromkeys(kind for each in several.values() for kind in each))
+    return (
+        f"  // The type depends on the backend ({kinds}): {', '.join(several)}.\n"
+        "  // real(i) and setReal(i, value) suit all types; [i] of a quantized tensor is the stored number.\n"
+    )
 
 
 def _loop(args: str) -> str:
@@ -248,10 +276,11 @@ def command_files(
     out: str = "out/",
     options: Sequence[str] = (),
     cases: Sequence[DraftCase] = (),
+    commands: Sequence[str] = (),
 ) -> dict[str, bytes]:
     """Makefile, README and .gitignore of a project whose packages are in `out`, generated with these options.
 
-    `make run` has the shapes of the first case.
+    `make run` has the shapes of the first case.  `commands` are further ones of the README, after `make run`.
     Packages outside of a folder of their own are cleaned, not removed.
     """
     into = out.rstrip("/") or "."
@@ -270,7 +299,7 @@ def command_files(
         ],
         "run": _run(ops[0], f"{out}{first.folder.name}", cases),
         "clean": cleaned,
-        "commands": ["make test", "make run", _register(folders, out)],
+        "commands": ["make test", "make run", *commands, _register(folders, out)],
         "files": [(path, _contents(path)) for path in files],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
@@ -282,6 +311,14 @@ def _register(folders: Sequence[Generated], out: str) -> str:
     of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
     client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
     return f"udogen register {' '.join(f'{out}{each.folder.name}' for each in of_one)} --client {client}"
+
+
+def _model_commands(folder: Path, model: Path, folders: Sequence[Generated]) -> list[str]:
+    """The command that runs the whole model with the packages, if ONNX Runtime does that."""
+    if not {"cpu", "htp"} & {each.plan.backend for each in folders}:
+        return []
+    path = shlex.quote(os.path.relpath(model, folder))
+    return [f"udogen run model {path} --package out --tests ."]
 
 
 def _run(op: Op, folder: str, cases: Sequence[DraftCase]) -> str:

@@ -46,9 +46,13 @@ _NOISE = re.compile(
 )
 
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
 def without_noise(lines: Iterable[str]) -> list[str]:
-    """The lines without those of every run."""
-    return [line for line in lines if not _NOISE.match(line)]
+    """The lines without those of every run, and without colours."""
+    plain = (_COLOUR.sub("", line) for line in lines)
+    return [line for line in plain if not _NOISE.match(line)]
 
 
 _NODE = re.compile(r"getnode OpPackage-Name : (?P<package>.*) Node-Type : (?P<op>.*)")

@@ -21,6 +21,7 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.clients.ort.op_session import explain_failure
+from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.onnx.reading import onnx_module, read_whole, taken_by
 from udogen.opdef.problems import suggestion
@@ -113,12 +114,12 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
     network = Network(onnx, options.model, until=options.until, least_opset=least_opset)
     samples, random = network.samples(options.inputs or {})
-    evaluator = Evaluator(onnx, network, options.references or {})
+    evaluator = Evaluator(onnx, network, options.references or {}, defaults=_defaults(options.packages))
     expected = [evaluator.run(sample) for sample in samples]
     quants: dict[str, Quant] = {}
     if options.bits == BITS_8:
         quants = network.quants(expected)
-        evaluator = Evaluator(onnx, network, options.references or {}, network.rounded_weights(quants))
+        evaluator = evaluator.with_constants(network.rounded_weights(quants))
     replaced = network.numbers_of(options.replaced)
     made = _Executor(onnx, options, network, evaluator, quants, replaced).run(samples)
     values = [{**_rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
@@ -177,6 +178,23 @@ def _failed(
         origin=origin,
     )
     return FailedCase(case, {layer.tensor: worst[layer.tensor]})
+
+
+def _defaults(packages: Sequence[Path]) -> dict[str, dict[str, object]]:
+    """The defaults of parameters in the configs of these packages, by op: a node may leave its attributes out."""
+    configs = dict.fromkeys(
+        file for path in packages if path.is_dir() for each in open_packages(path) for file in each.configs
+    )
+    return {
+        op.name: {
+            each.name: each.default if each.is_scalar or isinstance(each.default, str) else np.asarray(each.default)
+            for each in op.params
+            if each.default is not None
+        }
+        for file in configs
+        for package in load([file])[0]
+        for op in package.ops
+    }
 
 
 def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
@@ -530,7 +548,10 @@ class Evaluator:
         network: Network,
         references: Mapping[str, ReferenceFunction],
         constants: Mapping[str, Array] | None = None,
+        *,
+        defaults: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
+        self._defaults = defaults or {}  # of parameters, by op
         self._constants = network.constants if constants is None else constants
         self._onnx, self._network, self._references = onnx, network, references
         self.nodes = network.nodes
@@ -543,6 +564,10 @@ class Evaluator:
                 hint=f"--reference {missing[0]}=reference.py:function, or --tests op_tests.toml that names one",
             )
         self._runtime: Any = importlib.import_module("onnxruntime")
+
+    def with_constants(self, constants: Mapping[str, Array]) -> Evaluator:
+        """The same with other values of constants."""
+        return Evaluator(self._onnx, self._network, self._references, constants, defaults=self._defaults)
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """Every tensor of the network."""
@@ -592,7 +617,8 @@ class Evaluator:
         return node.op_type in self._references and node.domain not in _STANDARD
 
     def _attributes(self, node: Any) -> dict[str, object]:
-        return {each.name: _attribute(self._onnx, each) for each in node.attribute}
+        given = {each.name: _attribute(self._onnx, each) for each in node.attribute}
+        return {**self._defaults.get(node.op_type, {}), **given} if self._is_custom(node) else given
 
     def _needs_reference(self, node: Any) -> bool:
         known = node.domain in _STANDARD or (node.domain, node.op_type) in self._functions

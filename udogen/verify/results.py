@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Status = Literal["passed", "failed", "error", "skipped", "ran"]
 STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
+FEW_ELEMENTS = 8  # outputs with fewer show few causes
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -250,22 +252,29 @@ class TestRun:
     def failure_groups(self) -> tuple[tuple[Outcome, ...], ...]:
         """The bad cases by op and cause.
 
-        Only the first ones of an op, data type and backend are diagnosed; the others belong to the first cause found.
+        Only the first ones of an op, data type and backend are diagnosed; the others belong to the first cause found,
+        as do those before it whose outputs have too few elements.
         """
         groups: dict[tuple[str, ...], list[Outcome]] = {}
         first: dict[tuple[str, ...], tuple[str, ...]] = {}
         for each in self.bad:
-            op: tuple[str, ...] = (self.op(each), each.status)
-            kind: tuple[str, ...] = (*op, each.backend, each.dtype)
             if each.findings:
-                key = (*op, each.findings[0].cause)
-                first.setdefault(kind, key)
+                first.setdefault(self._kind(each), (self.op(each), each.status, each.findings[0].cause))
+        passed = set[tuple[str, ...]]()  # kinds whose first cause was found
+        for each in self.bad:
+            kind = key = self._kind(each)
+            if each.findings:
+                key = (self.op(each), each.status, each.findings[0].cause)
+                passed.add(kind)
             elif each.error:
-                key = (*op, each.error.kind, each.error.message[:60])
-            else:
+                key = (self.op(each), each.status, each.error.kind, each.error.message[:60])
+            elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in each.tensors):
                 key = first.get(kind, kind)
             groups.setdefault(key, []).append(each)
-        return tuple(map(tuple, groups.values()))
+        return tuple(tuple(sorted(group, key=lambda each: not each.findings)) for group in groups.values())
+
+    def _kind(self, outcome: Outcome) -> tuple[str, ...]:
+        return self.op(outcome), outcome.status, outcome.backend, outcome.dtype
 
     def op(self, outcome: Outcome) -> str:
         """The op's name; with its package if several packages have an op of that name."""

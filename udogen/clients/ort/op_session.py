@@ -181,7 +181,9 @@ def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
     reason = next((line.removeprefix(own) for line in printed if own and line.startswith(own)), "")
     if reason and kind is failures.OpFailed:
         head, _, rest = text.partition(": ")
-        text, details = f"{head}: {reason}", [rest, *(line for line in details if line != own + reason)]
+        status = rest.partition("Non-zero status")[2]  # ONNX Runtime logs it, too
+        repeated = [line for line in details if line == own + reason or (status and line.endswith(status))]
+        text, details = f"{head}: {reason}", [rest, *(line for line in details if line not in repeated)]
     found = kind(text, hint=failed.hint, details=details)
     if type(found) is RunFailed:
         found.kind = failed.kind

@@ -425,7 +425,7 @@ def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str
     if not given:
         raise UsageError(f"{options.client} needs {names}", hint=_HOW_TO_CONTEXT if "context" in client.models else "")
     if len(given) > 1:
-        raise UsageError("--model and --context are two things to run", hint="leave one of them out")
+        raise UsageError("--model and --context exclude each other", hint="leave one of them out")
     [(path, kind)] = given
     if kind not in client.models:
         raise UsageError(f"{options.client} takes {names}, not --{kind}", hint="see udogen script --help")

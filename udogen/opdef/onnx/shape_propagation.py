@@ -173,7 +173,7 @@ def _candidates(model: OnnxModel, ops: Sequence[OpName], judges: Iterable[str] =
             if name and (name in judges or type_in(name, scopes).shape is None):
                 for place, each in enumerate(node.inputs):
                     if each and not any(each in graph.constants for graph in scopes):
-                        why = f"the rest of the model has its declared shapes if it is like input {place}"
+                        why = f"with the shape of input {place} the rest of the model has its declared shapes"
                         found[Rule(node.op, output, place, why=why)] = None
     yield from found
 

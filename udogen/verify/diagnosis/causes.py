@@ -22,6 +22,7 @@ DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
     positions.swapped_inputs,
     encodings.rounding,
     encodings.saturation,
+    encodings.stored,
     encodings.zero_point,
     encodings.scale,
     positions.axis,

@@ -97,6 +97,21 @@ def zero_point(output: WrongOutput) -> Iterator[Clue]:
     yield from _signedness(output)
 
 
+def stored(output: WrongOutput) -> Iterator[Clue]:
+    """A kernel that computes with stored numbers, as if neither scales nor offsets existed."""
+    if output.quant is None or not output.is_integer:
+        return
+    real = output.reference(quants=dict.fromkeys(output.case.quants, (1.0, 0)))
+    if real is None:
+        return
+    for wrap in (False, True):
+        for rounding in (np.rint, np.trunc):
+            predicted = arrays.store(real, output.found.dtype, (1.0, 0), rounding=rounding, wrap=wrap)
+            if count := output.explains(predicted):
+                yield clue("stored-numbers", output=output.name, evidence=output.confirmed(count))
+                return
+
+
 def scale(output: WrongOutput) -> Iterator[Clue]:
     """A scale that is left out, upside down, or another tensor's."""
     yield from _regridded(output, _SCALES)
@@ -184,14 +199,22 @@ def _overflows(output: WrongOutput) -> Iterator[Clue]:
             strength=PATTERN,
         )
     beyond = wrong & np.isfinite(expected) & ~np.isfinite(found)
-    if wrong.any() and (wrong == beyond).all():
-        kinds = "infinite" if np.isinf(found[wrong]).all() else "infinite or no number"
-        yield clue(
-            "overflow",
-            dtype=found.dtype,
-            evidence=f"all {wrong.sum()} wrong elements are {kinds} where finite numbers are expected",
-            strength=PATTERN,
+    tiny = wrong & (output.error <= _rounding(output))  # what sums with the largest input lose
+    if beyond.any() and (wrong == (beyond | tiny)).all():
+        kinds = "infinite" if np.isinf(found[beyond]).all() else "infinite or no number"
+        others = "; the others are off by a rounding of the largest input" if tiny.any() else ""
+        count = (
+            f"all {wrong.sum()} wrong elements" if not tiny.any() else f"{beyond.sum()} of {wrong.sum()} wrong elements"
         )
+        evidence = f"{count} are {kinds} where finite numbers are expected{others}"
+        yield clue("overflow", dtype=found.dtype, evidence=evidence, strength=PATTERN)
+
+
+def _rounding(output: WrongOutput) -> float:
+    """A rounding of the largest finite input, in the type of the output."""
+    inputs = [array[np.isfinite(array)] for array in output.case.inputs.values() if array.dtype.kind == "f"]
+    largest = max((float(np.abs(each).max(initial=0.0)) for each in inputs), default=0.0)
+    return largest * float(np.finfo(output.found.dtype).eps)
 
 
 # --- floats ------------------------------------------------------------------------------------------

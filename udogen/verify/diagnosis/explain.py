@@ -14,7 +14,7 @@ from udogen.verify.cases import Case
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
 from udogen.verify.places import Session
-from udogen.verify.results import Finding, Outcome
+from udogen.verify.results import FEW_ELEMENTS, Finding, Outcome
 
 _MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
 _MOST_SHRUNK = 1
@@ -29,14 +29,16 @@ class Explainer:
 
     def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
         self._run, self._session, self._place, self._built = run, session, place, built
-        self._explained: Counter[tuple[str, str, str]] = Counter()
+        self._explained: Counter[tuple[str, str, str, bool]] = Counter()
         self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
     def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
         """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
-        if outcome.status == "failed" and outcome.tensors and self._explained[key] < _MOST_EXPLAINED:
-            self._explained[key] += 1
+        is_small = max((each.found.size for each in outcome.tensors), default=0) < FEW_ELEMENTS
+        tried = (*key, is_small)
+        if outcome.status == "failed" and outcome.tensors and self._explained[tried] < _MOST_EXPLAINED:
+            self._explained[tried] += 1
             outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
         crashed = outcome.error is not None and outcome.error.kind == _CRASHED
         if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:

@@ -366,6 +366,7 @@ def _brief(value: object) -> str:
 
 
 WIDTH = 320  # units of a picture; on a phone it has about as many pixels
+_LETTER = 7  # about the width of a letter
 _SQUARE, _THIN = 53, 14  # the largest square, and how flat one may be made
 _CLEAR = 15  # the transparent pixel
 
@@ -453,7 +454,7 @@ def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
         f'<svg class="spread" viewBox="0 0 {WIDTH} {tall + 2 * foot + 4}" role="img" '
         f'aria-label="{text.escape(f"Error distribution ({unit}). {description}")}">'
     ]
-    every = 1 if max((len(each.name) for each in bins), default=0) * 6 < step - 2 else 2
+    written = -float(_LETTER)  # where the name before ends
     for place, each in enumerate(bins):
         count = each.right + each.wrong
         x, y, height = place * step, 0.0, 0.0
@@ -468,9 +469,12 @@ def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
             if each.right:
                 lines.append(_bar("right", x, y + wrong, step, max(height - wrong, 1.0)))
             lines.append(f'<text x="{x + step / 2:g}" y="{y - 4:g}" text-anchor="middle">{_count(count)}</text>')
-        if place % every == 0:
+        half = len(each.name) * _LETTER / 2
+        middle = min(max(x + step / 2, half), WIDTH - half)
+        if middle - half >= written + _LETTER:
+            written = middle + half
             lines.append(
-                f'<text class="quiet" x="{x + step / 2:g}" y="{foot + tall + 15}" text-anchor="middle">'
+                f'<text class="quiet" x="{middle:g}" y="{foot + tall + 15}" text-anchor="middle">'
                 f"{text.escape(each.name)}</text>"
             )
     lines.append(f'<path class="axis" d="M0 {foot + tall + 0.5}H{WIDTH}"/></svg>')

@@ -34,13 +34,25 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
-        found += [*matrix(run, paint, width), ""]
+        found += [*matrix(run, paint, width), *_skipped(run), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run, width), ""]
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+
+
+def _skipped(run: TestRun) -> list[str]:
+    """Why cases were skipped, a line for each reason."""
+    reasons: dict[str, Counter[str]] = {}
+    for each in run.outcomes:
+        if each.status == "skipped" and each.error:
+            reasons.setdefault(each.error.message, Counter())[each.backend] += 1
+    return [
+        f"skipped on {', '.join(f'{place} ({count})' for place, count in places.items())}: {reason}"
+        for reason, places in reasons.items()
+    ]
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -219,13 +219,14 @@ def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
 
 
 def quant_for(low: float, high: float, dtype: DataType) -> Quant:
-    """The scale and offset with which a type covers these real numbers, and zero."""
+    """The scale and offset with which a type covers these real numbers, and zero; of enormous ones only the middle."""
     smallest, largest = dtype.range() or (0, 255)
     low, high = min(low, 0.0), max(high, 0.0)
     if high - low < _SMALLEST_SPAN:
         high = 1.0
-    scale = float(np.float32(min((high - low) / (largest - smallest), _LARGEST_SCALE)))  # a float in the C API
-    return scale, round(low / scale) - smallest
+    whole = (high - low) / (largest - smallest)
+    scale = float(np.float32(min(whole, _LARGEST_SCALE)))  # a float in the C API
+    return scale, round(low / max(whole, scale)) - smallest
 
 
 def finite_range(real: Any) -> tuple[float, float]:
