@@ -103,6 +103,8 @@ def several() -> Iterator[Node]:
         yield Node(op, [bools(3, 17), bools(17)])
     yield Node("Equal", [integers(3, 17, low=0, high=3), integers(17, low=0, high=3)])
     yield Node("Equal", [bools(3, 17), bools(17)])
+    for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+        yield Node(op, [SPECIAL, SPECIAL[::-1].copy()])
     yield Node("Where", [bools(5, 17), X, ROW])
     for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
         yield Node(op, [integers(3, 17), integers(17)], opset=18)
@@ -151,6 +153,7 @@ def shapes() -> Iterator[Node]:
     yield Node("Tile", [floats(3, 17), longs(2, 3)], constants=[1])
     yield Node("Split", [X, longs(5, 12)], {"axis": 3}, constants=[1], outputs=2)
     yield Node("Split", [floats(6, 17)], {"axis": 0}, outputs=3)
+    yield Node("Split", [floats(6, 17)], {"axis": -1})
     yield Node("Slice", [X, longs(1, 2), longs(5, 16), longs(2, 3), longs(1, 3)], constants=[1, 2, 3, 4])
     yield Node("Slice", [X, longs(-1), longs(-99), longs(3), longs(-1)], constants=[1, 2, 3, 4])
     yield Node("Slice", [X], {"starts": [1], "ends": [3], "axes": [1]}, opset=9)
@@ -167,6 +170,8 @@ def shapes() -> Iterator[Node]:
     yield Node("GatherND", [floats(3, 4, 17), np.array([[0, 1], [2, 3]], np.int64)])
     yield Node("OneHot", [longs(1, 0, -1, 4), np.int64(5), np.float32([0, 1])], {"axis": -1}, constants=[1])
     yield Node("Trilu", [floats(2, 7, 17)])
+    yield Node("Trilu", [bools(7, 17)])
+    yield Node("Pad", [bools(3, 17), longs(1, 2, 3, 4)], constants=[1])
     yield Node("Trilu", [floats(2, 7, 17), np.int64(-1)], {"upper": 0}, constants=[1])
     for mode in ("DCR", "CRD"):
         yield Node("DepthToSpace", [floats(1, 8, 3, 5)], {"blocksize": 2, "mode": mode})
@@ -221,6 +226,8 @@ def pools() -> Iterator[Node]:
     yield Node("LpPool", [IMAGE], {**small, "p": 2}, opset=18)
     for op in ("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"):
         yield Node(op, [IMAGE])
+    for p in (1, 3):
+        yield Node("GlobalLpPool", [IMAGE], {"p": p})
 
 
 def quantization() -> Iterator[Node]:

@@ -148,6 +148,8 @@ def kernel_text(op: FusedOp) -> str:
         lines.append(f"    {names[port.value]} = {made}")
     for node, call in zip(op.part.nodes, op.calls, strict=True):
         targets = ", ".join(names[each] if each else "_" for each in node.output)
+        if call.row.type == "Split" and len(node.output) == 1:
+            targets = f"({targets},)"
         comment = f"  # {_plain(node.name)}" if node.name else ""
         lines.append(f"    {targets} = {_call_text(op, node, call, names)}{comment}")
     lines += [f"    onnx.store({port.name}, {names[port.value]})" for port in op.outputs]
@@ -325,7 +327,7 @@ class _PlainForm:
             norm = self._norm(1, [int(str(options.get("axis", -1)))], self._step(0))
             return [*norm, self._make("Div", [self._given, self._step(0)], self._made)]
         if kind == "GlobalLpPool":
-            return self._norm(options.get("p", 2), range(2, self._rank), self._made)
+            return self._global_pool(int(str(options.get("p", 2))))
         if kind == "BatchNormalization" and self.opset < 14:  # evaluated as in training
             return self._batch_normalization(float(str(options.get("epsilon", 1e-5))))
         if kind == "DequantizeLinear" and self.opset < 19:
@@ -362,6 +364,22 @@ class _PlainForm:
         if self.opset < 18:
             return [self._make(f"ReduceL{p}", [self._given], output, axes=list(axes))]
         return [self._constant(axes, self._step(2)), self._make(f"ReduceL{p}", [self._given, self._step(2)], output)]
+
+    def _global_pool(self, p: int) -> list[Any]:
+        axes = list(range(2, self._rank))
+        if p in (1, 2):
+            return self._norm(p, axes, self._made)
+        size, exponent, power, total, inverse = map(self._step, ("size", "p", "power", "total", "1/p"))
+        sum_inputs = [power] if self.opset < 13 else [power, self._step("axes")]
+        return [
+            self._make("Abs", [self._given], size),
+            self._constant(p, exponent, np.float32),
+            self._make("Pow", [size, exponent], power),
+            self._constant(axes, self._step("axes")),
+            self._make("ReduceSum", sum_inputs, total, **({"axes": axes} if self.opset < 13 else {})),
+            self._constant(1 / p, inverse, np.float32),
+            self._make("Pow", [total, inverse], self._made),
+        ]
 
     def _flat(self, axis: object) -> list[Any]:
         matrix, result, shape = map(self._step, range(3))

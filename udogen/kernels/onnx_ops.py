@@ -688,7 +688,7 @@ def Greater(a: Number, b: Number) -> Value:
 
 
 def GreaterOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a >= b)
+    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true of NaN
 
 
 def Less(a: Number, b: Number) -> Value:
@@ -696,7 +696,7 @@ def Less(a: Number, b: Number) -> Value:
 
 
 def LessOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a <= b)
+    return _compared(a, b, lambda a, b: (a < b) | (a == b))
 
 
 def Where(condition: Number, a: Number, b: Number) -> Value:
@@ -783,7 +783,7 @@ def _sample(x: Value) -> Any:
 
 
 def _zero(x: Value) -> Any:
-    return hl.Expr(0) if _is_int(x) else hl.f32(0.0)
+    return {"int": hl.Expr(0), "bool": hl.Expr(False), "float": hl.f32(0.0)}[_kind(_sample(x))]
 
 
 Axes = Sequence[int] | None
@@ -1055,7 +1055,7 @@ def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = 
     for place, axis in enumerate(chosen):
         before[axis], after[axis] = pads[place], pads[place + len(chosen)]
     shape = tuple(map(sum, zip(before, source.shape, after, strict=True)))
-    filling = _value(value) if value is not None else constant(0 if _is_int(source) else 0.0)
+    filling = _value(value) if value is not None else constant(_zero(source))
 
     def get(index: Index) -> Any:
         inside: Any = None
@@ -1303,15 +1303,22 @@ def Gemm(
 
 
 def _padding(
-    auto_pad: str, pads: Sequence[int] | None, extents: Sequence[int], spans: Sequence[int], strides: Sequence[int]
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    extents: Sequence[int],
+    spans: Sequence[int],
+    strides: Sequence[int],
+    *,
+    pools: bool,
 ) -> tuple[list[int], list[int]]:
-    """Zeros before and after each axis."""
+    """Elements before and after each axis; those of pooling may be fewer than none."""
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         rows = zip(extents, spans, strides, strict=True)
-        whole = [max((math.ceil(n / stride) - 1) * stride + span - n, 0) for n, span, stride in rows]
-        small = [each // 2 for each in whole]
-        large = [each - less for each, less in zip(whole, small, strict=True)]
-        return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+        whole = [(math.ceil(n / stride) - 1) * stride + span - n for n, span, stride in rows]
+        whole = whole if pools else [max(each, 0) for each in whole]
+        # Rounded towards zero, as in ONNX Runtime.
+        first = [int((each + (auto_pad == "SAME_LOWER")) / 2) for each in whole]
+        return first, [each - before for each, before in zip(whole, first, strict=True)]
     count = len(extents)
     given = list(pads) if pads and auto_pad != "VALID" else [0] * (2 * count)
     return given[:count], given[count:]
@@ -1360,10 +1367,13 @@ def _window(
     pads: Sequence[int] | None,
     auto_pad: str,
     ceil_mode: int = 0,
+    *,
+    pools: bool = True,
 ) -> _Window:
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
     spans = [(size - 1) * each + 1 for size, each in zip(kernel, dilations, strict=True)]
-    before, after = _padding(auto_pad, pads, image, spans, strides)
+    # ONNX Runtime pads for pooling without dilations.
+    before, after = _padding(auto_pad, pads, image, kernel if pools else spans, strides, pools=pools)
     shape = []
     for extent, span, stride, low, high in zip(image, spans, strides, before, after, strict=True):
         room = extent + low + high - span
@@ -1384,7 +1394,7 @@ def Conv(
 ) -> Value:  # fmt: skip
     value, filters = _value(x), _value(w)
     count, depth = filters.shape[:2]
-    window = _window(value.shape[2:], filters.shape[2:], strides, dilations, pads, auto_pad)
+    window = _window(value.shape[2:], filters.shape[2:], strides, dilations, pads, auto_pad, pools=False)
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         n, m, *rest = index
@@ -1486,9 +1496,15 @@ def LpPool(
 ) -> Value:  # fmt: skip
     value = _value(x)
     window = _window(value.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    powers = Abs(value) if p == 1 else Pow(Abs(value), p)
-    total = _pooled("LpPool", powers, window, hl.f32(0.0), hl.f32(0.0), lambda a, b: a + b)
-    return total if p == 1 else Sqrt(total) if p == 2 else Pow(total, 1.0 / p)
+    return _root(_pooled("LpPool", _power(value, p), window, hl.f32(0.0), hl.f32(0.0), lambda a, b: a + b), p)
+
+
+def _power(x: Value, p: int) -> Value:
+    return Abs(x) if p == 1 else Pow(Abs(x), p)
+
+
+def _root(x: Value, p: int) -> Value:
+    return x if p == 1 else Sqrt(x) if p == 2 else Pow(x, 1.0 / p)
 
 
 def GlobalMaxPool(x: Number) -> Value:
@@ -1503,8 +1519,7 @@ def GlobalAveragePool(x: Number) -> Value:
 
 def GlobalLpPool(x: Number, *, p: int = 2) -> Value:
     value = _value(x)
-    axes = range(2, value.rank)
-    return ReduceL1(value, axes=axes) if p == 1 else ReduceL2(value, axes=axes)
+    return _root(ReduceSum(_power(value, p), axes=range(2, value.rank)), p)
 
 
 # --- quantization -----------------------------------------------------------------------------------------------------
