@@ -303,10 +303,11 @@ def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
             node("Concat", "a w n", "y", axis=1),
         ],
         "Mean": [node("Slice", "x start stop", "a"), node("Mean", "a x", "y")],
+        "Exact": [node("Round", "x", "r"), node("Pow", "r two", "p"), node("Mul", "r r", "s"), node("Equal", "p s", "y")],
     }
     constants = {
         "twice": longs(1, 1, 2), "last": longs(-1), "start": longs(0), "stop": longs(1), "axis": np.int32(1),
-        "rows": longs(2, 60), "one": np.float32(0.3), "w": floats(4, 6, 6),
+        "rows": longs(2, 60), "one": np.float32(0.3), "two": np.full(6, 2.0, np.float32), "w": floats(4, 6, 6),
     }  # fmt: skip
     x, made = floats(4, 5, 6), {}
     for name, nodes in chains.items():

@@ -624,6 +624,9 @@ def Pow(a: Number, b: Number) -> Value:
         size = exp(n * hl.log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
         odd = hl.cast(hl.Int(32), n) % 2 == 1
         whole = hl.floor(n) == n
+        # Powers of integers are integers, as far as floats have all of them.
+        exact = whole & (n > 0.0) & (hl.floor(x) == x) & (size < 1e6)
+        size = hl.select(exact, hl.round(size), size)
         found = hl.select(x < 0.0, hl.select(whole, hl.select(odd, -size, size), hl.f32(float("nan"))), size)
         found = hl.select(n == 0.0, hl.f32(1.0), hl.select((x == 0.0) & (n > 0.0), hl.f32(0.0), found))
         return found if _kind(a) == "float" else hl.cast(hl.Int(32), hl.round(found))

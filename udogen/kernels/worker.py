@@ -385,8 +385,8 @@ def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool)
     raise BuildFailed(
         f"{f'{request.file}:{line}' if line else kernel.where}: {f'`{named}`' if named else request.op} needs "
         f"{missing[0]} of a size that is only known when {request.op} runs",
-        hint="let it be calculated where it is used: `compute_at` a loop of the output, or a Python function that "
-        "returns the expression (no compute_root)",
+        hint="let it be calculated where it is used, for a known number of elements: `compute_at` an inner loop of the "
+        "output (`reorder` its loops, if need be), or a Python function that returns the expression (no compute_root)",
     )
 
 
