@@ -152,6 +152,7 @@ PATHS = [
     node("Mul", "d s", "f", "scaled"),
     node("Pad", "d pads", "p", "pad"),
     node("Dropout", "d", "q mask", "dropout"),
+    node("Unsqueeze", "d three", "w", "wide"),
 ]
 
 
@@ -168,15 +169,16 @@ PATHS = [
         ("join..first", 2, "m.onnx: no path leads from `join` to `first`"),
         ("frist..join", 2, "m.onnx has no node and no calculated tensor `frist`"),
         ("first..", 2, "--nodes first..: `first..` names no nodes"),
-        ("join..sum", 2, "node `sum` (ReduceSum): `s` has 0 axes; the op takes and returns tensors of 1 to 4"),
+        ("join..sum", 0, ["join", "sum"]),
+        ("wide", 2, "node `wide` (Unsqueeze): `w` has 5 axes; the op takes and returns tensors of at most 4"),
         ("pad", 2, "node `pad` (Pad): its input `pads` is calculated by the model"),
         ("dropout", 2, "node `dropout` (Dropout): its output `mask` is used, and only the first one is covered"),
     ],
 )  # fmt: skip
 def test_which_nodes_are_taken(nodes: str, code: int, message: Any, tmp_path: Path) -> None:
     model = save(
-        tmp_path / "m.onnx", PATHS, {"x": [2, 3], "pads": [4]}, ["d", "e", "f", "p", "q", "mask"],
-        types={"pads": INT64, "e": INT64, "mask": BOOL},
+        tmp_path / "m.onnx", PATHS, {"x": [2, 3], "pads": [4]}, ["d", "e", "f", "p", "q", "mask", "w"],
+        {"three": np.array([0, 1, 2], np.int64)}, types={"pads": INT64, "e": INT64, "mask": BOOL},
     )  # fmt: skip
     found = fuse(model, nodes)
     assert (found["nodes"] if code == 0 else found) == (message if code == 0 else (code, message))

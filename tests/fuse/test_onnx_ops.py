@@ -57,8 +57,8 @@ def unary() -> Iterator[Node]:
         yield Node(op, [floats(3, 70, low=1.01, high=9.0)])
     for op in ("Asin", "Acos", "Atanh", "Tan"):
         yield Node(op, [floats(3, 70, low=-0.99, high=0.99)])
-    for op in ("IsNaN", "IsInf", "Abs", "Relu", "Neg", "Round", "Exp"):
-        yield Node(op, [SPECIAL], opset=20)
+    for op in f"{plain} Sqrt Log Reciprocal".split():
+        yield Node(op, [SPECIAL], opset=22)
     yield Node("IsInf", [SPECIAL], {"detect_negative": 0})
     yield Node("LeakyRelu", [X], {"alpha": 0.3})
     yield Node("Gelu", [X], {"approximate": "tanh"}, opset=20)
@@ -66,6 +66,7 @@ def unary() -> Iterator[Node]:
     yield Node("HardSigmoid", [X], {"alpha": 0.3, "beta": 0.4})
     yield Node("Shrink", [X], {"bias": 0.5, "lambd": 1.5})
     yield Node("Not", [bools(3, 17)])
+    yield Node("Sqrt", [np.float32(7)])  # no axes
     yield Node("BitwiseNot", [integers(3, 17)], opset=18)
     for op in ("Abs", "Neg", "Sign"):
         yield Node(op, [integers(3, 17)])

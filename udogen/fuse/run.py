@@ -154,7 +154,7 @@ def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None
             hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
         ) from fault
     for port, array in zip(op.outputs, found, strict=True):
-        usual = op.part.values[port.value]
+        usual = op.part.values[port.value].reshape(port.shape)
         if (error := _apart(array, usual, usual)) > _SAME:
             raise RunFailed(
                 f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
@@ -175,9 +175,11 @@ def _compare(
         return _compare_alone(op, backend, package, model, failure)
     found = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
     reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
-    given = [found[name] if name in found else op.part.values[port.value] for port, name in _taken(op)]
+    given = [found[name].reshape(port.shape) if name in found else op.array(port) for port, name in _taken(op)]
     alone = reference(given, {}, [port.name for port in op.outputs])
-    own = max(_apart(found[port.value], alone[port.name], op.part.values[port.value]) for port in op.outputs)
+    own = max(
+        _apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs
+    )
     whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
     return Compared(backend, runtime, own, whole, ran.elsewhere)
 
@@ -217,12 +219,12 @@ def _on_qnn(
     made = onnx.load(str(model))
     outputs = [each.name for each in made.graph.output]
     known = {*outputs, *(each.name for each in made.graph.input), *(each.name for each in made.graph.initializer)}
-    values = {port.value: port for port in (*op.inputs, *op.outputs) if not port.static}
-    for name, port in values.items():
+    values = dict.fromkeys(port.value for port in (*op.inputs, *op.outputs) if not port.static)
+    for name in values:
         if name not in known:
             array = op.part.values[name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(port.shape)))
+            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
             outputs.append(name)
     used = {each.name for each in made.graph.input}
     sample = {name: array for name, array in feeds.items() if name in used}

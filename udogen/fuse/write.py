@@ -49,7 +49,7 @@ class OpPort:
     name: str  # in the op
     value: str  # in the model
     dtype: str  # of numpy, in the op
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # in the op: a value without axes has one there
     static: bool = False
 
 
@@ -76,11 +76,13 @@ class FusedOp:
 
     def array(self, port: OpPort) -> Array:
         """What it is in the model, in its type in the op."""
-        return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype))
+        return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype)).reshape(port.shape)
 
     def name_in_model(self, port: OpPort) -> str:
-        """The value of the new model that it is: a cast one, where the types differ."""
-        return port.value if self.part.values[port.value].dtype == port.dtype else f"{self.name}/{port.name}"
+        """The value of the new model that it is: a cast or reshaped one, where types or shapes differ."""
+        array = self.part.values[port.value]
+        is_same = array.dtype == port.dtype and array.shape == port.shape
+        return port.value if is_same else f"{self.name}/{port.name}"
 
 
 def fused_op(name: str, source: str, part: Subgraph) -> FusedOp:
@@ -109,14 +111,14 @@ def _is_literal(part: Subgraph, name: str) -> bool:
 
 def _port(part: Subgraph, name: str, value: str) -> OpPort:
     array = part.values[value]
-    if not 1 <= array.ndim <= _MOST_AXES:
+    if array.ndim > _MOST_AXES:
         maker = next((title(node) for node in part.nodes if value in node.output), f"value `{value}`")
         raise UsageError(
-            f"{maker}: `{value}` has {array.ndim} axes; the op takes and returns tensors of 1 to {_MOST_AXES}",
+            f"{maker}: `{value}` has {array.ndim} axes; the op takes and returns tensors of at most {_MOST_AXES}",
             hint="begin or end the op at another node",
         )
     kind = "float32" if array.dtype.kind == "f" else str(array.dtype) if str(array.dtype) in _PORTS else "int32"
-    return OpPort(name, value, kind, array.shape, value in part.static)
+    return OpPort(name, value, kind, array.shape or (1,), value in part.static)
 
 
 def _is_flat(part: Subgraph, calls: Sequence[Call], inputs: Sequence[str]) -> bool:
@@ -143,7 +145,7 @@ def kernel_text(op: FusedOp) -> str:
     parameters = [*(name + view for name, view in views.items()), *dict.fromkeys(op.params.values())]
     lines.append(f"def {op.name}({', '.join(parameters)}):")
     for port in op.inputs:
-        shape = "".join(f", {extent}" for extent in port.shape)
+        shape = "".join(f", {extent}" for extent in op.part.values[port.value].shape)
         made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
         lines.append(f"    {names[port.value]} = {made}")
     for node, call in zip(op.part.nodes, op.calls, strict=True):
@@ -271,10 +273,10 @@ def reference_model(op: FusedOp, source: SourceModel) -> bytes:
     constants = [name for name in static if name not in ports]
     nodes = []
     for port in op.inputs:
-        nodes.append(_renamed(port.name, f"{port.name}/in", part.values[port.value].dtype, port.dtype))
+        nodes += _as_in_model(port.name, f"{port.name}/in", part.values[port.value], port)
     nodes += _own_nodes(op, onnx, constants)
     for port in op.outputs:
-        nodes.append(_renamed(f"{port.value}/own", port.name, np.dtype(port.dtype), ""))
+        nodes += _as_in_op(f"{port.value}/own", port.name, part.values[port.value], port)
     graph = helper.make_graph(
         nodes,
         op.name,
@@ -424,12 +426,29 @@ class _PlainForm:
         return [*found, self._make("Mul", names[:2], self._made)]
 
 
-def _renamed(before: str, after: str, dtype: Any, given: str) -> Any:
-    """A node that gives a value another name, and type where it needs one."""
-    helper = onnx_module("helper")
-    if str(dtype) == given:
-        return helper.make_node("Identity", [before], [after])
-    return helper.make_node("Cast", [before], [after], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
+    """Nodes that make a value of the model of what the op has."""
+    return _converted(before, after, array.dtype, np.dtype(port.dtype), () if array.shape != port.shape else None)
+
+
+def _as_in_op(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
+    """The reverse."""
+    return _converted(before, after, np.dtype(port.dtype), array.dtype, port.shape if array.shape != port.shape else None)
+
+
+def _converted(before: str, after: str, to: Any, given: Any, shape: Sequence[int] | None) -> list[Any]:
+    """Nodes that give a value another name, and another type and shape where it needs them."""
+    helper, numpy_helper = onnx_module("helper"), onnx_module("numpy_helper")
+    nodes = []
+    if shape is not None:
+        numbers = numpy_helper.from_array(np.array(shape, np.int64))
+        reshaped = after if to == given else f"{after}/reshaped"
+        nodes.append(helper.make_node("Constant", [], [f"{after}/shape"], value=numbers))
+        nodes.append(helper.make_node("Reshape", [before, f"{after}/shape"], [reshaped]))
+        before = reshaped
+    if to != given:
+        nodes.append(helper.make_node("Cast", [before], [after], to=helper.np_dtype_to_tensor_dtype(np.dtype(to))))
+    return nodes or [helper.make_node("Identity", [before], [after])]
 
 
 def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
@@ -519,9 +538,9 @@ def _casts(op: FusedOp, names: Mapping[OpPort, str]) -> Iterator[Any]:
     """The nodes between values of the model and ports of other types."""
     for port, name in names.items():
         if name != port.value and port in op.outputs:
-            yield _renamed(name, port.value, op.part.values[port.value].dtype, "")
+            yield from _as_in_model(name, port.value, op.part.values[port.value], port)
         elif name != port.value and not port.static:
-            yield _renamed(port.value, name, port.dtype, "")
+            yield from _as_in_op(port.value, name, op.part.values[port.value], port)
 
 
 def _sorted(nodes: Sequence[Any]) -> list[Any]:

@@ -396,7 +396,7 @@ def Selu(x: Number, *, alpha: float = 1.6732632, gamma: float = 1.050701) -> Val
 
 
 def Celu(x: Number, *, alpha: float = 1.0) -> Value:
-    return _each(lambda a: larger(a, hl.f32(0.0)) + smaller((exp(a / alpha) - 1.0) * alpha, hl.f32(0.0)), x)
+    return _each(lambda a: select(a >= 0.0, a, (exp(a / alpha) - 1.0) * alpha), x)
 
 
 def exp(a: Any) -> Any:
@@ -407,12 +407,20 @@ def sigmoid(a: Any) -> Any:
     return select(a != a, a, sigmoid_of(a))
 
 
+def log(a: Any) -> Any:
+    return select((a != a) | (a == hl.f32(float("inf"))), a, hl.log(a))  # both stay
+
+
+def erf(a: Any) -> Any:
+    return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's is not 1
+
+
 def Exp(x: Number) -> Value:
     return _each(exp, x)
 
 
 def Log(x: Number) -> Value:
-    return _each(hl.log, x)
+    return _each(log, x)
 
 
 def Sqrt(x: Number) -> Value:
@@ -436,7 +444,7 @@ def Tanh(x: Number) -> Value:
 
 
 def HardSigmoid(x: Number, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    return _each(lambda a: larger(smaller(a * alpha + beta, hl.f32(1.0)), hl.f32(0.0)), x)
+    return Clip(_each(lambda a: a * alpha + beta, x), min=0.0, max=1.0)
 
 
 def HardSwish(x: Number) -> Value:
@@ -448,7 +456,7 @@ def Swish(x: Number, *, alpha: float = 1.0) -> Value:
 
 
 def Softplus(x: Number) -> Value:
-    return _each(lambda a: larger(a, hl.f32(0.0)) + hl.log(1.0 + exp(-absolute(a))), x)
+    return _each(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))), x)
 
 
 def Softsign(x: Number) -> Value:
@@ -460,13 +468,13 @@ def Mish(x: Number) -> Value:
 
 
 def Erf(x: Number) -> Value:
-    return _each(hl.erf, x)
+    return _each(erf, x)
 
 
 def Gelu(x: Number, *, approximate: str = "none") -> Value:
     if approximate == "tanh":
         return _each(lambda a: 0.5 * a * (1.0 + tanh_of(0.7978845608 * (a + 0.044715 * a * a * a))), x)
-    return _each(lambda a: 0.5 * a * (1.0 + hl.erf(a * 0.70710678)), x)
+    return _each(lambda a: 0.5 * a * (1.0 + erf(a * 0.70710678)), x)
 
 
 def Shrink(x: Number, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
@@ -489,7 +497,7 @@ def Round(x: Number) -> Value:
 def Sign(x: Number) -> Value:
     def sign(a: Any) -> Any:
         number = hl.cast(hl.Int(32), a > 0) - hl.cast(hl.Int(32), a < 0)
-        return hl.cast(a.type(), number)
+        return select(a != a, a, hl.cast(a.type(), number)) if _kind(a) == "float" else hl.cast(a.type(), number)
 
     return _each(sign, x)
 
@@ -621,7 +629,7 @@ def Pow(a: Number, b: Number) -> Value:
 
     def power(a: Any, b: Any) -> Any:
         x, n = _as_float(a), _as_float(b)
-        size = exp(n * hl.log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
+        size = exp(n * log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
         odd = hl.cast(hl.Int(32), n) % 2 == 1
         whole = hl.floor(n) == n
         # Powers of integers are integers, as far as floats have all of them.
