@@ -164,6 +164,7 @@ def shapes() -> Iterator[Node]:
     yield Node("Pad", [floats(3, 17), longs(1, 2, 3, 4)], {"mode": "wrap"}, constants=[1], opset=19)
     yield Node("Concat", [X, floats(2, 3, 5, 9), X], {"axis": -1})
     yield Node("Concat", [X, floats(2, 4, 5, 17)], {"axis": 1})
+    yield Node("Concat", [bools(3, 5), bools(3, 1)], {"axis": 1}, constants=[1])
     yield Node("Gather", [X, longs(2, 0, -1)], {"axis": 1})
     yield Node("Gather", [X, np.int64(2)], {"axis": 2}, constants=[1])
     yield Node("Gather", [floats(10, 33), np.array([[1, 2], [3, 9]], np.int64)])
@@ -304,11 +305,23 @@ def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
             node("Concat", "a w n", "y", axis=1),
         ],
         "Mean": [node("Slice", "x start stop", "a"), node("Mean", "a x", "y")],
-        "Exact": [node("Round", "x", "r"), node("Pow", "r two", "p"), node("Mul", "r r", "s"), node("Equal", "p s", "y")],
+        "Unsigned": [
+            node("Cast", "x", "i", to=6),
+            node("Abs", "i", "a"),
+            node("Sub", "a three", "s"),
+            node("Cast", "s", "y", to=1),
+        ],
+        "Exact": [
+            node("Round", "x", "r"),
+            node("Pow", "r two", "p"),
+            node("Mul", "r r", "s"),
+            node("Equal", "p s", "y"),
+        ],
     }
     constants = {
         "twice": longs(1, 1, 2), "last": longs(-1), "start": longs(0), "stop": longs(1), "axis": np.int32(1),
-        "rows": longs(2, 60), "one": np.float32(0.3), "two": np.full(6, 2.0, np.float32), "w": floats(4, 6, 6),
+        "rows": longs(2, 60), "one": np.float32(0.3), "w": floats(4, 6, 6),
+        "two": np.full(6, 2.0, np.float32), "three": np.int32(3),
     }  # fmt: skip
     x, made = floats(4, 5, 6), {}
     for name, nodes in chains.items():

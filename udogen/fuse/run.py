@@ -177,9 +177,7 @@ def _compare(
     reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
     given = [found[name].reshape(port.shape) if name in found else op.array(port) for port, name in _taken(op)]
     alone = reference(given, {}, [port.name for port in op.outputs])
-    own = max(
-        _apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs
-    )
+    own = max(_apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
     whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
     return Compared(backend, runtime, own, whole, ran.elsewhere)
 

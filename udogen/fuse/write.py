@@ -147,6 +147,8 @@ def kernel_text(op: FusedOp) -> str:
     for port in op.inputs:
         shape = "".join(f", {extent}" for extent in op.part.values[port.value].shape)
         made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
+        if op.part.values[port.value].dtype == np.bool_:
+            made = f'onnx.Cast({made}, to="BOOL")'
         lines.append(f"    {names[port.value]} = {made}")
     for node, call in zip(op.part.nodes, op.calls, strict=True):
         targets = ", ".join(names[each] if each else "_" for each in node.output)
@@ -433,7 +435,9 @@ def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[An
 
 def _as_in_op(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
     """The reverse."""
-    return _converted(before, after, np.dtype(port.dtype), array.dtype, port.shape if array.shape != port.shape else None)
+    return _converted(
+        before, after, np.dtype(port.dtype), array.dtype, port.shape if array.shape != port.shape else None
+    )
 
 
 def _converted(before: str, after: str, to: Any, given: Any, shape: Sequence[int] | None) -> list[Any]:

@@ -360,7 +360,7 @@ def Dropout(x: Number) -> Value:
 
 
 def Abs(x: Number) -> Value:
-    return _each(absolute, x)
+    return _each(lambda a: absolute(a) if _kind(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)), x)
 
 
 def Neg(x: Number) -> Value:
