@@ -311,6 +311,11 @@ def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
             node("Sub", "a three", "s"),
             node("Cast", "s", "y", to=1),
         ],
+        "Wrapped": [
+            node("QuantizeLinear", "x grid zero", "q"),
+            node("Add", "q q", "a"),
+            node("DequantizeLinear", "a grid zero", "y"),
+        ],
         "Exact": [
             node("Round", "x", "r"),
             node("Pow", "r two", "p"),
@@ -321,7 +326,7 @@ def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
     constants = {
         "twice": longs(1, 1, 2), "last": longs(-1), "start": longs(0), "stop": longs(1), "axis": np.int32(1),
         "rows": longs(2, 60), "one": np.float32(0.3), "w": floats(4, 6, 6),
-        "two": np.full(6, 2.0, np.float32), "three": np.int32(3),
+        "two": np.full(6, 2.0, np.float32), "three": np.int32(3), "grid": GRID, "zero": np.int8(5),
     }  # fmt: skip
     x, made = floats(4, 5, 6), {}
     for name, nodes in chains.items():

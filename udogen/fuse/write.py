@@ -37,6 +37,7 @@ DOMAIN = "udogen.fused"
 # What a tensor of a dtype is in the op; others are cast before and after it.
 _PORTS = {"float32": "FLOAT_32", "int32": "INT_32", "uint8": "UINT_8"}
 _FLOATS = ("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "UFIXED_POINT_16")
+_SHORT = ("int8", "uint8", "int16", "uint16")  # numbers that may overflow, which kernels have in 32 bits
 _WIDTH = 110
 _MOST_AXES = 4  # of HTP
 _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlist})
@@ -205,7 +206,9 @@ def _call_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> 
         else:
             given.append(names[name])
     given += [f"{key}={_text(value)}" for key, value in call.keywords.items()]
-    return f"onnx.{call.row.type}({', '.join(given)})"
+    text = f"onnx.{call.row.type}({', '.join(given)})"
+    to = op.part.values[next(name for name in node.output if name)].dtype.name
+    return f'onnx.Cast({text}, to="{to.upper()}")' if call.row.overflows and to in _SHORT else text
 
 
 def _literal(array: Array, rank: int) -> str:
