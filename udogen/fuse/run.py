@@ -256,7 +256,7 @@ def lines(fused: Fused) -> Sequence[str]:
         if each.failure:
             found.append(f"  MODEL NOT COMPARED: {each.failure.message}")
             found += [f"    {line}" for line in each.failure.details]
-            found.append(f"    = see whether the original runs: udogen run model {op.source} --backend {each.backend}")
+            found.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
         if each.elsewhere:
             more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
             names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
