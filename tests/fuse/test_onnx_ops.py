@@ -104,7 +104,7 @@ def several() -> Iterator[Node]:
         yield Node(op, [bools(3, 17), bools(17)])
     yield Node("Equal", [integers(3, 17, low=0, high=3), integers(17, low=0, high=3)])
     yield Node("Equal", [bools(3, 17), bools(17)])
-    for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+    for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min"):
         yield Node(op, [SPECIAL, SPECIAL[::-1].copy()])
     yield Node("Where", [bools(5, 17), X, ROW])
     for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):

@@ -18,7 +18,7 @@ import halide as hl
 from udogen.errors import UsageError
 from udogen.kernels.algorithm import as_expr
 from udogen.kernels.fixed import Fixed, NotFixedError
-from udogen.kernels.math import absolute, larger, select, smaller
+from udogen.kernels.math import absolute, larger, select
 from udogen.kernels.math import exp as exp_of
 from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
@@ -654,11 +654,11 @@ def Mod(a: Number, b: Number, *, fmod: int = 0) -> Value:
 
 
 def Max(*x: Number) -> Value:
-    return _chain(larger, x)
+    return _chain(lambda a, b: select((a > b) | (a != a), a, b), x)  # NaN stays
 
 
 def Min(*x: Number) -> Value:
-    return _chain(smaller, x)
+    return _chain(lambda a, b: select((a < b) | (a != a), a, b), x)
 
 
 def Sum(*x: Number) -> Value:
