@@ -95,6 +95,7 @@ def several() -> Iterator[Node]:
     yield Node("Pow", [X, np.float32(2)], constants=[1])
     yield Node("Pow", [floats(3, 17, low=0.0), np.float32(0.5)], constants=[1])
     yield Node("Pow", [X, np.int64(5)], constants=[1])
+    yield Node("Pow", [SPECIAL, np.float32(-1)])
     yield Node("Mod", [integers(3, 17), integers(3, 17, low=1)])
     yield Node("Mod", [integers(3, 17), integers(3, 17, low=-9, high=-1)])
     yield Node("Mod", [X, floats(17, low=0.5)], {"fmod": 1})

@@ -635,7 +635,9 @@ def Pow(a: Number, b: Number) -> Value:
         # Powers of integers are integers, as far as floats have all of them.
         exact = whole & (n > 0.0) & (hl.floor(x) == x) & (size < 1e6)
         size = hl.select(exact, hl.round(size), size)
-        found = hl.select(x < 0.0, hl.select(whole, hl.select(odd, -size, size), hl.f32(float("nan"))), size)
+        is_negative = hl.reinterpret(hl.Int(32), x) < 0  # also -0
+        found = hl.select((x < 0.0) & ~whole, hl.f32(float("nan")), size)
+        found = hl.select(is_negative & whole & odd, -size, found)
         found = hl.select(n == 0.0, hl.f32(1.0), hl.select((x == 0.0) & (n > 0.0), hl.f32(0.0), found))
         return found if _kind(a) == "float" else hl.cast(hl.Int(32), hl.round(found))
 
