@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.command_line import udogen
 from tests.fuse.models import attention, node, save
 from tests.making import need_runtime
 from udogen.errors import RunFailed
-from udogen.fuse import run
+from udogen.verify import network
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
@@ -151,6 +152,7 @@ PATHS = [
     node("Mul", "d s", "f", "scaled"),
     node("Pad", "d pads", "p", "pad"),
     node("Dropout", "d", "q mask", "dropout"),
+    node("Unsqueeze", "d three", "w", "wide"),
 ]
 
 
@@ -167,15 +169,16 @@ PATHS = [
         ("join..first", 2, "m.onnx: no path leads from `join` to `first`"),
         ("frist..join", 2, "m.onnx has no node and no calculated tensor `frist`"),
         ("first..", 2, "--nodes first..: `first..` names no nodes"),
-        ("join..sum", 2, "node `sum` (ReduceSum): `s` has 0 axes; the op takes and returns tensors of 1 to 4"),
+        ("join..sum", 0, ["join", "sum"]),
+        ("wide", 2, "node `wide` (Unsqueeze): `w` has 5 axes; the op takes and returns tensors of at most 4"),
         ("pad", 2, "node `pad` (Pad): its input `pads` is calculated by the model"),
         ("dropout", 2, "node `dropout` (Dropout): its output `mask` is used, and only the first one is covered"),
     ],
 )  # fmt: skip
 def test_which_nodes_are_taken(nodes: str, code: int, message: Any, tmp_path: Path) -> None:
     model = save(
-        tmp_path / "m.onnx", PATHS, {"x": [2, 3], "pads": [4]}, ["d", "e", "f", "p", "q", "mask"],
-        types={"pads": INT64, "e": INT64, "mask": BOOL},
+        tmp_path / "m.onnx", PATHS, {"x": [2, 3], "pads": [4]}, ["d", "e", "f", "p", "q", "mask", "w"],
+        {"three": np.array([0, 1, 2], np.int64)}, types={"pads": INT64, "e": INT64, "mask": BOOL},
     )  # fmt: skip
     found = fuse(model, nodes)
     assert (found["nodes"] if code == 0 else found) == (message if code == 0 else (code, message))
@@ -214,17 +217,38 @@ def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
     assert fuse(model, "r", *sizes)["inputs"][0]["shape"] == [1, 3, 224, 8]
 
 
+def fail_on_qnn(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str, Any], bool]) -> None:
+    """Let QNN fail for some backends and models."""
+    on_qnn = network.run_on_qnn
+
+    def finalize(options: Any, model: Any, *rest: Any) -> Any:
+        if fails(options.backend, model):
+            raise RunFailed("libQnnHtp.so cannot finalize", hint="make it smaller", details=["code 1002"])
+        return on_qnn(options, model, *rest)
+
+    monkeypatch.setattr(network, "run_on_qnn", finalize)
+
+
+def test_the_op_is_compared_alone_if_the_model_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_runtime("cpu")
+    nodes = [node("Mul", "x w", "a", "m"), node("Neg", "a", "y", "n")]
+    model = save(tmp_path / "m.onnx", nodes, {"x": [2, 3]}, ["y"], {"w": np.float32([1, 2, 3])})
+    fail_on_qnn(monkeypatch, lambda _, model: len(model.graph.node) > 1)
+    arguments = ("onnx", "fuse", model, "--nodes", "m", "--name", "Own", "-o", tmp_path / "own", "--backend", "cpu")
+    done = udogen(*arguments)
+    assert done.returncode == 5
+    *_, cpu, why, detail, hint = done.stdout.splitlines()
+    assert cpu.startswith("cpu: right; the op alone is off by 0 of its range")
+    assert (why, detail) == ("  MODEL NOT COMPARED: libQnnHtp.so cannot finalize", "    code 1002")
+    assert hint == "    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model"
+    [compared] = json.loads(udogen(*arguments, "--json").stdout)["compared"]
+    assert (compared["right"], compared["model"], compared["error"]["kind"]) == (True, None, "run-failed")
+
+
 def test_a_backend_that_fails_leaves_the_result_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_runtime("cpu")
     model = save(tmp_path / "m.onnx", [node("Exp", "x", "a", "e"), node("Neg", "a", "y", "n")], {"x": [2, 3]}, ["y"])
-    on_qnn = run._on_qnn
-
-    def finalize(source: Any, op: Any, feeds: Any, backend: str, *rest: Any) -> Any:
-        if backend == "htp":
-            raise RunFailed("libQnnHtp.so cannot finalize", hint="make it smaller", details=["code 1002"])
-        return on_qnn(source, op, feeds, backend, *rest)
-
-    monkeypatch.setattr(run, "_on_qnn", finalize)
+    fail_on_qnn(monkeypatch, lambda backend, _: backend == "htp")
     arguments = ("onnx", "fuse", model, "--nodes", "e", "--name", "Huge", "-o", tmp_path / "huge")
     done = udogen(*arguments)
     assert done.returncode == 5

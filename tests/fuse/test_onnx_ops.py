@@ -57,8 +57,8 @@ def unary() -> Iterator[Node]:
         yield Node(op, [floats(3, 70, low=1.01, high=9.0)])
     for op in ("Asin", "Acos", "Atanh", "Tan"):
         yield Node(op, [floats(3, 70, low=-0.99, high=0.99)])
-    for op in ("IsNaN", "IsInf", "Abs", "Relu", "Neg", "Round", "Exp"):
-        yield Node(op, [SPECIAL], opset=20)
+    for op in f"{plain} Sqrt Log Reciprocal".split():
+        yield Node(op, [SPECIAL], opset=22)
     yield Node("IsInf", [SPECIAL], {"detect_negative": 0})
     yield Node("LeakyRelu", [X], {"alpha": 0.3})
     yield Node("Gelu", [X], {"approximate": "tanh"}, opset=20)
@@ -66,6 +66,7 @@ def unary() -> Iterator[Node]:
     yield Node("HardSigmoid", [X], {"alpha": 0.3, "beta": 0.4})
     yield Node("Shrink", [X], {"bias": 0.5, "lambd": 1.5})
     yield Node("Not", [bools(3, 17)])
+    yield Node("Sqrt", [np.float32(7)])  # no axes
     yield Node("BitwiseNot", [integers(3, 17)], opset=18)
     for op in ("Abs", "Neg", "Sign"):
         yield Node(op, [integers(3, 17)])
@@ -94,6 +95,7 @@ def several() -> Iterator[Node]:
     yield Node("Pow", [X, np.float32(2)], constants=[1])
     yield Node("Pow", [floats(3, 17, low=0.0), np.float32(0.5)], constants=[1])
     yield Node("Pow", [X, np.int64(5)], constants=[1])
+    yield Node("Pow", [SPECIAL, np.float32(-1)])
     yield Node("Mod", [integers(3, 17), integers(3, 17, low=1)])
     yield Node("Mod", [integers(3, 17), integers(3, 17, low=-9, high=-1)])
     yield Node("Mod", [X, floats(17, low=0.5)], {"fmod": 1})
@@ -103,6 +105,8 @@ def several() -> Iterator[Node]:
         yield Node(op, [bools(3, 17), bools(17)])
     yield Node("Equal", [integers(3, 17, low=0, high=3), integers(17, low=0, high=3)])
     yield Node("Equal", [bools(3, 17), bools(17)])
+    for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min"):
+        yield Node(op, [SPECIAL, SPECIAL[::-1].copy()])
     yield Node("Where", [bools(5, 17), X, ROW])
     for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
         yield Node(op, [integers(3, 17), integers(17)], opset=18)
@@ -151,6 +155,7 @@ def shapes() -> Iterator[Node]:
     yield Node("Tile", [floats(3, 17), longs(2, 3)], constants=[1])
     yield Node("Split", [X, longs(5, 12)], {"axis": 3}, constants=[1], outputs=2)
     yield Node("Split", [floats(6, 17)], {"axis": 0}, outputs=3)
+    yield Node("Split", [floats(6, 17)], {"axis": -1})
     yield Node("Slice", [X, longs(1, 2), longs(5, 16), longs(2, 3), longs(1, 3)], constants=[1, 2, 3, 4])
     yield Node("Slice", [X, longs(-1), longs(-99), longs(3), longs(-1)], constants=[1, 2, 3, 4])
     yield Node("Slice", [X], {"starts": [1], "ends": [3], "axes": [1]}, opset=9)
@@ -160,6 +165,7 @@ def shapes() -> Iterator[Node]:
     yield Node("Pad", [floats(3, 17), longs(1, 2, 3, 4)], {"mode": "wrap"}, constants=[1], opset=19)
     yield Node("Concat", [X, floats(2, 3, 5, 9), X], {"axis": -1})
     yield Node("Concat", [X, floats(2, 4, 5, 17)], {"axis": 1})
+    yield Node("Concat", [bools(3, 5), bools(3, 1)], {"axis": 1}, constants=[1])
     yield Node("Gather", [X, longs(2, 0, -1)], {"axis": 1})
     yield Node("Gather", [X, np.int64(2)], {"axis": 2}, constants=[1])
     yield Node("Gather", [floats(10, 33), np.array([[1, 2], [3, 9]], np.int64)])
@@ -167,6 +173,8 @@ def shapes() -> Iterator[Node]:
     yield Node("GatherND", [floats(3, 4, 17), np.array([[0, 1], [2, 3]], np.int64)])
     yield Node("OneHot", [longs(1, 0, -1, 4), np.int64(5), np.float32([0, 1])], {"axis": -1}, constants=[1])
     yield Node("Trilu", [floats(2, 7, 17)])
+    yield Node("Trilu", [bools(7, 17)])
+    yield Node("Pad", [bools(3, 17), longs(1, 2, 3, 4)], constants=[1])
     yield Node("Trilu", [floats(2, 7, 17), np.int64(-1)], {"upper": 0}, constants=[1])
     for mode in ("DCR", "CRD"):
         yield Node("DepthToSpace", [floats(1, 8, 3, 5)], {"blocksize": 2, "mode": mode})
@@ -221,6 +229,8 @@ def pools() -> Iterator[Node]:
     yield Node("LpPool", [IMAGE], {**small, "p": 2}, opset=18)
     for op in ("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"):
         yield Node(op, [IMAGE])
+    for p in (1, 3):
+        yield Node("GlobalLpPool", [IMAGE], {"p": p})
 
 
 def quantization() -> Iterator[Node]:
@@ -296,10 +306,28 @@ def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
             node("Concat", "a w n", "y", axis=1),
         ],
         "Mean": [node("Slice", "x start stop", "a"), node("Mean", "a x", "y")],
+        "Unsigned": [
+            node("Cast", "x", "i", to=6),
+            node("Abs", "i", "a"),
+            node("Sub", "a three", "s"),
+            node("Cast", "s", "y", to=1),
+        ],
+        "Wrapped": [
+            node("QuantizeLinear", "x grid zero", "q"),
+            node("Add", "q q", "a"),
+            node("DequantizeLinear", "a grid zero", "y"),
+        ],
+        "Exact": [
+            node("Round", "x", "r"),
+            node("Pow", "r two", "p"),
+            node("Mul", "r r", "s"),
+            node("Equal", "p s", "y"),
+        ],
     }
     constants = {
         "twice": longs(1, 1, 2), "last": longs(-1), "start": longs(0), "stop": longs(1), "axis": np.int32(1),
         "rows": longs(2, 60), "one": np.float32(0.3), "w": floats(4, 6, 6),
+        "two": np.full(6, 2.0, np.float32), "three": np.int32(3), "grid": GRID, "zero": np.int8(5),
     }  # fmt: skip
     x, made = floats(4, 5, 6), {}
     for name, nodes in chains.items():

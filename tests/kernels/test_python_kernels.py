@@ -117,6 +117,11 @@ def test_a_kernel_of_one_backend_in_cpp_is_preferred(tmp_path: Path) -> None:
     assert "src/ops/LeakyRelu.py" not in made.rendered
 
 
+FUNCTION = """
+    f = hl.Func("f")
+    f[i] = input[i]
+    output[i] += f[i]
+"""
 MEMORY = """
 import halide as hl
 from udogen.kernels.math import maximum, total
@@ -145,7 +150,9 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT.replace("output[i] =", "input[i] ="), "LeakyRelu.py:5: `input` is an input"),
         (RIGHT.replace("output[i] =", "x ="), "LeakyRelu.py:3: LeakyRelu() writes nothing to `output`"),
         (RIGHT.replace("> 0.0", "> hl.Var('j')"), "LeakyRelu.py:5: Undefined variable \"j\""),
-        (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:3: Buffer input may be"),
+        (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:5: Buffer input may be"),
+        (RIGHT + FUNCTION + "    f.compute_at(output.func, hl.Var('k'))\n", 'LeakyRelu.py:7: Func "f'),
+        (RIGHT + FUNCTION.replace("= f[i]", "= f[hl.i32(input[i])]"), "LeakyRelu.py:9: Buffer input may"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:3: the compiler died of LeakyReluPackage_LeakyRelu_f32"),
         (MEMORY, "LeakyRelu.py:6: `sum_1` needs memory of a size that is only known when LeakyRelu runs"),
@@ -233,7 +240,7 @@ def test_a_tensor_that_is_too_small(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", np.zeros(size, np.uint8))
     inputs = (part for name in "ab" for part in ("--input", f"{name}={tmp_path / name}.npy"))
     done = udogen("run", "op", made.folder, "AddSatU8", *inputs)
-    assert done.returncode == 5 and "b is accessed at 0 to 15, and has 0 to 7" in done.stderr, done.stderr
+    assert done.returncode == 5 and "b is accessed at 0 to 15, and has 0 to 7 (AddSatU8.py:" in done.stderr, done.stderr
 
 
 OPTIONAL = """<?xml version="1.0"?>

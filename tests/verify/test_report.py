@@ -31,7 +31,7 @@ from tests.verify.report_sample import (
     waves,
 )
 from udogen.errors import UsageError
-from udogen.verify.report import page, pictures, text
+from udogen.verify.report import page, pictures, terminal, text
 from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
@@ -416,6 +416,11 @@ def test_every_case_is_listed(report: html.HtmlElement) -> None:
     )
     [unchecked] = report.xpath("//div[@aria-label='Cases without a reference']")
     assert text_of(unchecked.xpath(".//tbody/tr")[0]) == "smoke Softmax Hexagon, FLOAT_32 input 4x4 not known"
+
+
+def test_reasons_of_skipped_cases_are_in_the_terminal() -> None:
+    run = TestRun(Path("ops"), STATES, (RIGHT, skipped(), skipped()))
+    assert "skipped on gpu (2 cases): tensors of 5 axes do not exist there" in terminal.lines(run)
 
 
 def test_a_run_of_nothing() -> None:

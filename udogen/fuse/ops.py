@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
 
+_BROADCAST, _REDUCTIONS = "two or more tensors, broadcast", "reductions"
+
+
 @dataclass(frozen=True)
 class OpRow:
     """One op of ONNX."""
@@ -31,6 +34,11 @@ class OpRow:
     since: int = 1  # the first opset whose form of the op is known
     limits: str = ""
     whole: bool = False  # not element by element
+
+    @property
+    def overflows(self) -> bool:
+        """Whether integers that it makes may be larger than those that it takes."""
+        return self.group in (_BROADCAST, _REDUCTIONS) or self.type in ("Neg", "Abs", "BitwiseNot")
 
     @property
     def keywords(self) -> frozenset[str]:
@@ -69,7 +77,7 @@ _ROWS = (
         whole=False,
     ),
     *_rows(
-        "two or more tensors, broadcast",
+        _BROADCAST,
         "Add Sub Mul Div Pow Max Min Sum Mean And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual Where",
         "BitwiseAnd BitwiseOr BitwiseXor",
         ("Mod", {"attributes": "fmod"}),
@@ -77,14 +85,14 @@ _ROWS = (
         since=7,
     ),
     *_rows(
-        "reductions",
+        _REDUCTIONS,
         "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
         "ReduceSumSquare",
         settings="- axes",
         attributes="keepdims noop_with_empty_axes",
     ),
     *_rows(
-        "reductions",
+        _REDUCTIONS,
         ("ArgMax ArgMin", {"attributes": "axis keepdims select_last_index"}),
         ("CumSum", {"settings": "- axis", "attributes": "exclusive reverse"}),
     ),
@@ -304,9 +312,7 @@ def table() -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in _ROWS:
         limits = [row.limits] if row.limits else []
-        limits += (
-            [f"since opset {row.since}"] if row.since > 1 and row.group != "two or more tensors, broadcast" else []
-        )
+        limits += [f"since opset {row.since}"] if row.since > 1 and row.group != _BROADCAST else []
         settings = [each for each in row.settings if each and row.type != "Dropout"]
         if settings and row.type not in ("Reshape", "Expand", "Split"):
             limits.append(f"{', '.join(f'`{each}`' for each in settings)} constant")

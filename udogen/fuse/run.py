@@ -57,8 +57,9 @@ class Compared:
     backend: str
     runtime: str
     own: float  # the op's outputs, from the inputs that it had
-    model: float  # the model's outputs
+    model: float  # the model's outputs; 0 where only the op could be run
     elsewhere: tuple[str, ...]  # nodes that QNN did not take
+    failure: UdogenError | None = None  # why only a model of the op alone was run
 
     @property
     def right(self) -> bool:
@@ -75,6 +76,10 @@ class NotCompared:
     error: UdogenError
 
 
+def _failure(found: Compared | NotCompared) -> UdogenError | None:
+    return found.error if isinstance(found, NotCompared) else found.failure
+
+
 @dataclass(frozen=True)
 class Fused:
     """What was written, and how it compares."""
@@ -89,7 +94,7 @@ class Fused:
         """0 if all is right, otherwise that of wrong numbers, and then that of what could not be run."""
         if any(isinstance(each, Compared) and not each.right for each in self.compared):
             return VerificationFailed.exit_code
-        return max((each.error.exit_code for each in self.compared if isinstance(each, NotCompared)), default=0)
+        return max((error.exit_code for each in self.compared if (error := _failure(each))), default=0)
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
@@ -149,7 +154,7 @@ def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None
             hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
         ) from fault
     for port, array in zip(op.outputs, found, strict=True):
-        usual = op.part.values[port.value]
+        usual = op.part.values[port.value].reshape(port.shape)
         if (error := _apart(array, usual, usual)) > _SAME:
             raise RunFailed(
                 f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
@@ -164,14 +169,30 @@ def _compare(
     package = _built(op, backend, folder)
     wanted = [each.name for each in source.graph.output]
     expected = source.run(feeds, wanted)
-    ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
+    try:
+        ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
+    except RunFailed as failure:
+        return _compare_alone(op, backend, package, model, failure)
     found = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
     reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
-    given = [found[name] if name in found else op.part.values[port.value] for port, name in _taken(op)]
+    given = [found[name].reshape(port.shape) if name in found else op.array(port) for port, name in _taken(op)]
     alone = reference(given, {}, [port.name for port in op.outputs])
-    own = max(_apart(found[port.value], alone[port.name], op.part.values[port.value]) for port in op.outputs)
+    own = max(_apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
     whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
     return Compared(backend, runtime, own, whole, ran.elsewhere)
+
+
+def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
+    """The op in a model of its own; raises `failure`, of the whole model, if that does not run, either."""
+    options = network.NetworkOptions(model, (package,), backend)
+    sample = {port.name: op.array(port) for port in op.inputs if not port.static}
+    try:
+        ran, runtime = network.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
+    except UdogenError as error:
+        raise failure from error
+    found = {row.name: row.array for row in ran.samples[0]}
+    own = max(_apart(found[port.name], op.array(port), op.array(port)) for port in op.outputs)
+    return Compared(backend, runtime, own, 0.0, ran.elsewhere, failure)
 
 
 def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
@@ -196,12 +217,12 @@ def _on_qnn(
     made = onnx.load(str(model))
     outputs = [each.name for each in made.graph.output]
     known = {*outputs, *(each.name for each in made.graph.input), *(each.name for each in made.graph.initializer)}
-    values = {port.value: port for port in (*op.inputs, *op.outputs) if not port.static}
-    for name, port in values.items():
+    values = dict.fromkeys(port.value for port in (*op.inputs, *op.outputs) if not port.static)
+    for name in values:
         if name not in known:
             array = op.part.values[name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(port.shape)))
+            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
             outputs.append(name)
     used = {each.name for each in made.graph.input}
     sample = {name: array for name, array in feeds.items() if name in used}
@@ -228,10 +249,14 @@ def lines(fused: Fused) -> Sequence[str]:
             found += [f"  = {each.error.hint}"] if each.error.hint else []
             continue
         verdict = "right" if each.right else "WRONG"
-        found.append(
-            f"{each.backend}: {verdict}; the op is off by {each.own:.2g} of its range, the model by {each.model:.2g} "
-            f"({each.runtime})"
-        )
+        what = f"the op is off by {each.own:.2g} of its range, the model by {each.model:.2g}"
+        if each.failure:
+            what = f"the op alone is off by {each.own:.2g} of its range"
+        found.append(f"{each.backend}: {verdict}; {what} ({each.runtime})")
+        if each.failure:
+            found.append(f"  MODEL NOT COMPARED: {each.failure.message}")
+            found += [f"    {line}" for line in each.failure.details]
+            found.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
         if each.elsewhere:
             more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
             names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
@@ -253,8 +278,9 @@ def as_json(fused: Fused) -> dict[str, Any]:
         "compared": [
             {"backend": each.backend, "right": False, "error": each.error.as_json()}
             if isinstance(each, NotCompared)
-            else {"backend": each.backend, "runtime": each.runtime, "own": each.own, "model": each.model,
-                  "right": each.right, "elsewhere": list(each.elsewhere)}
+            else {"backend": each.backend, "runtime": each.runtime, "own": each.own, "right": each.right,
+                  "model": None if each.failure else each.model, "elsewhere": list(each.elsewhere)}
+                  | ({"error": each.failure.as_json()} if each.failure else {})
             for each in fused.compared
         ],
     }  # fmt: skip

@@ -37,6 +37,7 @@ DOMAIN = "udogen.fused"
 # What a tensor of a dtype is in the op; others are cast before and after it.
 _PORTS = {"float32": "FLOAT_32", "int32": "INT_32", "uint8": "UINT_8"}
 _FLOATS = ("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "UFIXED_POINT_16")
+_SHORT = ("int8", "uint8", "int16", "uint16")  # numbers that may overflow, which kernels have in 32 bits
 _WIDTH = 110
 _MOST_AXES = 4  # of HTP
 _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlist})
@@ -49,7 +50,7 @@ class OpPort:
     name: str  # in the op
     value: str  # in the model
     dtype: str  # of numpy, in the op
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # in the op: a value without axes has one there
     static: bool = False
 
 
@@ -76,11 +77,13 @@ class FusedOp:
 
     def array(self, port: OpPort) -> Array:
         """What it is in the model, in its type in the op."""
-        return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype))
+        return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype)).reshape(port.shape)
 
     def name_in_model(self, port: OpPort) -> str:
-        """The value of the new model that it is: a cast one, where the types differ."""
-        return port.value if self.part.values[port.value].dtype == port.dtype else f"{self.name}/{port.name}"
+        """The value of the new model that it is: a cast or reshaped one, where types or shapes differ."""
+        array = self.part.values[port.value]
+        is_same = array.dtype == port.dtype and array.shape == port.shape
+        return port.value if is_same else f"{self.name}/{port.name}"
 
 
 def fused_op(name: str, source: str, part: Subgraph) -> FusedOp:
@@ -109,14 +112,14 @@ def _is_literal(part: Subgraph, name: str) -> bool:
 
 def _port(part: Subgraph, name: str, value: str) -> OpPort:
     array = part.values[value]
-    if not 1 <= array.ndim <= _MOST_AXES:
+    if array.ndim > _MOST_AXES:
         maker = next((title(node) for node in part.nodes if value in node.output), f"value `{value}`")
         raise UsageError(
-            f"{maker}: `{value}` has {array.ndim} axes; the op takes and returns tensors of 1 to {_MOST_AXES}",
+            f"{maker}: `{value}` has {array.ndim} axes; the op takes and returns tensors of at most {_MOST_AXES}",
             hint="begin or end the op at another node",
         )
     kind = "float32" if array.dtype.kind == "f" else str(array.dtype) if str(array.dtype) in _PORTS else "int32"
-    return OpPort(name, value, kind, array.shape, value in part.static)
+    return OpPort(name, value, kind, array.shape or (1,), value in part.static)
 
 
 def _is_flat(part: Subgraph, calls: Sequence[Call], inputs: Sequence[str]) -> bool:
@@ -143,11 +146,15 @@ def kernel_text(op: FusedOp) -> str:
     parameters = [*(name + view for name, view in views.items()), *dict.fromkeys(op.params.values())]
     lines.append(f"def {op.name}({', '.join(parameters)}):")
     for port in op.inputs:
-        shape = "".join(f", {extent}" for extent in port.shape)
+        shape = "".join(f", {extent}" for extent in op.part.values[port.value].shape)
         made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
+        if op.part.values[port.value].dtype == np.bool_:
+            made = f'onnx.Cast({made}, to="BOOL")'
         lines.append(f"    {names[port.value]} = {made}")
     for node, call in zip(op.part.nodes, op.calls, strict=True):
         targets = ", ".join(names[each] if each else "_" for each in node.output)
+        if call.row.type == "Split" and len(node.output) == 1:
+            targets = f"({targets},)"
         comment = f"  # {_plain(node.name)}" if node.name else ""
         lines.append(f"    {targets} = {_call_text(op, node, call, names)}{comment}")
     lines += [f"    onnx.store({port.name}, {names[port.value]})" for port in op.outputs]
@@ -199,7 +206,9 @@ def _call_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> 
         else:
             given.append(names[name])
     given += [f"{key}={_text(value)}" for key, value in call.keywords.items()]
-    return f"onnx.{call.row.type}({', '.join(given)})"
+    text = f"onnx.{call.row.type}({', '.join(given)})"
+    to = op.part.values[next(name for name in node.output if name)].dtype.name
+    return f'onnx.Cast({text}, to="{to.upper()}")' if call.row.overflows and to in _SHORT else text
 
 
 def _literal(array: Array, rank: int) -> str:
@@ -269,10 +278,10 @@ def reference_model(op: FusedOp, source: SourceModel) -> bytes:
     constants = [name for name in static if name not in ports]
     nodes = []
     for port in op.inputs:
-        nodes.append(_renamed(port.name, f"{port.name}/in", part.values[port.value].dtype, port.dtype))
+        nodes += _as_in_model(port.name, f"{port.name}/in", part.values[port.value], port)
     nodes += _own_nodes(op, onnx, constants)
     for port in op.outputs:
-        nodes.append(_renamed(f"{port.value}/own", port.name, np.dtype(port.dtype), ""))
+        nodes += _as_in_op(f"{port.value}/own", port.name, part.values[port.value], port)
     graph = helper.make_graph(
         nodes,
         op.name,
@@ -325,7 +334,7 @@ class _PlainForm:
             norm = self._norm(1, [int(str(options.get("axis", -1)))], self._step(0))
             return [*norm, self._make("Div", [self._given, self._step(0)], self._made)]
         if kind == "GlobalLpPool":
-            return self._norm(options.get("p", 2), range(2, self._rank), self._made)
+            return self._global_pool(int(str(options.get("p", 2))))
         if kind == "BatchNormalization" and self.opset < 14:  # evaluated as in training
             return self._batch_normalization(float(str(options.get("epsilon", 1e-5))))
         if kind == "DequantizeLinear" and self.opset < 19:
@@ -362,6 +371,22 @@ class _PlainForm:
         if self.opset < 18:
             return [self._make(f"ReduceL{p}", [self._given], output, axes=list(axes))]
         return [self._constant(axes, self._step(2)), self._make(f"ReduceL{p}", [self._given, self._step(2)], output)]
+
+    def _global_pool(self, p: int) -> list[Any]:
+        axes = list(range(2, self._rank))
+        if p in (1, 2):
+            return self._norm(p, axes, self._made)
+        size, exponent, power, total, inverse = map(self._step, ("size", "p", "power", "total", "1/p"))
+        sum_inputs = [power] if self.opset < 13 else [power, self._step("axes")]
+        return [
+            self._make("Abs", [self._given], size),
+            self._constant(p, exponent, np.float32),
+            self._make("Pow", [size, exponent], power),
+            self._constant(axes, self._step("axes")),
+            self._make("ReduceSum", sum_inputs, total, **({"axes": axes} if self.opset < 13 else {})),
+            self._constant(1 / p, inverse, np.float32),
+            self._make("Pow", [total, inverse], self._made),
+        ]
 
     def _flat(self, axis: object) -> list[Any]:
         matrix, result, shape = map(self._step, range(3))
@@ -406,17 +431,52 @@ class _PlainForm:
         return [*found, self._make("Mul", names[:2], self._made)]
 
 
-def _renamed(before: str, after: str, dtype: Any, given: str) -> Any:
-    """A node that gives a value another name, and type where it needs one."""
-    helper = onnx_module("helper")
-    if str(dtype) == given:
-        return helper.make_node("Identity", [before], [after])
-    return helper.make_node("Cast", [before], [after], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
+    """Nodes that make a value of the model of what the op has."""
+    return _converted(before, after, array.dtype, np.dtype(port.dtype), () if array.shape != port.shape else None)
+
+
+def _as_in_op(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
+    """The reverse."""
+    return _converted(
+        before, after, np.dtype(port.dtype), array.dtype, port.shape if array.shape != port.shape else None
+    )
+
+
+def _converted(before: str, after: str, to: Any, given: Any, shape: Sequence[int] | None) -> list[Any]:
+    """Nodes that give a value another name, and another type and shape where it needs them."""
+    helper, numpy_helper = onnx_module("helper"), onnx_module("numpy_helper")
+    nodes = []
+    if shape is not None:
+        numbers = numpy_helper.from_array(np.array(shape, np.int64))
+        reshaped = after if to == given else f"{after}/reshaped"
+        nodes.append(helper.make_node("Constant", [], [f"{after}/shape"], value=numbers))
+        nodes.append(helper.make_node("Reshape", [before, f"{after}/shape"], [reshaped]))
+        before = reshaped
+    if to != given:
+        nodes.append(helper.make_node("Cast", [before], [after], to=helper.np_dtype_to_tensor_dtype(np.dtype(to))))
+    return nodes or [helper.make_node("Identity", [before], [after])]
 
 
 def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
     helper = onnx_module("helper")
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+
+
+def model_of(op: FusedOp) -> Any:
+    """A model of the op alone, which takes and returns what the op does."""
+    onnx = onnx_module()
+    helper = onnx.helper
+
+    def infos(ports: Sequence[OpPort]) -> list[Any]:
+        return [_info(port.name, np.dtype(port.dtype), port.shape) for port in ports if not port.static]
+
+    names = [[port.name for port in ports] for ports in (op.inputs, op.outputs)]
+    node = helper.make_node(op.name, *names, name=op.name, domain=DOMAIN)
+    constants = [onnx.numpy_helper.from_array(op.array(port), port.name) for port in op.inputs if port.static]
+    graph = helper.make_graph([node], op.name, infos(op.inputs), infos(op.outputs), constants)
+    opsets = [helper.make_opsetid("", op.part.opset), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="udogen")
 
 
 VALUES = "values"  # the folder of what the op takes in the model
@@ -485,9 +545,9 @@ def _casts(op: FusedOp, names: Mapping[OpPort, str]) -> Iterator[Any]:
     """The nodes between values of the model and ports of other types."""
     for port, name in names.items():
         if name != port.value and port in op.outputs:
-            yield _renamed(name, port.value, op.part.values[port.value].dtype, "")
+            yield from _as_in_model(name, port.value, op.part.values[port.value], port)
         elif name != port.value and not port.static:
-            yield _renamed(port.value, name, port.dtype, "")
+            yield from _as_in_op(port.value, name, op.part.values[port.value], port)
 
 
 def _sorted(nodes: Sequence[Any]) -> list[Any]:

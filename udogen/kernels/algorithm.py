@@ -40,6 +40,7 @@ class RowLayout:
     output: str = ""
     later: set[str] = field(default_factory=set)  # those that a later call defines
     read: list[tuple[KernelTensor, list[Any]]] = field(default_factory=list)  # elements that were read, with indices
+    used: Callable[[str, list[Any]], None] = lambda name, indices: None  # is told of each use of a tensor's elements
     reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
 
     @property
@@ -121,6 +122,7 @@ class KernelTensor:
             raise NotOnGpuError(f"it takes elements of `{self.name}` as they are stored")
         at = tuple(self._at(indices))
         self._place.read.append((self, list(indices)))
+        self._place.used(self.name, list(indices))
         if self.buffer is not None:
             return self.buffer[at]
         self._reads_outputs()
@@ -129,7 +131,9 @@ class KernelTensor:
     def __getitem__(self, indices: Any) -> hl.Expr:
         if self.buffer is None or not self._place.machine.gpu:
             return self.to_real(self.stored(*indices) if isinstance(indices, tuple) else self.stored(indices))
-        return self.buffer[tuple(self._at(indices))]
+        at = self._at(indices)
+        self._place.used(self.name, at)
+        return self.buffer[tuple(at)]
 
     def to_real(self, raw: hl.Expr) -> hl.Expr:
         """The number that a stored one stands for."""
@@ -154,6 +158,7 @@ class KernelTensor:
             self._reads_outputs()
         else:
             self.indices = list(indices) if isinstance(indices, tuple) else [indices]
+        self._place.used(self.name, list(indices) if isinstance(indices, tuple) else [indices])
         stored = self._to_fixed(value) if self._place.fixed else self.to_stored(as_expr(value))
         self.func[tuple(self._at(indices))] = stored
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from udogen.kernels.request import KernelVariant, Report, Request, TensorPort
 from udogen.opdef.names import cpp_string
 
+_MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
 ByTypes = dict[tuple[str, ...], dict[bool, KernelVariant]]  # of the tensors -> those for the last axis, and for others
@@ -24,13 +25,14 @@ def include(request: Request, report: Report) -> str:
         if not each.aligned and not each.small:
             by_types.setdefault(each.types, {})[each.last] = each
     lines += [*_declarations(request, report, by_types), ""]
+    lines += _lines(request, report)
     if report.table:
         lines += _table_state(request, report, by_types)
     if request.machine.gpu:
         lines += [*_launches(report), *_head_on_gpu(request)]
     else:
         lines += _head(", const State& state" if report.table else "")
-    lines += _views(request, report)
+    lines += ["  call.setLines(lines_of_tensors);", *_views(request, report)]
     lines += ['  if (!call.ok()) return udo::error("%s", call.message());']
     rows = [port.name for port, (kind, _) in zip(request.tensors, report.views, strict=True) if kind == "rows"]
     lines += [f"  if (call.last()) {name}_.dropInner();" for name in rows]
@@ -58,6 +60,15 @@ def _declarations(request: Request, report: Report, by_types: ByTypes) -> Iterab
         yield from ("#if defined(__hexagon__)", *(f"#define {name}_small {name}" for name in small), "#else")
         yield from (*(f"int {name}_small({parameters[name]});" for name in small), "#endif")
     yield "}"
+
+
+def _lines(request: Request, report: Report) -> Iterable[str]:
+    """Where the kernel uses each tensor, as messages end with it."""
+    yield "const udo::halide::Lines lines_of_tensors[] = {"
+    for name, numbers in report.lines.items():
+        shown = ", ".join(map(str, numbers[:_MOST_LINES])) + (", …" if len(numbers) > _MOST_LINES else "")
+        yield f'    {{"{name}", " ({request.op}.py:{shown})"}},'
+    yield from ("    {nullptr, nullptr},", "};", "")
 
 
 def _calls(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]:

@@ -18,7 +18,7 @@ import halide as hl
 from udogen.errors import UsageError
 from udogen.kernels.algorithm import as_expr
 from udogen.kernels.fixed import Fixed, NotFixedError
-from udogen.kernels.math import absolute, larger, select, smaller
+from udogen.kernels.math import absolute, larger, select
 from udogen.kernels.math import exp as exp_of
 from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
@@ -360,7 +360,7 @@ def Dropout(x: Number) -> Value:
 
 
 def Abs(x: Number) -> Value:
-    return _each(absolute, x)
+    return _each(lambda a: absolute(a) if _kind(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)), x)
 
 
 def Neg(x: Number) -> Value:
@@ -396,7 +396,7 @@ def Selu(x: Number, *, alpha: float = 1.6732632, gamma: float = 1.050701) -> Val
 
 
 def Celu(x: Number, *, alpha: float = 1.0) -> Value:
-    return _each(lambda a: larger(a, hl.f32(0.0)) + smaller((exp(a / alpha) - 1.0) * alpha, hl.f32(0.0)), x)
+    return _each(lambda a: select(a >= 0.0, a, (exp(a / alpha) - 1.0) * alpha), x)
 
 
 def exp(a: Any) -> Any:
@@ -407,12 +407,20 @@ def sigmoid(a: Any) -> Any:
     return select(a != a, a, sigmoid_of(a))
 
 
+def log(a: Any) -> Any:
+    return select((a != a) | (a == hl.f32(float("inf"))), a, hl.log(a))  # both stay
+
+
+def erf(a: Any) -> Any:
+    return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's is not 1
+
+
 def Exp(x: Number) -> Value:
     return _each(exp, x)
 
 
 def Log(x: Number) -> Value:
-    return _each(hl.log, x)
+    return _each(log, x)
 
 
 def Sqrt(x: Number) -> Value:
@@ -436,7 +444,7 @@ def Tanh(x: Number) -> Value:
 
 
 def HardSigmoid(x: Number, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    return _each(lambda a: larger(smaller(a * alpha + beta, hl.f32(1.0)), hl.f32(0.0)), x)
+    return Clip(_each(lambda a: a * alpha + beta, x), min=0.0, max=1.0)
 
 
 def HardSwish(x: Number) -> Value:
@@ -448,7 +456,7 @@ def Swish(x: Number, *, alpha: float = 1.0) -> Value:
 
 
 def Softplus(x: Number) -> Value:
-    return _each(lambda a: larger(a, hl.f32(0.0)) + hl.log(1.0 + exp(-absolute(a))), x)
+    return _each(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))), x)
 
 
 def Softsign(x: Number) -> Value:
@@ -460,13 +468,13 @@ def Mish(x: Number) -> Value:
 
 
 def Erf(x: Number) -> Value:
-    return _each(hl.erf, x)
+    return _each(erf, x)
 
 
 def Gelu(x: Number, *, approximate: str = "none") -> Value:
     if approximate == "tanh":
         return _each(lambda a: 0.5 * a * (1.0 + tanh_of(0.7978845608 * (a + 0.044715 * a * a * a))), x)
-    return _each(lambda a: 0.5 * a * (1.0 + hl.erf(a * 0.70710678)), x)
+    return _each(lambda a: 0.5 * a * (1.0 + erf(a * 0.70710678)), x)
 
 
 def Shrink(x: Number, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
@@ -489,7 +497,7 @@ def Round(x: Number) -> Value:
 def Sign(x: Number) -> Value:
     def sign(a: Any) -> Any:
         number = hl.cast(hl.Int(32), a > 0) - hl.cast(hl.Int(32), a < 0)
-        return hl.cast(a.type(), number)
+        return select(a != a, a, hl.cast(a.type(), number)) if _kind(a) == "float" else hl.cast(a.type(), number)
 
     return _each(sign, x)
 
@@ -621,10 +629,15 @@ def Pow(a: Number, b: Number) -> Value:
 
     def power(a: Any, b: Any) -> Any:
         x, n = _as_float(a), _as_float(b)
-        size = exp(n * hl.log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
+        size = exp(n * log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
         odd = hl.cast(hl.Int(32), n) % 2 == 1
         whole = hl.floor(n) == n
-        found = hl.select(x < 0.0, hl.select(whole, hl.select(odd, -size, size), hl.f32(float("nan"))), size)
+        # Powers of integers are integers, as far as floats have all of them.
+        exact = whole & (n > 0.0) & (hl.floor(x) == x) & (size < 1e6)
+        size = hl.select(exact, hl.round(size), size)
+        is_negative = hl.reinterpret(hl.Int(32), x) < 0  # also -0
+        found = hl.select((x < 0.0) & ~whole, hl.f32(float("nan")), size)
+        found = hl.select(is_negative & whole & odd, -size, found)
         found = hl.select(n == 0.0, hl.f32(1.0), hl.select((x == 0.0) & (n > 0.0), hl.f32(0.0), found))
         return found if _kind(a) == "float" else hl.cast(hl.Int(32), hl.round(found))
 
@@ -643,11 +656,11 @@ def Mod(a: Number, b: Number, *, fmod: int = 0) -> Value:
 
 
 def Max(*x: Number) -> Value:
-    return _chain(larger, x)
+    return _chain(lambda a, b: select((a > b) | (a != a), a, b), x)  # NaN stays
 
 
 def Min(*x: Number) -> Value:
-    return _chain(smaller, x)
+    return _chain(lambda a, b: select((a < b) | (a != a), a, b), x)
 
 
 def Sum(*x: Number) -> Value:
@@ -688,7 +701,7 @@ def Greater(a: Number, b: Number) -> Value:
 
 
 def GreaterOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a >= b)
+    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true of NaN
 
 
 def Less(a: Number, b: Number) -> Value:
@@ -696,7 +709,7 @@ def Less(a: Number, b: Number) -> Value:
 
 
 def LessOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a <= b)
+    return _compared(a, b, lambda a, b: (a < b) | (a == b))
 
 
 def Where(condition: Number, a: Number, b: Number) -> Value:
@@ -783,7 +796,7 @@ def _sample(x: Value) -> Any:
 
 
 def _zero(x: Value) -> Any:
-    return hl.Expr(0) if _is_int(x) else hl.f32(0.0)
+    return {"int": hl.Expr(0), "bool": hl.Expr(False), "float": hl.f32(0.0)}[_kind(_sample(x))]
 
 
 Axes = Sequence[int] | None
@@ -1055,7 +1068,7 @@ def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = 
     for place, axis in enumerate(chosen):
         before[axis], after[axis] = pads[place], pads[place + len(chosen)]
     shape = tuple(map(sum, zip(before, source.shape, after, strict=True)))
-    filling = _value(value) if value is not None else constant(0 if _is_int(source) else 0.0)
+    filling = _value(value) if value is not None else constant(_zero(source))
 
     def get(index: Index) -> Any:
         inside: Any = None
@@ -1303,15 +1316,22 @@ def Gemm(
 
 
 def _padding(
-    auto_pad: str, pads: Sequence[int] | None, extents: Sequence[int], spans: Sequence[int], strides: Sequence[int]
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    extents: Sequence[int],
+    spans: Sequence[int],
+    strides: Sequence[int],
+    *,
+    pools: bool,
 ) -> tuple[list[int], list[int]]:
-    """Zeros before and after each axis."""
+    """Elements before and after each axis; those of pooling may be fewer than none."""
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         rows = zip(extents, spans, strides, strict=True)
-        whole = [max((math.ceil(n / stride) - 1) * stride + span - n, 0) for n, span, stride in rows]
-        small = [each // 2 for each in whole]
-        large = [each - less for each, less in zip(whole, small, strict=True)]
-        return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+        whole = [(math.ceil(n / stride) - 1) * stride + span - n for n, span, stride in rows]
+        whole = whole if pools else [max(each, 0) for each in whole]
+        # Rounded towards zero, as in ONNX Runtime.
+        first = [int((each + (auto_pad == "SAME_LOWER")) / 2) for each in whole]
+        return first, [each - before for each, before in zip(whole, first, strict=True)]
     count = len(extents)
     given = list(pads) if pads and auto_pad != "VALID" else [0] * (2 * count)
     return given[:count], given[count:]
@@ -1360,10 +1380,13 @@ def _window(
     pads: Sequence[int] | None,
     auto_pad: str,
     ceil_mode: int = 0,
+    *,
+    pools: bool = True,
 ) -> _Window:
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
     spans = [(size - 1) * each + 1 for size, each in zip(kernel, dilations, strict=True)]
-    before, after = _padding(auto_pad, pads, image, spans, strides)
+    # ONNX Runtime pads for pooling without dilations.
+    before, after = _padding(auto_pad, pads, image, kernel if pools else spans, strides, pools=pools)
     shape = []
     for extent, span, stride, low, high in zip(image, spans, strides, before, after, strict=True):
         room = extent + low + high - span
@@ -1384,7 +1407,7 @@ def Conv(
 ) -> Value:  # fmt: skip
     value, filters = _value(x), _value(w)
     count, depth = filters.shape[:2]
-    window = _window(value.shape[2:], filters.shape[2:], strides, dilations, pads, auto_pad)
+    window = _window(value.shape[2:], filters.shape[2:], strides, dilations, pads, auto_pad, pools=False)
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         n, m, *rest = index
@@ -1486,9 +1509,15 @@ def LpPool(
 ) -> Value:  # fmt: skip
     value = _value(x)
     window = _window(value.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    powers = Abs(value) if p == 1 else Pow(Abs(value), p)
-    total = _pooled("LpPool", powers, window, hl.f32(0.0), hl.f32(0.0), lambda a, b: a + b)
-    return total if p == 1 else Sqrt(total) if p == 2 else Pow(total, 1.0 / p)
+    return _root(_pooled("LpPool", _power(value, p), window, hl.f32(0.0), hl.f32(0.0), lambda a, b: a + b), p)
+
+
+def _power(x: Value, p: int) -> Value:
+    return Abs(x) if p == 1 else Pow(Abs(x), p)
+
+
+def _root(x: Value, p: int) -> Value:
+    return x if p == 1 else Sqrt(x) if p == 2 else Pow(x, 1.0 / p)
 
 
 def GlobalMaxPool(x: Number) -> Value:
@@ -1503,8 +1532,7 @@ def GlobalAveragePool(x: Number) -> Value:
 
 def GlobalLpPool(x: Number, *, p: int = 2) -> Value:
     value = _value(x)
-    axes = range(2, value.rank)
-    return ReduceL1(value, axes=axes) if p == 1 else ReduceL2(value, axes=axes)
+    return _root(ReduceSum(_power(value, p), axes=range(2, value.rank)), p)
 
 
 # --- quantization -----------------------------------------------------------------------------------------------------

@@ -108,6 +108,7 @@ class Report:
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of the kernel, where each tensor is used
 
     def as_json(self) -> str:
         """For a file."""
@@ -120,7 +121,8 @@ class Report:
         variants = (KernelVariant(**{**each, "types": tuple(each["types"])}) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
         launches = tuple(Launch(**each) for each in row["launches"])
-        known = {"variants": tuple(variants), "views": views, "launches": launches}
+        lines = {name: tuple(numbers) for name, numbers in row["lines"].items()}
+        known = {"variants": tuple(variants), "views": views, "launches": launches, "lines": lines}
         return Report(**{**row, **known})
 
 

@@ -24,7 +24,7 @@ import halide as hl
 
 from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
-from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, schedule
+from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr, schedule
 from udogen.kernels.fixed import NotFixedError
 from udogen.kernels.math import inverse
 from udogen.kernels.opencl import NotOnGpuError, launches
@@ -43,6 +43,8 @@ from udogen.python_files import load_module
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
 _TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
 _SCALARS = {"f32": "Float", "i32": "Int"}
+_UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
+_FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 _MOST_OPTIONAL = 3  # optional tensors: there are functions with each and without it
 _REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
 # What a library of a package does not have: a heap and threads of its own.
@@ -56,7 +58,8 @@ class _Kernel:
         self.request = request
         file = Path(request.file)
         self.lines: dict[str, int] = {}  # where each function of Halide's was made
-        _remember_lines(request.file, self.lines)
+        self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
+        _remember_lines(request.file, self.lines, self.use)
         module = load_module(file)
         found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
         self.autoschedule: Autoschedule | None = None
@@ -128,6 +131,20 @@ class _Kernel:
         assert self.autoschedule
         where = f"{self.request.file}:{self.autoschedule.line}"
         return UsageError(f"{where}: {self.autoschedule.name} {what}", hint="take out the line for the usual schedule")
+
+    def use(self, tensor: str, indices: list[Any]) -> None:
+        """Remember the line that reads or writes a tensor."""
+        line, lines = _line_in(self.request.file), self.uses.setdefault(tensor, {})
+        lines[line] = lines.get(line, False) or any(_is_computed(each) for each in indices)
+
+    def line_of(self, fault: str) -> int:
+        """The line of the tensor or the function that an error of Halide's names; 0 if it is not known."""
+        if named := _UNBOUNDED.search(fault):
+            lines = self.uses.get(named[1], {})
+            several = (lines, *self.uses.values())  # of a function that reads the tensor the index may be computed
+            computed = (line for each in several for line, is_computed in each.items() if is_computed)
+            return next(computed, next(iter(lines), 0))
+        return next((line for name in _FUNCTION.findall(fault) if (line := self.lines.get(name, 0))), 0)
 
     @property
     def has_rows(self) -> bool:
@@ -300,7 +317,7 @@ class _Algorithm:
 def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way) -> _Algorithm:
     """What the kernel's function defines for these types."""
     request, machine = kernel.request, kernel.request.machine
-    place = RowLayout(machine, way.lanes, variant.last, way.fixed)
+    place = RowLayout(machine, way.lanes, variant.last, way.fixed, used=kernel.use)
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
@@ -368,8 +385,8 @@ def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool)
     raise BuildFailed(
         f"{f'{request.file}:{line}' if line else kernel.where}: {f'`{named}`' if named else request.op} needs "
         f"{missing[0]} of a size that is only known when {request.op} runs",
-        hint="let it be calculated where it is used: `compute_at` a loop of the output, or a Python function that "
-        "returns the expression (no compute_root)",
+        hint="let it be calculated where it is used, for a known number of elements: `compute_at` an inner loop of the "
+        "output (`reorder` its loops, if need be), or a Python function that returns the expression (no compute_root)",
     )
 
 
@@ -403,23 +420,38 @@ def _autoschedule(kernel: _Kernel, made: _Algorithm, apply: Callable[[Any], Any]
     apply(hl.AutoschedulerParams(auto.name, {"parallelism": "1"}))
 
 
-def _remember_lines(file: str, lines: dict[str, int]) -> None:
-    """Let Halide's functions, also those of reductions, have names for which `lines` has the line of a file."""
+def _line_in(file: str) -> int:
+    """The innermost line of a file that is running; 0 if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else 0
 
-    def line() -> int:
-        frame: Any = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename != file:
-            frame = frame.f_back
-        return frame.f_lineno if frame is not None else 0
+
+def _is_computed(index: Any) -> bool:
+    """Whether an index is read or calculated, and not limited."""
+    text = str(as_expr(index))
+    return re.search(r"\w\(", text) is not None and not text.startswith(("max(min(", "min(max("))
+
+
+def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]) -> None:
+    """Let Halide's functions, also those of reductions, have names for which `lines` has the line of a file.
+
+    `use` is told of their elements that are read.
+    """
 
     class Func(hl.Func):  # type: ignore[misc]  # Halide has no types
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            lines[self.name()] = line()
+            lines[self.name()] = _line_in(file)
+
+        def __getitem__(self, index: Any) -> Any:
+            use(self.name(), list(index) if isinstance(index, tuple) else [index])
+            return super().__getitem__(index)
 
     def named(reduction: Callable[..., Any], kind: str, *given: Any) -> Any:
         name = f"{kind}_{len(lines)}"
-        lines[name] = line()
+        lines[name] = _line_in(file)
         return reduction(*given, name)
 
     hl.Func = Func
@@ -526,10 +558,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         except UdogenError:
             raise
         except Exception as fault:
-            raise UsageError(
-                f"{_line(fault, request.file) or kernel.where}: {_text(fault)}",
-                hint=f"while {name} was compiled for {request.machine.target}",
-            ) from fault
+            raise _refused(kernel, name, fault) from fault
     elementwise = _is_elementwise(kernel)
     of_table = _of_table(request, variants) if elementwise else []
     for variant in of_table:
@@ -541,8 +570,23 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     )
     in_one = kernel.reads_outputs and not elementwise
     auto = kernel.autoschedule is not None and not request.machine.gpu
-    report = Report(tuple(variants), views, bool(of_table), elementwise, in_one, auto, scalar, tuple(found), why_not)
+    names = [port.name for port in request.tensors]
+    lines = {name: tuple(sorted(kernel.uses[name])) for name in names if name in kernel.uses}
+    report = Report(
+        tuple(variants), views, bool(of_table), elementwise, in_one, auto, scalar, tuple(found), why_not, lines
+    )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
+
+
+def _refused(kernel: _Kernel, function: str, fault: Exception) -> UsageError:
+    """What Halide or Python has against a function, with the line of the kernel."""
+    request, text = kernel.request, _text(fault)
+    line = kernel.line_of(text)
+    where = _line(fault, request.file) or (f"{request.file}:{line}" if line else kernel.where)
+    hint = f"while {function} was compiled for {request.machine.target}"
+    if "unbounded" in text:
+        hint = "limit the index: hl.clamp(index, 0, x.size - 1), or x.extent(axis) - 1"
+    return UsageError(f"{where}: {text}", hint=hint)
 
 
 def _text(fault: BaseException) -> str:

@@ -39,6 +39,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     if costs:
         found += [*cost_table(run, width), ""]
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
+    found += [part for line in _skipped(run) for part in _wrapped(line, width)]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
 
@@ -208,6 +209,21 @@ def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
     if same := next((each for each in before if state.cases and why == (each.reason, each.details)), None):
         return [f"{state.backend}: not run{cases}: as on {same.backend}"]
     return [found, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
+
+
+def _skipped(run: TestRun) -> list[str]:
+    """Why cases were skipped in a place that ran."""
+    reasons: dict[str, list[Outcome]] = {}
+    for each in run.outcomes:
+        if each.status == "skipped" and each.error:
+            reasons.setdefault(each.error.message, []).append(each)
+    found = [
+        f"skipped on {', '.join(dict.fromkeys(each.backend for each in group))} "
+        f"({text.many(len(group), 'case')}): {reason}"
+        for reason, group in reasons.items()
+    ]
+    more = f"… and {len(found) - _MOST_OTHERS} more reasons; --json, --junit and --html have all of them"
+    return found if len(found) <= _MOST_OTHERS else [*found[:_MOST_OTHERS], more]
 
 
 def summary(run: TestRun) -> str:

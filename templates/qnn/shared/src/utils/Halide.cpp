@@ -5,6 +5,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -39,6 +40,17 @@ void Call::fail(const char* format, ...) {
   va_end(arguments);
 }
 
+// Halide's name of a buffer ends with the tensor's, which `$` and a number may follow.
+const char* Call::linesOf(const char* buffer) const {
+  const char* space = std::strrchr(buffer, ' ');
+  const char* name = space == nullptr ? buffer : space + 1;
+  const std::size_t length = std::strcspn(name, "$");
+  for (const Lines* each = lines_; each != nullptr && each->tensor != nullptr; ++each) {
+    if (std::strncmp(each->tensor, name, length) == 0 && each->tensor[length] == '\0') return each->lines;
+  }
+  return "";
+}
+
 namespace {
 int failed(void* call, const char* name, const char* what) {
   static_cast<Call*>(call)->fail("`%s` %s", name, what);
@@ -58,7 +70,8 @@ extern "C" {
 
 // NOLINTBEGIN: the names are Halide's
 int halide_error_access_out_of_bounds(void* call, const char* name, int, int first, int last, int low, int high) {
-  static_cast<Call*>(call)->fail("%s is accessed at %d to %d, and has %d to %d", name, first, last, low, high);
+  auto& found = *static_cast<Call*>(call);
+  found.fail("%s is accessed at %d to %d, and has %d to %d%s", name, first, last, low, high, found.linesOf(name));
   return -1;
 }
 int halide_error_constraint_violated(void* call, const char* name, int value, const char*, int expected) {

@@ -94,6 +94,12 @@ bool isStoredAs(const Tensor& tensor, Type type) {
   return same(typeOf(tensor), type);
 }
 
+/// Lines of the kernel that read or write a tensor.
+struct Lines {
+  const char* tensor;
+  const char* lines;
+};
+
 /// One call of a function, with its errors.
 class Call {
  public:
@@ -107,6 +113,10 @@ class Call {
     message_[0] = '\0';
     return this;
   }
+
+  /// For messages; the last of `lines` has no tensor.
+  void setLines(const Lines* lines) { lines_ = lines; }
+  const char* linesOf(const char* buffer) const;
 
   bool ok() const { return message_[0] == '\0'; }
   const char* message() const { return message_; }
@@ -142,6 +152,7 @@ class Call {
   }
 
  private:
+  const Lines* lines_ = nullptr;
   bool last_ = true, aligned_ = true;
   char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
 };
