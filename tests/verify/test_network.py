@@ -306,6 +306,24 @@ def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: s
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("offset", "bytes_"), [(0, 60), (0, 0), (8, 64), (None, 80)])
+def test_a_file_of_weights_of_the_wrong_size(tmp_path: Path, offset: int | None, bytes_: int) -> None:
+    """A file that is cut off, an offset that is wrong, or a file of another model."""
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[4, 4], data_location=1)
+    tensor.external_data.add(key="location", value="w.bin")
+    if offset is not None:
+        tensor.external_data.add(key="offset", value=str(offset))
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2, 4]) for name in ("x", "y")]
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([product], "net", ends[:1], ends[1:], [tensor])
+    (tmp_path / "net.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    (tmp_path / "w.bin").write_bytes(bytes(bytes_))
+    for command in (("run", "model"), ("onnx", "fuse", "--nodes", "y", "--name", "Fused", "-o", tmp_path / "out")):
+        done = udogen(*command, tmp_path / "net.onnx")
+        assert done.returncode == 2, done.stderr
+        assert "w.bin has too little or too much data of tensor `w`, [4, 4]" in done.stderr, done.stderr
+
+
 def test_no_model(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"no model")
     for file in ("net.onnx", "gone.onnx"):
