@@ -199,9 +199,12 @@ def test_what_is_wrong_on_the_command_line(options: tuple[str, ...], message: st
 
 
 def test_a_model_that_has_another_custom_op(tmp_path: Path) -> None:
-    nodes = [node("Mine", "x", "a", domain="mine"), node("Relu", "a", "y", "r")]
-    model = save(tmp_path / "m.onnx", nodes, {"x": [2, 3]}, ["y"])
-    done = udogen("onnx", "fuse", model, "--nodes", "r", "--name", "Fused", "-o", tmp_path / "out", "--no-run")
+    path = save(tmp_path / "m.onnx", [node("Abs", "x", "a"), node("Relu", "a", "y", "r")], {"x": [2, 3]}, ["y"])
+    model = onnx.load(path)
+    model.graph.node[0].domain = "mine"
+    model.opset_import.add(domain="mine", version=1)
+    onnx.save(model, path)
+    done = udogen("onnx", "fuse", path, "--nodes", "r", "--name", "Fused", "-o", tmp_path / "out", "--no-run")
     assert done.returncode == 5 and "= fuse before other nodes become custom ops" in done.stderr, done.stderr
 
 
