@@ -436,6 +436,10 @@ class Network:
         made.graph.output.extend(self.value_info(name, values[name]) for name in self.observed)
         made.graph.value_info.extend(self.value_info(name, values[name]) for name in self.hidden)
         made.graph.name = made.graph.name or "network"
+        last = self.hidden - self._readers().keys()  # the provider fails with 6004 where nothing reads these nodes
+        kept = [node for node in made.graph.node if last.isdisjoint(node.output)]
+        del made.graph.node[:]
+        made.graph.node.extend(kept)
         return made
 
     def value_info(self, name: str, value: Array) -> Any:
