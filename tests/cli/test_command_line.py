@@ -154,6 +154,8 @@ def test_json_of_convert(tmp_path: Path) -> None:
     assert {"file", "line", "severity", "message", "hint"} == reply["warnings"][0].keys()
     reply = returned(udogen("convert", CONFIG, "--to", "json", "--json", "-o", tmp_path / "x.json"))
     assert (tmp_path / "x.json").read_text() == reply["text"]
+    done = udogen("convert", CONFIG, "--to", "json", "-o", "-", cwd=tmp_path)
+    assert done.stdout == reply["text"] and not (tmp_path / "-").exists()
 
 
 @pytest.mark.parametrize("option", ["", "--dry-run", "--diff"])
@@ -435,6 +437,24 @@ def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
     done = udogen("build", "-C", built)
     assert "  CXX src/ops/LeakyRelu.cpp\n" in done.stderr
     assert "\x1b" not in done.stderr + done.stdout and "━" not in done.stderr
+
+
+def test_problems_fit_into_a_narrow_terminal(tmp_path: Path) -> None:
+    text = CONFIG.read_text("utf-8").replace("<Datatype>FLOAT_32", f"<!-- {60 * 'x'} --><Datatype>FLOAT_33", 1)
+    (tmp_path / "wide.xml").write_text(text, "utf-8")
+    _, shown = on_terminal("check", tmp_path / "wide.xml", COLUMNS="40")
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert any("FLOAT_33" in each for each in lines) and any("^^^^" in each for each in lines)
+    assert [each for each in lines if len(each) > 40 and "wide.xml" not in each] == []
+
+
+def test_an_interrupt_while_the_command_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "udogen", "--version"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_colour_for_people_unless_they_say_no() -> None:

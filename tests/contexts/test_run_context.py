@@ -183,7 +183,7 @@ def test_ops_that_end_the_process_or_fail(tmp_path: Path) -> None:
     subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=LONG)
     text = run(tmp_path, "--op-package", built.library, code=5)
     assert f"context {tmp_path / 'forward_0.bin'} crashed with SIG" in text
-    assert "in phase `graph `only`: execute`" in text
+    assert "in phase `graph `only`: execute`" in text and "a debugger shows in which library" in text
     assert "forward_1: restored in" in text
     assert "three is no number" in text, "what the kernel of forward_2 says"
     assert "1 of 3 contexts fine, 1 graph executed" in text

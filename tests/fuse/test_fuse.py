@@ -201,6 +201,16 @@ def test_what_is_wrong_on_the_command_line(options: tuple[str, ...], message: st
     assert fuse(model, "r", *options) == (2, message)
 
 
+def test_a_model_that_has_another_custom_op(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("Abs", "x", "a"), node("Relu", "a", "y", "r")], {"x": [2, 3]}, ["y"])
+    model = onnx.load(path)
+    model.graph.node[0].domain = "mine"
+    model.opset_import.add(domain="mine", version=1)
+    onnx.save(model, path)
+    done = udogen("onnx", "fuse", path, "--nodes", "r", "--name", "Fused", "-o", tmp_path / "out", "--no-run")
+    assert done.returncode == 5 and "= fuse before other nodes become custom ops" in done.stderr, done.stderr
+
+
 def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "y", "r"), node("Neg", "z", "n", "n")]
     model = save(tmp_path / "m.onnx", nodes, {"x": ["batch", 3, "?", 8], "z": [4, "batch", "n words"]}, ["y", "n"])

@@ -107,3 +107,15 @@ def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
     ):
         done = udogen("run", "op", *arguments, cwd=out)
         assert done.returncode == 2 and text in done.stderr
+
+
+def test_an_optional_input_that_htp_always_has(tmp_path: Path) -> None:
+    """`udogen test` skips such a case, with the reason; `run op` asks for the input."""
+    optional = "<Input><Name>b</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype></Input>"
+    text = ONE_OP.read_text("utf-8").replace("<Output>", f"{optional}<Output>", 1)
+    (tmp_path / "One.xml").write_text(text.replace("<SupportedBackend>CPU<", "<SupportedBackend>HTP<"), "utf-8")
+    built = htp_package(tmp_path / "One.xml", tmp_path, ONE_KERNEL)
+    np.save(tmp_path / "x.npy", SMALL)
+    found = fails(tmp_path, built.library, "LeakyRelu", *HTP, "--input", "input=x.npy")
+    assert found["kind"] == "not-expressible" and "always has the input `b` on this backend" in found["message"]
+    assert found["hint"] == "--input b=FILE.npy (given: input)"

@@ -40,6 +40,12 @@ def test_the_type_of_the_supplement_counts(tmp_path: Path) -> None:
     assert not output
 
 
+def test_scalars_that_no_client_can_pass(tmp_path: Path) -> None:
+    _, problems = resolved(tmp_path, collection(op(X + Y + param("k", "FLOAT_16") + param("n", "FLOAT_32"))))
+    [found] = [each.message for each in problems]
+    assert found == "`k` of `Scale` is a scalar of FLOAT_16, which QNN's API cannot pass"
+
+
 def test_layout_text_and_constraints_by_id(tmp_path: Path) -> None:
     constraints = '<Constraint id="{}" Type="Value">{}</Constraint>'
     own = constraints.format(0, "ours 0") + constraints.format(1, "ours 1")

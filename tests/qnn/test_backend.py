@@ -166,11 +166,17 @@ def test_byte_size(dtype: str, shape: tuple[int, ...], size: int) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("UINT_8", 256), ("INT_8", 1.5), ("FLOAT_32", "text"), ("FLOAT_16", 1.0), ("UINT_32", -1)],
+    [("UINT_8", 256), ("INT_8", 1.5), ("FLOAT_32", "text"), ("UINT_32", -1)],
 )
 def test_a_param_out_of_its_type_is_refused(dtype: str, value: int | float | str) -> None:
     with pytest.raises(RunFailed, match="cannot be passed as"):
         OpConfig("n", package="P", op_type="Op", params=[Scalar("p", dtype, value)])
+
+
+def test_a_scalar_that_qnn_has_no_field_for() -> None:
+    with pytest.raises(RunFailed, match="param `p`: QNN's API has no scalars of FLOAT_16") as caught:
+        OpConfig("n", package="P", op_type="Op", params=[Scalar("p", "FLOAT_16", 1.0)])
+    assert "declare it as FLOAT_32" in caught.value.hint
 
 
 def test_quantization_encodings() -> None:

@@ -143,6 +143,10 @@ Qnn_ErrorHandle_t execute(void *data) {
     std::fprintf(stderr, "udogen-fault nonsense\nudogen-frame x\nudogen-region 1\n");
     std::abort();
   }
+  if (type == "CrashElsewhere") {  // what the watching library prints if a runtime crashes by itself
+    std::fprintf(stderr, "udogen-fault 11 read 0x8\nudogen-frame 0x10 /nowhere/libOther.so\n");
+    std::abort();
+  }
   if (type == "Close") {  // as daemons do
     for (int each = 3; each < 8192; ++each) close(each);
     return 0;
@@ -155,7 +159,7 @@ Qnn_ErrorHandle_t execute(void *data) {
 }
 
 const char *g_names[] = {"AddOne", "Dump", "CopyBytes", "Fails", "Overrun", "Segfault", "Abort", "Exit", "Throw",
-                         "Loop", "Spin", "Daemon", "Chatter", "Scribble", "Pretend", "Close", "Refuse", "Mute", "FailCreate", "CrashCreate"};
+                         "Loop", "Spin", "Daemon", "Chatter", "Scribble", "Pretend", "CrashElsewhere", "Close", "Refuse", "Mute", "FailCreate", "CrashCreate"};
 
 Qnn_ErrorHandle_t init(QnnOpPackage_GlobalInfrastructure_t infrastructure) {
 #ifdef INITIALIZED

@@ -52,6 +52,12 @@ def test_an_op_that_pretends_to_be_the_watching_library(session: OpSession) -> N
         session.run(call("Pretend"))
 
 
+def test_a_crash_outside_of_the_package(session: OpSession) -> None:
+    with pytest.raises(OpCrashed, match="crashed with SIGABRT") as caught:
+        session.run(call("CrashElsewhere"))
+    assert caught.value.hint == "it crashed in /nowhere/libOther.so, and no function of the op package was active"
+
+
 def test_an_op_that_closes_every_descriptor(session: OpSession) -> None:
     with pytest.raises(OpCrashed, match="op `Close` closed a file descriptor that is not its own"):
         session.run(call("Close"))

@@ -132,6 +132,93 @@ def test_a_model_of_scalars(tmp_path_factory: pytest.TempPathFactory, tmp_path: 
     assert found["ok"] and np.load(tmp_path / "y.npy") == np.float32(-3) * np.float32(0.1)
 
 
+def node(op: str, given: str, made: str, **attributes: Any) -> Any:
+    constants = ["scale", "zero"] if op.endswith("Linear") else []
+    return onnx.helper.make_node(op, [given, *constants], [made], name=f"{op}_{made}", **attributes)
+
+
+def custom(given: str, made: str) -> Any:
+    return node("LeakyRelu", given, made, domain="example", alpha=0.1)
+
+
+def save_quantized(folder: Path, nodes: list[Any], outputs: tuple[str, ...]) -> None:
+    """A model that quantizes `x` itself, to `stored`, and then has these nodes."""
+    helper = onnx.helper
+    constants = {"scale": np.float32(0.02), "zero": np.uint8(128), "yes": np.True_}
+    graph = helper.make_graph(
+        [node("QuantizeLinear", "x", "stored"), node("DequantizeLinear", "stored", "real"), *nodes],
+        "net",
+        [helper.make_tensor_value_info("x", 1, [2, 4])],
+        [helper.make_tensor_value_info(name, 1, [2, 4]) for name in outputs],
+        [onnx.numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
+    )
+    imports = [helper.make_opsetid(domain, version) for domain, version in (("", 17), ("example", 1), ("mine", 1))]
+    model = helper.make_model(graph, opset_imports=imports)
+    model.functions.append(helper.make_function("mine", "Wrap", ["a"], ["b"], [custom("a", "b")], imports))
+    model.ir_version = 10
+    onnx.save(model, folder / "net.onnx")
+    np.save(folder / "x.npy", np.random.default_rng(3).normal(size=(2, 4)).astype("f"))
+
+
+QUANTIZED = [custom("real", "leaky"), node("QuantizeLinear", "leaky", "again"), node("DequantizeLinear", "again", "y")]
+
+
+def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    """Real numbers of stored tensors as outputs would end the provider; two nodes read one of them."""
+    last = [node("DequantizeLinear", "stored", name) for name in ("v", "w")]  # 6004 if the provider got them
+    save_quantized(tmp_path, [*QUANTIZED, node("Relu", "real", "z"), *last], ("y", "z", "v", "w"))
+    made = package(tmp_path_factory.getbasetemp(), "cpu")
+    found = run(tmp_path, "--package", made, "--tests", LEAKY, "--output-dir", tmp_path)
+    rows = {row["tensor"]: row["op"] for row in found["layers"]}
+    assert rows == {"stored": "QuantizeLinear", "again": "LeakyRelu, QuantizeLinear", "z": "Relu"} and found["ok"]
+    x = np.load(tmp_path / "x.npy")
+    assert np.abs(np.load(tmp_path / "y.npy") - np.where(x < 0, x * 0.1, x)).max() <= 0.0201
+    reference = f"LeakyRelu={other_slope(tmp_path)}:leaky"
+    shown = udogen("bisect", tmp_path / "net.onnx", "--package", made, "--reference", reference)
+    assert "node `LeakyRelu_leaky` (LeakyRelu, QuantizeLinear), 2 of 3" in shown.stdout
+    replaced = run(tmp_path, "--package", made, "--reference", reference, "--replace", "LeakyRelu=reference")
+    assert [row["tensor"] for row in replaced["layers"] if row["replaced"]] == ["again"]
+
+
+def body(made: Any) -> Any:
+    value = onnx.helper.make_tensor_value_info(made.output[0], 1, [2, 4])
+    return onnx.helper.make_graph([made], "body", [], [value])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "text"),
+    [
+        (QUANTIZED, ("y", "leaky"), "node `LeakyRelu_leaky` (LeakyRelu): its output `leaky` is quantized by node"),
+        ([*QUANTIZED, node("Relu", "leaky", "z")], ("y", "z"), "QuantizeLinear_again`, and is used elsewhere"),
+        ([node("Wrap", "real", "y", domain="mine")], ("y",), "`Wrap_y` (Wrap) contains the custom node `LeakyRelu_b`"),
+        (
+            [onnx.helper.make_node("If", ["yes"], ["y"], "choice", then_branch=body(custom("real", "then")),
+                                   else_branch=body(node("Relu", "real", "else")))],
+            ("y",),
+            "node `choice` (If) contains the custom node `LeakyRelu_then` (LeakyRelu)",
+        ),
+    ],
+)  # fmt: skip
+def test_refused_before_anything_runs(tmp_path: Path, nodes: list[Any], outputs: tuple[str, ...], text: str) -> None:
+    save_quantized(tmp_path, nodes, outputs)
+    done = udogen("run", "model", tmp_path / "net.onnx", "--tests", LEAKY)
+    assert done.returncode == 2 and text in done.stderr, done.stderr
+
+
+def test_a_scalar_of_truth_as_an_input(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    node_ = onnx.helper.make_node(
+        "If", ["which"], ["y"], then_branch=body(node("Relu", "x", "a")), else_branch=body(node("Abs", "x", "b"))
+    )
+    ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
+            (("x", 1, [2, 4]), ("which", 9, []), ("y", 1, [2, 4]), ("z", 1, [2, 4]))]  # fmt: skip
+    graph = onnx.helper.make_graph([node_, node("Sigmoid", "x", "z")], "net", ends[:2], ends[2:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10)
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.random.default_rng(3).normal(size=(2, 4)).astype("f"))
+    assert run(tmp_path)["random"] == ["which"]
+
+
 def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path: Path) -> None:
     """libQnnHtp computes Relu and Concat from what Conv did not round yet; weights are not symmetric."""
     need_runtime("htp")
@@ -236,6 +323,24 @@ def test_an_op_is_replaced_by_its_reference(
 def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: str) -> None:
     done = udogen("run", "model", network / "net.onnx", *options)
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("offset", "bytes_"), [(0, 60), (0, 0), (8, 64), (None, 80)])
+def test_a_file_of_weights_of_the_wrong_size(tmp_path: Path, offset: int | None, bytes_: int) -> None:
+    """A file that is cut off, an offset that is wrong, or a file of another model."""
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[4, 4], data_location=1)
+    tensor.external_data.add(key="location", value="w.bin")
+    if offset is not None:
+        tensor.external_data.add(key="offset", value=str(offset))
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2, 4]) for name in ("x", "y")]
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([product], "net", ends[:1], ends[1:], [tensor])
+    (tmp_path / "net.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    (tmp_path / "w.bin").write_bytes(bytes(bytes_))
+    for command in (("run", "model"), ("onnx", "fuse", "--nodes", "y", "--name", "Fused", "-o", tmp_path / "out")):
+        done = udogen(*command, tmp_path / "net.onnx")
+        assert done.returncode == 2, done.stderr
+        assert "w.bin has too little or too much data of tensor `w`, [4, 4]" in done.stderr, done.stderr
 
 
 def test_no_model(tmp_path: Path) -> None:

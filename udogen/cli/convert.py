@@ -27,7 +27,7 @@ class ConvertOptions(ConfigOptions):
     """The options of the command line."""
 
     language: str = option("--to", type=click.Choice(["xml", "json"]), required=True, help="The format to write.")
-    out: Path | None = option("-o", "--output", metavar="FILE", help="The output file (default: stdout).")
+    out: Path | None = option("-o", "--output", metavar="FILE", help="The output file (default, or -: stdout).")
     chosen: tuple[str, ...] = option(
         "--backend", type=click.Choice(list(backends.ALL)),
         help="Write only the parts for this backend; may repeat.",
@@ -46,7 +46,7 @@ def command(options: ConvertOptions) -> None:
     packages, problems = load(options.all_configs, strict=options.strict)
     packages = tuple(_only(package, options.chosen) for package in packages) if options.chosen else packages
 
-    out = options.out
+    out = options.out if options.out != Path("-") else None
     if options.language == "json":
         text = json_write.write(packages, problems)
     elif len(packages) == 1:

@@ -145,7 +145,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
         file = problem.location.file
         if file not in lines:
             lines[file] = source_lines(file)
-        text = render(problem, lines[file], width=width())
+        text = render(problem, lines[file], width=width(err=True))
         first, _, rest = text.partition("\n")
         word = "warning:" if problem.doubtful else "error:"
         print_note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))
@@ -230,9 +230,9 @@ def stdout_failed(fault: OSError) -> int:
     return UsageError.exit_code
 
 
-def width() -> int:
-    """The columns of the terminal that shows the result; 0 if it goes to a file or a program."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+def width(*, err: bool = False) -> int:
+    """The columns of the terminal that shows the result (or stderr); 0 if it goes to a file or a program."""
+    return shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else 0
 
 
 _BAR = 24  # columns of a progress bar

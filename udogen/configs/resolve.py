@@ -22,6 +22,7 @@ _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED
 
 _EVERY = tuple(row for row in ALL if row.kind != "string")
 _FLOAT = (BY_NAME["FLOAT_32"],)
+_HALVES = (BY_NAME["FLOAT_16"], BY_NAME["BFLOAT_16"])
 _BYTES = (BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_8"])
 
 # SNPE documents call activations of the DSP UINT_8 and UINT_16; in QNN they are fixed point.
@@ -82,6 +83,8 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     finished = _given(finished, row)
     _takes(finished, row, problems)
+    if not udo:
+        _warn_of_scalars(finished, problems)
     _warn_of_types(op, row.id.upper(), undefined, refused, problems)
     return finished
 
@@ -103,6 +106,17 @@ def _warn_of_types(
             f"{_names(tensors)} of `{op.name}` may be {types}, which the {core} runtime never passes to an op",
             "the generated package refuses it with a message",
         )
+
+
+def _warn_of_scalars(op: Op, problems: Problems) -> None:
+    """Warn of scalars that no client can pass, as `Qnn_Scalar_t` has no field for any of their types."""
+    for param in op.params:
+        if param.is_scalar and param.datatypes and all(each.bits == 4 or each in _HALVES for each in param.datatypes):
+            problems.warn(
+                param.location,
+                f"`{param.name}` of `{op.name}` is a scalar of {_list(param.datatypes)}, which QNN's API cannot pass",
+                "declare it as FLOAT_32 or INT_32",
+            )
 
 
 def _given(op: Op, row: Backend) -> Op:

@@ -253,15 +253,14 @@ class SourceModel:
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
+        hint = "fuse before other nodes become custom ops: ONNX Runtime must know each node, or the model its function"
         try:
             session = runtime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
+            hint = "give inputs with --feed NAME=FILE.npy: they are random now"
             found = session.run(wanted, dict(feeds))
         except Exception as fault:  # of pybind11, by kind
             text = " ".join(str(fault).split())[:300]
-            raise RunFailed(
-                f"ONNX Runtime's CPU cannot run {self.file}: {text}",
-                hint="give inputs with --feed NAME=FILE.npy: they are random now",
-            ) from fault
+            raise RunFailed(f"ONNX Runtime's CPU cannot run {self.file}: {text}", hint=hint) from fault
         return known | dict(zip(wanted, found, strict=True))
 
     def subgraph(self, nodes: Sequence[Any], feeds: Mapping[str, Array]) -> Subgraph:

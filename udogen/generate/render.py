@@ -46,7 +46,10 @@ def _static(name: str) -> bytes:
 
 def _render_template(template: str, data: Mapping[str, Any]) -> str:
     try:
-        return str(_lookup().get_template(template).render_unicode(**data))
+        try:
+            return str(_lookup().get_template(template).render_unicode(**data))
+        except OSError:  # the cache is full
+            return str(_templates().get_template(template).render_unicode(**data))
     except Exception as fault:
         # An internal error: name the line of the template.
         trace = exceptions.RichTraceback()
@@ -56,16 +59,19 @@ def _render_template(template: str, data: Mapping[str, Any]) -> str:
 @cache
 def _lookup() -> TemplateLookup:
     """Compiled templates, cached: compiling them takes most of a cold start."""
-    folder = resources.templates()
-    options: dict[str, Any] = {"directories": [str(folder)], "strict_undefined": True, "input_encoding": "utf-8"}
     try:
         kept = resources.cache_dir("templates") / __version__
         kept.mkdir(parents=True, exist_ok=True)
         if os.access(kept, os.W_OK):
-            return TemplateLookup(**options, modulename_callable=partial(_kept_as, str(kept)))
+            return _templates(modulename_callable=partial(_kept_as, str(kept)))
     except (OSError, UsageError):
         pass
-    return TemplateLookup(**options)
+    return _templates()
+
+
+def _templates(**more: Any) -> TemplateLookup:
+    folder = str(resources.templates())
+    return TemplateLookup(directories=[folder], strict_undefined=True, input_encoding="utf-8", **more)
 
 
 def _kept_as(folder: str, filename: str, _uri: str) -> str:

@@ -119,16 +119,21 @@ class ConfigError(UdogenError):
 
 
 def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) -> str:
-    """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint."""
+    """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint.
+
+    With a width, the texts are in lines of it; names of files stay whole.
+    """
     severity = "warning" if problem.doubtful else "error"
-    text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
+    message, hint = (_cut(each, 400) for each in (problem.message, problem.hint))
+    first_line = f"{visible(str(problem.location))}: {severity}: {message}"
+    text = ["\n    ".join(wrapped("", first_line, width - 4))] if width else [first_line]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
         shown = _cut(lines[number - 1].strip(), _SHOWN)
         named = re.search(r"`([^`]+)`", problem.message)
         places = list(re.finditer(rf"(?<!\w){re.escape(named[1])}(?!\w)", shown)) if named else []
         begin, end = places[0].span() if len(places) == 1 and shown[: places[0].start()].isascii() else (0, 0)
-        most = max(width - len("   1 | ") - 2, 40) if width else len(shown)
+        most = max(width - len("       | "), 20) if width else len(shown)
         first = max(0, min(begin - most // 3, len(shown) - most))
         part = shown[first : first + most]
         if first:
@@ -138,8 +143,8 @@ def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) 
         text.append(f"  {number:>4} | {part}")
         if end:
             text.append(f"       | {' ' * (begin - first)}{'^' * min(end - begin, most - (begin - first))}")
-    if problem.hint:
-        text.append(f"       = {_cut(problem.hint, 400)}")
+    if hint:
+        text += wrapped("       = ", hint, width) if width else [f"       = {hint}"]
     return "\n".join(text)
 
 

@@ -7,6 +7,7 @@ on cffi's version.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import re
 import zlib
@@ -91,11 +92,7 @@ def ffi(headers: Headers = QNN) -> Any:
         _write(name, path, source)
         return _import(name, path)
     except OSError:  # no folder to write to: slower
-        import cffi
-
-        parsed = cffi.FFI()
-        parsed.cdef(source)
-        return parsed
+        return _in_memory(name, source)
 
 
 def _key(headers: Headers) -> str:
@@ -148,14 +145,27 @@ def _import(name: str, path: Path) -> Any:
     return module.ffi
 
 
-def _write(name: str, path: Path, source: str) -> None:
-    import tempfile
+def _in_memory(name: str, source: str) -> Any:
+    code = io.StringIO()
+    _builder(name, source).emit_python_code(code)
+    found: dict[str, Any] = {}
+    exec(compile(code.getvalue(), name, "exec"), found)  # what cffi itself wrote
+    return found["ffi"]
 
+
+def _builder(name: str, source: str) -> Any:
     import cffi  # the parser takes a tenth of a second to import
 
     builder = cffi.FFI()
     builder.set_source(name, None, compiler_verbose=0)
     builder.cdef(source)
+    return builder
+
+
+def _write(name: str, path: Path, source: str) -> None:
+    import tempfile
+
+    builder = _builder(name, source)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name

@@ -225,7 +225,12 @@ class OpConfig:
             else:
                 sign = "int" if row.kind in ("int", "sfixed") else "uint"
                 setattr(struct, f"{sign}{row.bits}Value", _whole(param.value))
-        except (OverflowError, KeyError, AttributeError, ValueError) as problem:
+        except (KeyError, AttributeError) as problem:
+            raise RunFailed(
+                f"param `{param.name}`: QNN's API has no scalars of {param.dtype}",
+                hint="declare it as FLOAT_32 or INT_32 in the op's config",
+            ) from problem
+        except (OverflowError, ValueError) as problem:
             raise RunFailed(
                 f"param `{param.name}`: {param.value!r} cannot be passed as {param.dtype}",
                 hint="give a value in the range of the type, or declare another type in the op's config",

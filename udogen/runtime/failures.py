@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Sequence
@@ -73,6 +74,7 @@ class OpTimedOut(RunFailed):
     kind = "op-timed-out"
 
 
+_PACKAGE = "the op package"
 LOST = "udogen-lost "  # begins the last line of a worker that lost its channel
 
 _SIGNALS = {
@@ -95,7 +97,7 @@ class Situation:
 
     library: str
     call: OpCall | None = None
-    what: str = "the op package"  # the library is
+    what: str = _PACKAGE  # the library is
     target: str = ""  # of the registration; empty where none was given
     forced: str = ""  # the SDK of the package, where --force skips the check
     phase: str = START  # the last one announced
@@ -242,12 +244,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
         how = f"threw an uncaught C++ exception ({thrown[-1]})"
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
-        how = f"crashed with {_signal(-returncode)}"
-        hint = (
-            "`dmesg` shows whether memory ran out"
-            if -returncode == signal.SIGKILL
-            else "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
-        )
+        how, hint = f"crashed with {_signal(-returncode)}", _crash_hint(situation, -returncode)
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{situation.subject} {how} in phase `{situation.phase}`"
@@ -258,6 +255,19 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
     crash = OpCrashed(sentence, hint=hint, details=situation.details())
     crash.fault, crash.beside = fault, bool(beside)
     return crash
+
+
+def _crash_hint(situation: Situation, number: int) -> str:
+    """How to find out where it crashed."""
+    if number == signal.SIGKILL:
+        return "`dmesg` shows whether memory ran out"
+    fault = fault_of(situation.output)
+    libraries = [os.path.realpath(frame.library) for frame in fault.frames] if fault is not None else []
+    if libraries and os.path.realpath(situation.library) not in libraries:
+        return f"it crashed in {libraries[0]}, and no function of the op package was active"
+    if situation.what != _PACKAGE:
+        return "a debugger shows in which library; for an op package, `udogen test --guard` does"
+    return "`udogen test --guard` or `--sanitize address` shows where, as a debugger does"
 
 
 def timeout_error(situation: Situation, seconds: float) -> RunFailed:

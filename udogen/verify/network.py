@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from udogen.clients.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened
 from udogen.clients.ort.op_session import explain_failure
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.onnx.reading import onnx_module, read_whole, taken_by
+from udogen.opdef.onnx.reading import graphs_of, onnx_module, read_whole, taken_by
 from udogen.opdef.problems import suggestion
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
@@ -50,6 +50,7 @@ _WEIGHTED = (*_BIASED, "MatMul")
 # Ops that a runtime may compute together with those before them, from what is not rounded to 8 bits yet.
 _FUSED = ("Relu", "Clip", "Concat")
 _OPSET_8_BITS = 10  # the first with QuantizeLinear
+_QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 _START_SECONDS = 60.0
 _TABLE = "the table of `udogen run model` has their names"
 
@@ -123,10 +124,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     replaced = network.numbers_of(options.replaced)
     made = _Executor(onnx, options, network, evaluator, quants, replaced).run(samples)
     values = [{**_rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
-    layers = [
-        replace(each, replaced=each.number in replaced)
-        for each in _layers(options, evaluator, quants, expected, values)
-    ]
+    layers = [*_layers(options, evaluator, quants, replaced, expected, values)]
     first = next((each for each in layers if each.wrong), None)
     return NetworkResult(
         runtime=made.runtime,
@@ -166,6 +164,7 @@ def _failed(
         cases.append((apart(sample[layer.tensor], expected), sample, expected))
     _, worst, expected = max(cases, key=lambda each: each[0])
     quant = quants.get(layer.tensor)
+    span = span_of(expected) if quant is None else quant.span
     inputs, params, reference = evaluator.question(layer.number, layer.tensor, worst)
     origin = Origin(reshaped=lambda _shapes: None, reference=reference, baseline=lambda: None)
     case = Case(
@@ -174,7 +173,7 @@ def _failed(
         inputs,
         {layer.tensor: expected},
         params=params,
-        tolerance=_limit(options, quant) * (span_of(expected) if quant is None else quant.span),
+        tolerance=_limit(options, quant, evaluator.nodes[layer.number].op_type, span) * span,
         origin=origin,
     )
     return FailedCase(case, {layer.tensor: worst[layer.tensor]})
@@ -273,11 +272,77 @@ class Network:
             if node.op_type == "Constant":
                 self.constants[node.output[0]] = _constant(onnx, node)
         self.outputs = [each.name for each in graph.output]
+        self._functions = {(each.domain, each.name) for each in self.model.functions}
+        self._check()
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Every tensor that a node computes."""
+        return tuple(name for node in self.nodes for name in node.output if name)
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """Every tensor that a node computes."""
-        return tuple(name for node in self.nodes for name in node.output if name)
+        """Every tensor that QNN returns."""
+        return tuple(name for name in self.computed if name not in self.hidden)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The real numbers of stored tensors, in a model that has QuantizeLinear and DequantizeLinear itself.
+
+        Qualcomm's provider computes the nodes in between from stored numbers to stored numbers.  A real number that is
+        an output, too, prevents that, or ends the execution with "Inconsistent output sizes" or a crash.
+        """
+        readers = self._readers()
+        real = {name for node in self.nodes if node.op_type == _DEQUANTIZE for name in node.output}
+        stored_again = {
+            name
+            for node in self.nodes
+            if real & {*node.input} or node.domain not in _STANDARD
+            for name in node.output
+            if {each.op_type for each in readers[name]} == {_QUANTIZE} and name not in self.outputs
+        }
+        return frozenset(real | stored_again)
+
+    def is_custom(self, node: Any) -> bool:
+        """Whether an op is neither ONNX's nor defined by the model."""
+        return node.domain not in _STANDARD and (node.domain, node.op_type) not in self._functions
+
+    def _inside(self, node: Any) -> Iterator[Any]:
+        """The nodes in the bodies of a node, or of the model's function that it calls, and in theirs."""
+        bodies = [*graphs_of(node)]
+        bodies += [each for each in self.model.functions if (each.domain, each.name) == (node.domain, node.op_type)]
+        for body in bodies:
+            for each in body.node:
+                yield each
+                yield from self._inside(each)
+
+    def _readers(self) -> Mapping[str, list[Any]]:
+        found: dict[str, list[Any]] = defaultdict(list)
+        for node in self.nodes:
+            for name in taken_by(node):
+                found[name].append(node)
+        return found
+
+    def _check(self) -> None:
+        """Raise for nodes that Qualcomm's provider does not compute, or only some of whose tensors it returns."""
+        readers = self._readers()
+        for node in self.nodes:
+            where = f"{self.path}: node `{_title(node)}` ({node.op_type})"
+            for inner in self._inside(node):
+                if self.is_custom(inner):
+                    raise UsageError(
+                        f"{where} contains the custom node `{_title(inner)}` ({inner.op_type}): only custom "
+                        "nodes of the main graph can be run and compared",
+                        hint="export the model without the control flow or the function, so that the node is outside",
+                    )
+            for name in node.output if self.is_custom(node) else ():
+                quantizers = [each for each in readers[name] if each.op_type == _QUANTIZE]
+                if quantizers and (len(readers[name]) > 1 or name in self.outputs):
+                    raise UsageError(
+                        f"{where}: its output `{name}` is quantized by node `{_title(quantizers[0])}`, and is used "
+                        "elsewhere, too: Qualcomm's provider has only the stored numbers of a custom op",
+                        hint=f"use the output of DequantizeLinear in the other places, instead of `{name}`",
+                    )
 
     def _cut(self, until: str) -> None:
         """Leave only the nodes that a tensor needs."""
@@ -344,7 +409,7 @@ class Network:
         for name in random:
             dtype, shape = self._type(name)
             rows = numbers.normal(size=(count, *(each or 1 for each in shape)))
-            given[name] = [row.astype(dtype) for row in rows]
+            given[name] = [np.asarray(row, dtype) for row in rows]
         return [{name: rows[min(n, len(rows) - 1)] for name, rows in given.items()} for n in range(count)], random
 
     def _type(self, name: str) -> tuple[Any, tuple[int | None, ...]]:
@@ -363,7 +428,7 @@ class Network:
                 f"{file} has the shape {list(found.shape)}, input `{name}` has {shown}",
                 hint="give that shape, or several samples with a first axis more",
             )
-        return [row.astype(dtype, order="C") for row in rows]
+        return [np.asarray(row, dtype, order="C") for row in rows]
 
     def rounded_weights(self, quants: Mapping[str, Quant]) -> dict[str, Array]:
         """The constants as 8 bits have them; biases and settings as they are."""
@@ -387,7 +452,12 @@ class Network:
         del made.graph.output[:]
         del made.graph.value_info[:]
         made.graph.output.extend(self.value_info(name, values[name]) for name in self.observed)
+        made.graph.value_info.extend(self.value_info(name, values[name]) for name in self.hidden)
         made.graph.name = made.graph.name or "network"
+        last = self.hidden - self._readers().keys()  # the provider fails with 6004 where nothing reads these nodes
+        kept = [node for node in made.graph.node if last.isdisjoint(node.output)]
+        del made.graph.node[:]
+        made.graph.node.extend(kept)
         return made
 
     def value_info(self, name: str, value: Array) -> Any:
@@ -491,12 +561,12 @@ class Quantizer:
         """Quantize what a node computes."""
         quant = self._quants[name]
         pair = self._grid(name, quant.scale, np.uint8(quant.zero))
-        self._node("QuantizeLinear", [source, *pair], f"{name}__stored")
+        self._node(_QUANTIZE, [source, *pair], f"{name}__stored")
 
     def _dequantize(self, name: str, scale: float, zero: Any) -> str:
         made = _real_name(name, self._readers[name])
         self._readers[name] += 1
-        self._node("DequantizeLinear", [f"{name}__stored", *self._grid(name, scale, zero)], made)
+        self._node(_DEQUANTIZE, [f"{name}__stored", *self._grid(name, scale, zero)], made)
         return made
 
     def _grid(self, name: str, scale: float, zero: Any) -> list[str]:
@@ -539,6 +609,10 @@ def _constant(onnx: Any, node: Any) -> Array:
     return found.astype(np.float32) if found.dtype == np.float64 and attribute.name != "value" else found
 
 
+def _title(node: Any) -> str:
+    return str(node.name or node.output[0])
+
+
 class Evaluator:
     """Computes nodes one by one: ONNX's in ONNX Runtime's CPU, custom ops by their references."""
 
@@ -553,10 +627,9 @@ class Evaluator:
     ) -> None:
         self._defaults = defaults or {}  # of parameters, by op
         self._constants = network.constants if constants is None else constants
-        self._onnx, self._network, self._references = onnx, network, references
+        self._onnx, self.network, self._references = onnx, network, references
         self.nodes = network.nodes
         self._sessions: dict[int, tuple[Any, list[str]]] = {}
-        self._functions = {(each.domain, each.name) for each in network.model.functions}
         missing = sorted({node.op_type for node in network.nodes if self._needs_reference(node)})
         if missing:
             raise UsageError(
@@ -572,13 +645,13 @@ class Evaluator:
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """Every tensor of the network."""
         values: dict[str, Array] = dict(sample)
-        for number in range(len(self._network.nodes)):
+        for number in range(len(self.network.nodes)):
             values.update(self.node(number, values))
         return values
 
     def node(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of one node from these tensors; constants are the network's."""
-        node = self._network.nodes[number]
+        node = self.network.nodes[number]
         if self._is_custom(node):
             found = self._reference(node, {**self._constants, **values}, self._attributes(node))
             return {name: array.astype(np.float32) for name, array in found.items()}
@@ -602,7 +675,7 @@ class Evaluator:
         self, number: int, tensor: str, values: Mapping[str, Array]
     ) -> tuple[dict[str, Array], dict[str, object], ReferenceCall]:
         """A node as a question: its inputs, its parameters, and a function of both that gives one of its outputs."""
-        node = self._network.nodes[number]
+        node = self.network.nodes[number]
         known = {**self._constants, **values}
         inputs = {name: np.asarray(known[name]) for name in node.input if name}
         is_custom = self._is_custom(node)
@@ -621,8 +694,7 @@ class Evaluator:
         return {**self._defaults.get(node.op_type, {}), **given} if self._is_custom(node) else given
 
     def _needs_reference(self, node: Any) -> bool:
-        known = node.domain in _STANDARD or (node.domain, node.op_type) in self._functions
-        return not known and node.op_type not in self._references
+        return self.network.is_custom(node) and node.op_type not in self._references
 
     def _reference(self, node: Any, values: Arrays, params: Mapping[str, object]) -> dict[str, Array]:
         inputs = [np.asarray(values[name], np.float64) if name else None for name in node.input]
@@ -630,7 +702,7 @@ class Evaluator:
         return {name: np.asarray(found[name], np.float64) for name in node.output if name}
 
     def _session(self, node: Any, values: Mapping[str, Array]) -> tuple[Any, list[str]]:
-        helper, network = self._onnx.helper, self._network
+        helper, network = self._onnx.helper, self.network
         used = list(dict.fromkeys(taken_by(node)))
         names = [name for name in used if name not in self._constants]
         rows = [network.value_info(name, values[name]) for name in names]
@@ -648,7 +720,7 @@ class Evaluator:
             made = self._runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         except Exception as fault:  # of pybind11, by kind
             raise RunFailed(
-                f"ONNX Runtime's CPU cannot compute node `{node.name or node.output[0]}` ({node.op_type}): "
+                f"ONNX Runtime's CPU cannot compute node `{_title(node)}` ({node.op_type}): "
                 + " ".join(str(fault).split())[:300],
                 hint="check the model: `onnx.checker.check_model`",
             ) from fault
@@ -722,8 +794,9 @@ class _Executor:
             values = [dict(each) for each in given]
             if numbers:
                 ran, runtime = self._part(numbers, samples, given)
-                for row, rows in zip(values, ran.samples, strict=True):
+                for row, rows, sample in zip(values, ran.samples, samples, strict=True):
                     row.update(_real(rows, self.quants))
+                    self._add_hidden(row, sample, numbers)
             if not pending:
                 return _Executed(values, runtime, min(ran.seconds), ran.elsewhere)
             ready = {number for number in pending if not self._inputs(number) & self._outputs(waiting - {number})}
@@ -732,6 +805,12 @@ class _Executor:
                 for number in ready:
                     row.update(_rounded(self.evaluator.node(number, inputs), self.quants))
             pending -= ready
+
+    def _add_hidden(self, values: dict[str, Array], sample: Mapping[str, Array], numbers: Sequence[int]) -> None:
+        """Add the real numbers that QNN did not return, as they follow from the stored ones that it did return."""
+        for number in numbers:
+            if self._outputs([number]) - values.keys():
+                values.update(self.evaluator.node(number, {**sample, **values}) | values)
 
     def _waiting(self, pending: Collection[int]) -> set[int]:
         """The nodes that need a reference which was not asked yet, with those that are replaced."""
@@ -775,26 +854,34 @@ def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Ar
     return found
 
 
-def _limit(options: NetworkOptions, quant: Quant | None) -> float:
+def _limit(options: NetworkOptions, quant: Quant | None, op: str, span: float) -> float:
     """How far the own error of a layer may be from zero, as a part of its range."""
     if options.tolerance is not None:
         return options.tolerance
-    return TOLERANCES[options.backend, FLOAT] if quant is None else STEPS / 255
+    if quant is not None:
+        return STEPS / 255
+    steps = STEPS / span if op == _QUANTIZE else 0.0
+    return max(TOLERANCES[options.backend, FLOAT], steps)
 
 
 def _layers(
     options: NetworkOptions,
     evaluator: Evaluator,
     quants: Mapping[str, Quant],
+    replaced: Collection[int],
     expected: Sequence[Mapping[str, Array]],
     values: Sequence[Mapping[str, Array]],
 ) -> Iterator[LayerResult]:
     """The errors of each output of each node, the largest of all samples; `values` are those on QNN, with inputs."""
+    hidden = evaluator.network.hidden
+    makers = {name: number for number, node in enumerate(evaluator.nodes) for name in node.output}
     for number, node in enumerate(evaluator.nodes):
+        maker = makers[node.input[0]] if node.op_type == _QUANTIZE and node.input[0] in hidden else number
+        named = evaluator.nodes[maker]
         targets = [[evaluator.node(number, sample) for sample in values]]
         if quants and _is_fused(node):
             targets.append([evaluator.fused(number, sample) for sample in values])
-        for name in (each for each in node.output if each):
+        for name in (each for each in node.output if each and each not in hidden):
             quant = quants.get(name)
             spans = [span_of(whole[name]) if quant is None else quant.span for whole in expected]
             rounded = (lambda array: array) if quant is None else quant.rounded
@@ -804,15 +891,16 @@ def _layers(
             first = expected[0][name]
             yield LayerResult(
                 number,
-                node.name or node.output[0],
-                node.op_type,
+                _title(named),
+                node.op_type if named is node else f"{named.op_type}, {node.op_type}",
                 name,
                 str(first.dtype),
                 tuple(first.shape),
                 own,
                 error,
                 steps=None if quant is None else own * 255,
-                wrong=own > _limit(options, quant),
+                wrong=own > _limit(options, quant, node.op_type, min(spans)),
+                replaced=bool({number, maker} & {*replaced}),
             )
 
 
@@ -886,7 +974,8 @@ def first_lines(result: NetworkResult) -> Iterator[str]:
         return
     before = next((each.tensor for each in reversed(result.layers[: result.layers.index(first)])), "")
     yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
-    yield f"  node `{first.node}` ({first.op}), {first.number + 1} of {len({each.number for each in result.layers})}"
+    numbers = sorted({each.number for each in result.layers})
+    yield f"  node `{first.node}` ({first.op}), {numbers.index(first.number) + 1} of {len(numbers)}"
     stored = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
     yield f"  {first.own:.3g} of its range{stored} off from its own inputs, {first.error:.3g} since the first layer"
     yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"

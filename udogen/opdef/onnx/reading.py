@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import mmap
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from udogen.errors import ToolMissing, UsageError, open_plain
 from udogen.opdef.onnx.serialized import Malformed, without_weights
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
+_WHOLE_BYTES = frozenset((*range(1, 8), *range(9, 17)))  # data types whose elements have whole bytes, but no STRING
 _INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
 # What people give by mistake, by how it begins: (at, bytes, what it is).
 _OTHERS = (
@@ -41,10 +43,47 @@ def read_whole(path: Path) -> Any:
     onnx = onnx_module()
     try:
         open_plain(path).close()
-        return onnx.load(str(path))
+        model = onnx.load(str(path), load_external_data=False)
+        files = {tensor.name: _file_of(tensor) for tensor in _initializers(model.graph)}
+        importlib.import_module("onnx.external_data_helper").load_external_data_for_model(model, str(path.parent))
     except Exception as fault:  # protobuf, file, external data: each raises its own
         text = " ".join(str(fault).split())[:300]
-        raise UsageError(f"{path} cannot be read as an ONNX model: {text}", hint="give a .onnx file") from fault
+        raise UsageError(
+            f"{path} cannot be read as an ONNX model: {text}",
+            hint="give a .onnx file, with its files of weights beside it",
+        ) from fault
+    for tensor in _initializers(model.graph):
+        _check_size(tensor, f"{path}: {files[tensor.name] or 'the model'} has")
+    return model
+
+
+def _initializers(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from _initializers(body)
+
+
+def _file_of(tensor: Any) -> str:
+    """The file of external data; empty if the data is in the model."""
+    return next((row.value for row in tensor.external_data if row.key == "location"), "")
+
+
+def _check_size(tensor: Any, has: str) -> None:
+    """Raise where a constant has more or less data than its shape needs."""
+    helper, count = onnx_module("helper"), math.prod(tensor.dims)
+    try:
+        if tensor.HasField("raw_data") and tensor.data_type in _WHOLE_BYTES:
+            need = count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+            if len(tensor.raw_data) == need:
+                return
+            raise ValueError(f"{len(tensor.raw_data)} bytes for it, which needs {need}")
+        onnx_module("numpy_helper").to_array(tensor)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise UsageError(
+            f"{has} too little or too much data of tensor `{tensor.name}`, {list(tensor.dims)}: {fault}",
+            hint="copy the model and its files of weights again, or export it again",
+        ) from fault
 
 
 def read_proto(path: Path) -> Any:

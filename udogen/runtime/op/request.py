@@ -16,6 +16,7 @@ from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.problems import suggestion
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
+from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 
 if TYPE_CHECKING:
@@ -106,10 +107,13 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
             continue
         if not names and tensor.required:
             given = ", ".join(options.inputs) or "none"
-            raise RunFailed(
-                f"op `{op.name}` needs the input `{tensor.name}`",
-                hint=f"--input {tensor.name}=FILE.npy (given: {given})",
-            )
+            hint = f"--input {tensor.name}=FILE.npy (given: {given})"
+            if tensor.given:
+                raise NotExpressible(
+                    f"op `{op.name}` always has the input `{tensor.name}` on this backend, optional or not",
+                    hint=hint,
+                )
+            raise RunFailed(f"op `{op.name}` needs the input `{tensor.name}`", hint=hint)
         if not names:
             found.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
     return tuple(_without_tail(op, found))
