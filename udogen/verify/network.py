@@ -640,7 +640,7 @@ class Evaluator:
 
     def with_constants(self, constants: Mapping[str, Array]) -> Evaluator:
         """The same with other values of constants."""
-        return Evaluator(self._onnx, self._network, self._references, constants, defaults=self._defaults)
+        return Evaluator(self._onnx, self.network, self._references, constants, defaults=self._defaults)
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """Every tensor of the network."""

@@ -34,7 +34,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
         found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
-        found += [*matrix(run, paint, width), *_skipped(run), ""]
+        found += [*matrix(run, paint, width), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run, width), ""]
@@ -42,18 +42,6 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     found += [part for line in _skipped(run) for part in _wrapped(line, width)]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
-
-
-def _skipped(run: TestRun) -> list[str]:
-    """Why cases were skipped, a line for each reason."""
-    reasons: dict[str, Counter[str]] = {}
-    for each in run.outcomes:
-        if each.status == "skipped" and each.error:
-            reasons.setdefault(each.error.message, Counter())[each.backend] += 1
-    return [
-        f"skipped on {', '.join(f'{place} ({count})' for place, count in places.items())}: {reason}"
-        for reason, places in reasons.items()
-    ]
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -218,8 +206,7 @@ def _skipped(run: TestRun) -> list[str]:
         if each.status == "skipped" and each.error:
             reasons.setdefault(each.error.message, []).append(each)
     found = [
-        f"skipped on {', '.join(dict.fromkeys(each.backend for each in group))} "
-        f"({text.many(len(group), 'case')}): {reason}"
+        f"skipped on {', '.join(dict.fromkeys(each.backend for each in group))} ({many(len(group), 'case')}): {reason}"
         for reason, group in reasons.items()
     ]
     more = f"… and {len(found) - _MOST_OTHERS} more reasons; --json, --junit and --html have all of them"
