@@ -183,9 +183,16 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
     assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in messages
 
 
+_SLEEPS = "import time\ntime.sleep(60)"
+
+
 def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
     path = store(tmp_path)
-    monkeypatch.setattr(process, "python_program", lambda *_, **__: "import time; time.sleep(60)")
+    sleeps = process.python_program("udogen.errors", supervised=True).replace(
+        "from udogen.errors import main\nmain()", _SLEEPS
+    )
+    assert _SLEEPS in sleeps
+    monkeypatch.setattr(process, "python_program", lambda *_, **__: sleeps)
     with pytest.raises(RunFailed) as caught:
         binary_info.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
     assert caught.value.message == (

@@ -43,7 +43,7 @@ def test_the_text_has_place_reason_and_remedy(name: str) -> None:
         assert line or _WITHOUT_LINE.match(message)
         assert re.search(r"^ += \S", below, re.MULTILINE), f"{message}: no hint"
         assert bool(line) == bool(re.search(r"^ +\d+ \|", below, re.MULTILINE)), f"{message}: the line is not shown"
-    assert re.search(r"^error: (\d+ (error|warning)s?( and )?)+ in the config", text, re.MULTILINE)
+    assert re.search(r"^error: ([\d,]+ (error|warning)s?( and )?)+ in the config", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in names() if not name.startswith(("htp_", "strict_"))])
