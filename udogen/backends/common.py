@@ -24,11 +24,20 @@ _SHARED = (
 )
 # Of a kernel in Python: the ending of the folder that `udogen build` compiles it into, and the C++ there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
-# The Makefiles of backends whose libraries for Android are built by ndk-build.
+# The Makefiles, and what is shared, of backends whose libraries for Android are built by ndk-build.
 NDK_TEMPLATES = {
     "Makefile": "../shared/Makefile.mako",
     "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
 }
+NDK_SHARED = (
+    "makefiles/Makefile.linux-x86_64",
+    "makefiles/Makefile.linux-aarch64",
+    "makefiles/Application.mk",
+    "makefiles/ndk.mk",
+    "src/utils/PackageTables.hpp",
+    "src/utils/Validation.hpp",
+    "src/utils/Validation.cpp",
+)
 # For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need

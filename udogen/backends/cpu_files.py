@@ -23,16 +23,7 @@ _FOLDER = common.BackendFolder(
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
     ),
-    shared=(
-        "makefiles/Makefile.linux-x86_64",
-        "makefiles/Makefile.linux-aarch64",
-        "makefiles/Application.mk",
-        "makefiles/ndk.mk",
-        "src/utils/PackageTables.hpp",
-        "src/utils/Validation.hpp",
-        "src/utils/Validation.cpp",
-        common.VIEWS,
-    ),
+    shared=(*common.NDK_SHARED, common.VIEWS),
     glue="CPU/CpuBackendUtils.hpp",
     data={"kernel_texts": False},
 )

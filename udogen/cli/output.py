@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ import click
 
 from udogen import __version__
 from udogen.errors import UdogenError, UsageError
-from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_lines, visible
+from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_lines, visible, wrapped
 
 if TYPE_CHECKING:
     from udogen.verify.results import Finding
@@ -55,17 +54,8 @@ def _fitted(line: str, columns: int) -> str:
     if len(line) <= columns or _WHOLE.match(line):
         return line
     kept = re.sub(r"`[^`]*`", lambda quoted: quoted[0].replace(" ", "\xa0"), line)
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    parts = textwrap.wrap(
-        kept,
-        columns,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-        drop_whitespace=True,
-    )
-    return "\n".join(parts).replace("\xa0", " ")
+    start = len(line) - len(line.lstrip()) + 2
+    return "\n".join(wrapped(kept[:start], kept[start:], columns)).replace("\xa0", " ")
 
 
 def print_json(data: Mapping[str, Any]) -> None:

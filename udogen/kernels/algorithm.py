@@ -40,7 +40,7 @@ class RowLayout:
     output: str = ""
     later: set[str] = field(default_factory=set)  # those that a later call defines
     read: list[tuple[KernelTensor, list[Any]]] = field(default_factory=list)  # elements that were read, with indices
-    used: Callable[[str, list[Any]], None] = lambda name, indices: None  # is told of each use of a tensor's elements
+    used: Callable[[str, list[Any]], None] = lambda name, indices: None  # called for each use of elements
     reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
 
     @property

@@ -437,7 +437,7 @@ def _is_computed(index: Any) -> bool:
 def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]) -> None:
     """Let Halide's functions, also those of reductions, have names for which `lines` has the line of a file.
 
-    `use` is told of their elements that are read.
+    `use` is called with their elements that are read.
     """
 
     class Func(hl.Func):  # type: ignore[misc]  # Halide has no types

@@ -119,14 +119,9 @@ class ConfigError(UdogenError):
 
 
 def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) -> str:
-    """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint.
-
-    With a width, the texts are in lines of it; names of files stay whole.
-    """
+    """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint."""
     severity = "warning" if problem.doubtful else "error"
-    message, hint = (_cut(each, 400) for each in (problem.message, problem.hint))
-    first_line = f"{visible(str(problem.location))}: {severity}: {message}"
-    text = ["\n    ".join(wrapped("", first_line, width - 4))] if width else [first_line]
+    text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
         shown = _cut(lines[number - 1].strip(), _SHOWN)
@@ -143,8 +138,8 @@ def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) 
         text.append(f"  {number:>4} | {part}")
         if end:
             text.append(f"       | {' ' * (begin - first)}{'^' * min(end - begin, most - (begin - first))}")
-    if hint:
-        text += wrapped("       = ", hint, width) if width else [f"       = {hint}"]
+    if problem.hint:
+        text.append(f"       = {_cut(problem.hint, 400)}")
     return "\n".join(text)
 
 

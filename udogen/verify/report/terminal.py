@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from udogen.opdef.problems import wrapped
 from udogen.tables import many, table
 from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
@@ -48,8 +48,8 @@ def _wrapped(line: str, width: int) -> list[str]:
     """The line, with its indentation on each further line."""
     if not width or len(line) <= width:
         return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    start = len(line) - len(line.lstrip()) + 2
+    return wrapped(line[:start], line[start:], width)
 
 
 def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
