@@ -25,7 +25,7 @@ TARGET = Target("npu_x86", "npu", ("x86_64-linux-clang",), "x86-64 Linux", "x86"
 
 def contents(package, source, place=QNN):
     made = cpu.BACKEND.contents(package, source, place)
-    return replace(made, parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
+    return made._replace(parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
 
 backends.register(replace(
     cpu.BACKEND, id="npu", title="NPU of a test", suffix="Npu", number=99, names=("NPU",), json_names=("NPU",),

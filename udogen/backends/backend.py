@@ -78,8 +78,7 @@ def udo_target(target: Target) -> Target:
     return target._replace(folders=tuple(folders))
 
 
-@dataclass(frozen=True)
-class UdoCore:
+class UdoCore(NamedTuple):
     """A backend in a package of the UDO documentation (layout `snpe`), and how SNPE runs it."""
 
     core: str  # CPU, GPU, DSP: its name in the SnpeUdo API; several backends may be one core
@@ -102,8 +101,7 @@ class UdoCore:
     compared: str = ""  # the part of its library that is compared with the registration: `records` or `validation`
 
 
-@dataclass(frozen=True)
-class HostRuntime:
+class HostRuntime(NamedTuple):
     """Qualcomm's library that runs the packages of a backend, with measured facts."""
 
     library: str
@@ -126,8 +124,7 @@ class HostRuntime:
     buffers: bool = False  # it accepts buffers of the client for weights and spill-fill (external buffers)
 
 
-@dataclass(frozen=True)
-class Emulator:
+class Emulator(NamedTuple):
     """udogen's emulator of a backend: a folder of udogen/emulator, beside `core`."""
 
     library: str
@@ -137,8 +134,7 @@ class Emulator:
     tables: Callable[[], dict[str, str]] = dict  # files that its sources include, generated from tables
 
 
-@dataclass(frozen=True)
-class Harness:
+class Harness(NamedTuple):
     """A program that replaces the runtime of a backend under qemu-hexagon."""
 
     arch: str  # the default version of Hexagon

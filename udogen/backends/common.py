@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -60,16 +60,14 @@ class Placement:
 QNN = Placement()
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """The files of one backend, and the libraries that are built from them."""
 
     parts: tuple[Part, ...]
     files: tuple[PlannedFile, ...]
 
 
-@dataclass(frozen=True)
-class BackendFolder:
+class BackendFolder(NamedTuple):
     """How the folder of a backend differs; `{package}` is replaced by the package's name."""
 
     backend: str
@@ -83,15 +81,13 @@ class BackendFolder:
     api: str = ""  # the interface, if the backend has several
     template_folder: str = ""  # if it is not the backend's name
     # File -> template for each op; `{op}` is replaced by its name.
-    op_templates: Mapping[str, str] = field(
-        default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
-    )
+    op_templates: Mapping[str, str] = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
     vendor_kernel: str = ""  # of a kernel in Qualcomm's style, if a package may have both
     for_python: tuple[str, ...] = FOR_PYTHON  # files below templates/qnn/shared for kernels in Python
     glue: str = ""  # the header between the tables and a kernel
     hooks: bool = False  # kernels may define `hooks`
-    data: Mapping[str, Any] = field(default_factory=dict)  # more for its templates
+    data: Mapping[str, Any] = {}  # more for its templates
     view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # more about an op
 
 
@@ -131,8 +127,8 @@ def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: b
 
 def _placed(own: Sequence[PlannedFile], shared: Sequence[PlannedFile], place: Placement) -> list[PlannedFile]:
     """The files at their paths in the layout, sorted, without those that it drops."""
-    files = [replace(file, path=place.own(file.path)) for file in own]
-    files += [replace(file, path=place.shared(file.path)) for file in shared]
+    files = [file._replace(path=place.own(file.path)) for file in own]
+    files += [file._replace(path=place.shared(file.path)) for file in shared]
     return sorted((file for file in files if file.path), key=lambda file: file.path)
 
 
@@ -169,7 +165,7 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
         kernel = folder.vendor_kernel if folder.vendor_kernel and op.name in vendor_ops else folder.kernel
         *made, last = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
-        files += [*made, replace(last, replaces=op.name in restyled)]
+        files += [*made, last._replace(replaces=op.name in restyled)]
     placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,

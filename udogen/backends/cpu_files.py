@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from udogen.backends import common, cpu, vendor
 from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
@@ -29,8 +27,7 @@ _FOLDER = common.BackendFolder(
 )
 
 # Of a package with kernels in the style of Qualcomm's generators, beside others.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
+_VENDOR_FOLDER = _FOLDER._replace(
     templates={
         **_FOLDER.templates,
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",

@@ -39,8 +39,7 @@ _FOLDER = common.BackendFolder(
 )
 
 # Of a package whose kernels are in the style of Qualcomm's generators.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
+_VENDOR_FOLDER = _FOLDER._replace(
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
     copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
     shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
@@ -73,10 +72,10 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
     if source.vendor.get("dsp"):
         vendor.refuse_mixture("dsp", package, source)
-        folder = replace(_VENDOR_FOLDER, op_templates={interface: "src/VendorInterface.cpp.mako"}, view=view)
+        folder = _VENDOR_FOLDER._replace(op_templates={interface: "src/VendorInterface.cpp.mako"}, view=view)
     else:
         files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
-        folder = replace(_FOLDER, op_templates=files, view=view)
+        folder = _FOLDER._replace(op_templates=files, view=view)
     made = common.contents(package, source, folder, place)
     if not op_of:
         return made
@@ -87,7 +86,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
         replace(part, library=library.format(op=op), ops=(op,), op=op, sources=tuple(sorted([*of_all, *sources[op]])))
         for op in part.ops
     ]
-    return replace(made, parts=tuple(parts))
+    return made._replace(parts=tuple(parts))
 
 
 def _quantization(tensor: Tensor) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from udogen.backends import common, gpu, op_tables, vendor
 from udogen.backends.plan import PlannedFile, Source
@@ -37,8 +37,8 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     if source.vendor.get("gpu"):
         vendor.refuse_mixture("gpu", package, source)
         data = {**_VENDOR_FOLDER.data, "sorts_params": "false" if place.has_cl_files else "true"}
-        return common.contents(package, source, replace(_VENDOR_FOLDER, data=data), place)
-    folder = _FOLDER if place.has_cl_files else replace(_FOLDER, kernel="src/ops/Op.text.cpp.mako")
+        return common.contents(package, source, _VENDOR_FOLDER._replace(data=data), place)
+    folder = _FOLDER if place.has_cl_files else _FOLDER._replace(kernel="src/ops/Op.text.cpp.mako")
     made = common.contents(package, source, folder, place)
     ready = source.kernels.get("gpu", {})
     texts = [
@@ -46,7 +46,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
         for file in made.files
         if file.user_owned and file.data and _has_cl_file(file.data["op"].name, ready, place)
     ]
-    return replace(made, files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
+    return made._replace(files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
 
 
 def _has_cl_file(op: str, ready: Mapping[str, bytes], place: common.Placement) -> bool:
@@ -180,8 +180,7 @@ _FOLDER = common.BackendFolder(
 )
 
 # Of a package whose kernels are in the style of Qualcomm's generators.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
+_VENDOR_FOLDER = _FOLDER._replace(
     templates={
         **common.NDK_TEMPLATES,
         "include/Operation.hpp": "include/VendorOperation.hpp.mako",

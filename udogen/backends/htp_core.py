@@ -49,22 +49,11 @@ _WHOLE = {
 }
 
 
-def needs_all(op: Op) -> Op:
-    """The op with all inputs required: the macros have no kernel for a node that lacks one."""
-    return replace(
-        op,
-        inputs=tuple(
-            replace(each, given=True) if not each.mandatory or each.default is not None else each for each in op.inputs
-        ),
-    )
-
-
 def contents(
     package: OpPackage, source: Source, qhpi: common.BackendFolder, place: common.Placement
 ) -> common.Contents:
     """What the backend contributes, based on the folder of a QHPI package."""
-    own = replace(
-        qhpi,
+    own = qhpi._replace(
         api="core",
         template_folder="htp_core",
         headers=(),  # the SDK's alone
@@ -86,7 +75,7 @@ def contents(
         dialect=_DIALECT,
         view=_view,
     )
-    package = package.with_ops(tuple(needs_all(op) for op in package.ops))
+    package = package.with_ops(tuple(op.with_all_inputs() for op in package.ops))
     return common.contents(package, source, own, place)
 
 

@@ -93,8 +93,7 @@ _FOLDER = common.BackendFolder(
 )
 
 # Of a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.
-_VENDOR_FOLDER = replace(
-    _FOLDER,
+_VENDOR_FOLDER = _FOLDER._replace(
     templates={
         "Makefile": "Makefile.mako",
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
@@ -113,7 +112,7 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
         return htp_core.contents(package, source, _FOLDER, place)
     if source.vendor.get("htp"):
         vendor.refuse_mixture("htp", package, source, complete=True)
-        own = replace(_VENDOR_FOLDER, data={**_VENDOR_FOLDER.data, "registrations": source.registrations})
+        own = _VENDOR_FOLDER._replace(data={**_VENDOR_FOLDER.data, "registrations": source.registrations})
         return common.contents(package, source, own, place)
     return common.contents(package, source, _FOLDER, place)
 

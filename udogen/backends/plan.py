@@ -52,13 +52,12 @@ class Source:
         return ", ".join(f"config/{name}" for name in self.configs)
 
 
-@dataclass(frozen=True)
-class PlannedFile:
+class PlannedFile(NamedTuple):
     """One file: rendered from a template, copied, or given as bytes."""
 
     path: str
     template: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = {}
     copy: str = ""  # a file in templates/, or with the prefix `headers:` one of the QNN headers
     content: bytes | None = None
     user_owned: bool = False  # written once

@@ -124,8 +124,7 @@ def _given(op: Op, row: Backend) -> Op:
     missing = row.ends(op) if row.ends is not None else frozenset()
 
     def mark(tensor: Tensor) -> Tensor:
-        optional = not tensor.mandatory or tensor.default is not None
-        return replace(tensor, given=True) if optional and tensor.name not in missing else tensor
+        return replace(tensor, given=True) if tensor.optional and tensor.name not in missing else tensor
 
     return op if row.can_omit else replace(op, inputs=tuple(map(mark, op.inputs)), outputs=tuple(map(mark, op.outputs)))
 
@@ -201,6 +200,8 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
+    if not lost:
+        return tensor
     what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never passes to an op"
     alike = tuple(dict.fromkeys(_STORED_ALIKE[each] for each in lost if each in _STORED_ALIKE))
     if not kept and alike:
@@ -210,9 +211,9 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     if not kept:
         hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} only in a supplement"
         problems.error(tensor.location, what, hint)
-    elif lost:
-        refused.setdefault(_list(lost), []).append(tensor)
-    return replace(tensor, datatypes=kept or tensor.datatypes)
+        return tensor
+    refused.setdefault(_list(lost), []).append(tensor)
+    return replace(tensor, datatypes=kept)
 
 
 def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:

@@ -122,15 +122,17 @@ class PackageFolder:
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file atomically, if it differs."""
-        self.refuse_link(path)
-        if self.read(path) == content:
-            return
         parent, name = self._parent(path, make=True)
-        with suppress(FileNotFoundError):
-            os.unlink(_WAITING, dir_fd=parent)  # of a call that was killed
+        if self._refuse_link(parent, name, path) and self.read(path) == content:
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            with open(os.open(_WAITING, flags, 0o666, dir_fd=parent), "wb") as file:
+            waiting = os.open(_WAITING, flags, 0o666, dir_fd=parent)
+        except FileExistsError:  # of a call that was killed
+            os.unlink(_WAITING, dir_fd=parent)
+            waiting = os.open(_WAITING, flags, 0o666, dir_fd=parent)
+        try:
+            with open(waiting, "wb") as file:
                 file.write(content)
             os.replace(_WAITING, name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
@@ -194,12 +196,13 @@ class PackageFolder:
                 ) from fault
         return self._below[above], name
 
-    def _refuse_link(self, parent: int, name: str, path: str) -> None:
+    def _refuse_link(self, parent: int, name: str, path: str) -> bool:
+        """Whether there is something that is not a link; raise for a link."""
         try:
             target = os.readlink(name, dir_fd=parent)
         except OSError as fault:
             if fault.errno in (errno.EINVAL, errno.ENOENT):  # not a link, or missing
-                return
+                return fault.errno == errno.EINVAL
             raise
         raise UsageError(
             f"{self.path / path} is a link to {target}: udogen neither follows nor replaces links in a package",

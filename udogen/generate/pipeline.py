@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, htp, htp_core, of_op, vendor
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op, vendor
 from udogen.backends.plan import Plan, RegisterFunction, Source
 from udogen.build import sdks, tools
 from udogen.build.package import (
@@ -212,7 +212,7 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
     keeps_cmake = not options.force and memory is not None and cmake.LISTS in memory.checksums
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
     rendered = render(plan)
-    changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
+    changes = all_new(rendered) if memory is None or folder.is_new() else compare(folder, memory, plan, rendered)
     return Generated(planned.path, plan, rendered, changes, backup, planned.vendor), memory
 
 
@@ -314,7 +314,8 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
 
 def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -> dict[str, OpPackage]:
     """The package per backend: the chosen ones, or those of the config that udogen supports."""
-    supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
+    of_ops = {backend for op in package.ops for backend in of_op(op, package)}
+    supported = [backend for backend in backends.ALL if backend in of_ops]
     wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not problems.errors:
         _refuse_backends(package, problems)
@@ -377,7 +378,7 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
 def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Problems) -> None:
     """Warn of optional inputs, which the C++ interface of HTP requires."""
     for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
-        for tensor, needed in zip(op.inputs, htp_core.needs_all(op).inputs, strict=True):
+        for tensor, needed in zip(op.inputs, op.with_all_inputs().inputs, strict=True):
             if needed.given and not tensor.given:
                 problems.warn(
                     tensor.location,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import zlib
@@ -13,9 +14,15 @@ from udogen import __version__, resources
 from udogen.backends.plan import Plan, PlannedFile
 from udogen.errors import UsageError
 
-# Mako imports Pygments for HTML error pages, which udogen does not use: a fifth of the start of `generate`.
-# None makes that import an ImportError, which Mako handles.
+# Mako imports Pygments for HTML error pages, and importlib.metadata for plug-ins, which udogen does not use: a third of
+# the start of `generate`.  None makes the first import an ImportError, which Mako handles; the second module is loaded
+# when something of it is used.
 _without_pygments = sys.modules.setdefault("mako.ext.pygmentplugin", None) is None  # type: ignore[arg-type]
+if "importlib.metadata" not in sys.modules and (_spec := importlib.util.find_spec("importlib.metadata")):
+    assert _spec.loader is not None
+    _spec.loader = importlib.util.LazyLoader(_spec.loader)
+    importlib.metadata = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(importlib.metadata)
 
 from mako import exceptions  # noqa: E402
 from mako.lookup import TemplateLookup  # noqa: E402

@@ -97,6 +97,11 @@ class Tensor:
         return (*self.datatypes, *self.converted)
 
     @property
+    def optional(self) -> bool:
+        """A node may lack it, if the backend allows that."""
+        return not self.mandatory or self.default is not None
+
+    @property
     def required(self) -> bool:
         """It cannot be absent: it is mandatory without a default, or the backend requires it."""
         return self.given or (self.mandatory and (self.default is None or self.repeated))
@@ -167,6 +172,10 @@ class Op:
     def tensors(self) -> tuple[Tensor, ...]:
         """Inputs, outputs and parameters, in this order."""
         return (*self.inputs, *self.outputs, *self.params)
+
+    def with_all_inputs(self) -> Op:
+        """The op with all inputs required, as the C++ interface of HTP has no kernel for a node that lacks one."""
+        return replace(self, inputs=tuple(replace(each, given=True) if each.optional else each for each in self.inputs))
 
 
 @dataclass(frozen=True)

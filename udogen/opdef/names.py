@@ -129,7 +129,8 @@ def cpp_comment(text: str) -> list[str]:
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
-        for word in "".join(c if c.isprintable() else " " for c in paragraph).split():
+        plain = paragraph if paragraph.isprintable() else "".join(c if c.isprintable() else " " for c in paragraph)
+        for word in plain.split():
             if line and len(line) + 1 + len(word) > _COMMENT_WIDTH:
                 lines.append(line)
                 line = ""

@@ -213,7 +213,7 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
     versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch and row.usual]
     others = tuple(row for row in rows if not row.arch)
     if source.version_folders and versions:
-        own = [replace(core, folder=f"{VERSION_FOLDER}{row.arch.upper()}") for row in versions]
+        own = [core._replace(folder=f"{VERSION_FOLDER}{row.arch.upper()}") for row in versions]
         return [
             _CoreFolder(backend, each, (*(others if each is own[0] else ()), row), package)
             for each, row in zip(own, versions, strict=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import backends
-from udogen.backends import htp_core
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
@@ -44,7 +43,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
         return _blind_call(built, op_type, options)
     _check_all_names(op, options)
     if built.folder is not None and built.folder.api == "core":
-        op = htp_core.needs_all(op)
+        op = op.with_all_inputs()
     inputs = _inputs(op, options)
     outputs = _outputs(op, inputs, options)
     if built.folder is not None and built.folder.backend in backends.RUNTIMES:
