@@ -146,7 +146,7 @@ class Outcome:
 
 
 # ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it
-# does not build.  skipped: it was not chosen, or no case is for it.
+# does not build.  skipped: it was not chosen, or has no case.
 State = Literal["ran", "missing", "unbuilt", "skipped"]
 ABSENT: tuple[State, ...] = ("missing", "unbuilt")
 

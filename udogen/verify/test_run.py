@@ -82,7 +82,7 @@ def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendS
     """A place without a case."""
     if not is_chosen:
         return BackendState(place.id, place.title, "skipped", hint=f"enable with --backend {place.id}")
-    reason = "no such case is for it" if options.pattern else "no case is for it"
+    reason = f"no case for it matches {options.pattern}" if options.pattern else "no op or case is for this backend"
     return BackendState(place.id, place.title, "skipped", reason)
 
 
