@@ -506,7 +506,7 @@ def test_a_feed_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
 MISTAKES = {
     "no shape": (lambda g, x: g.op("Relu", [x], "y"), "the output `y` of op `Relu` has no shape"),
     "a name twice": (lambda g, x: g.input("x", "FLOAT_32", (4,)), "graph `g` has a tensor `x` already"),
-    "no such type": (lambda g, x: g.input("z", "FLOAT_33", (4,)), "tensor `z` is FLOAT_33, which is no data type"),
+    "no such type": (lambda g, x: g.input("z", "FLOAT_33", (4,)), "tensor `z` is FLOAT_33, which is not a data type"),
     "no quantization": (lambda g, x: g.input("z", "UFIXED_POINT_8", (4,)), "has no quantization"),
     "no op writes it": (lambda g, x: g.op("Relu", [x], "yy", like=x), "no op of graph `g` writes the output `y`"),
     "an array as a tensor": (lambda g, x: g.op("Relu", [np.ones(4)], "y", shape=(4,)), "an input of op `Relu`"),

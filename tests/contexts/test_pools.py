@@ -309,7 +309,7 @@ def test_constants_that_cannot_be(tidy: None) -> None:
             ),
             (
                 lambda: constants.tensor("w", dtype="FLOAT_32", shape=(64,), data=[1.0] * 64),
-                "the values of constant `w` are no buffer: memoryview: a bytes-like object is required, not 'list'",
+                "the values of constant `w` are not a buffer: memoryview: a bytes-like object is required, not 'list'",
             ),
         ):
             with refused(message, error=(RunFailed, UsageError)):

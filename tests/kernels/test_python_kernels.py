@@ -145,7 +145,7 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT.replace("alpha):", "alhpa):"), "LeakyRelu.py:3: LeakyRelu() takes `alhpa`, which the op does not have"),
         (RIGHT.replace("def LeakyRelu", "def leaky"), "LeakyRelu.py:1: it defines no function `LeakyRelu`"),
         (RIGHT.replace("input, output", "input"), "LeakyRelu.py:3: LeakyRelu() does not take the output `output`"),
-        (RIGHT.replace("input,", "input: 3,"), "`input` of LeakyRelu() is annotated with 3, which is no view"),
+        (RIGHT.replace("input,", "input: 3,"), "`input` of LeakyRelu() is annotated with 3, which is not a view"),
         (RIGHT.replace("input[i] >", "input[i, i] >"), "LeakyRelu.py:5: `input` is taken as Flat(): it has 1 ind"),
         (RIGHT.replace("output[i] =", "input[i] ="), "LeakyRelu.py:5: `input` is an input"),
         (RIGHT.replace("output[i] =", "x ="), "LeakyRelu.py:3: LeakyRelu() writes nothing to `output`"),

@@ -139,7 +139,7 @@ WRONG = {
     ),
     "no function": ({"replace": {"forward_1": "reference.py:shrd"}}, "has no function `shrd`"),
     "no Python file": ({"replace": {"forward_1": "reference"}}, "which is no Python function"),
-    "no runtime": ({"shard_runtimes": {"forward_1": "emulater"}}, "which is no runtime"),
+    "no runtime": ({"shard_runtimes": {"forward_1": "emulater"}}, "which is not a runtime"),
 }
 
 

@@ -66,11 +66,11 @@ def test_arguments_are_checked(text: str, low: float, high: float) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("gaussian", "`gaussian` is no way to fill a tensor; there are normal, uniform, integers, ramp, constant, "),
+        ("gaussian", "`gaussian` is not a way to fill a tensor; there are normal, uniform, integers, ramp, constant, "),
         ("uniform(a, 2)", "`uniform(a, 2)`: the arguments of uniform are numbers"),
         ("edge(1)", "`edge(1)`: edge takes no arguments"),
         ("normal(1, 2, 3)", "`normal(1, 2, 3)`: normal takes mean, deviation"),
-        ("uniform(1", "`uniform(1` is no way to fill a tensor"),
+        ("uniform(1", "`uniform(1` is not a way to fill a tensor"),
     ],
 )
 def test_what_fills_nothing(text: str, sentence: str) -> None:

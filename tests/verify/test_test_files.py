@@ -75,8 +75,8 @@ operations = "many"
         '9: `shape`: `3y5` is not a shape '
         '(as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"], [{ a = "2x3", b = "3" }, …])',
         "10: `dtype`: `FLOAT_23` is not a data type (as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32)",
-        "11: `values`: `guess` is no way to fill a tensor; there are normal, uniform, integers, ramp, constant, edge, "
-        "nonfinite (as in normal, uniform(-3, 3), edge)",
+        "11: `values`: `guess` is not a way to fill a tensor; there are normal, uniform, integers, ramp, constant, "
+        "edge, nonfinite (as in normal, uniform(-3, 3), edge)",
         "12: `seed`: a seed is an integer, not less than 0 (as in seed = 1, or seed = [1, 2, 3])",
         "15: `params`: this must be a table (as in { axis = [0, -1] })",
         "16: `quant`: the quantization of `x` has neither low and high nor a positive scale "

@@ -353,7 +353,7 @@ def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
 
 
 def _declared_counts(kernel: Kernel) -> tuple[int, int]:
-    """Inputs and outputs of the function that DEF_PACKAGE_OP registers: its arguments that are no parameters."""
+    """Inputs and outputs of the function that DEF_PACKAGE_OP registers: its arguments that are not parameters."""
     text = _code(kernel)
     function = re.search(rf'\bDEF_PACKAGE_OP\w*\s*\([\s(]*(\w+)[^"]*"{kernel.op}"', text)
     head = re.search(rf"\b{function[1]}\s*\(([^;{{)]*)\)\s*[;{{]", text) if function else None

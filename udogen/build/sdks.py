@@ -27,7 +27,7 @@ class Sdk(NamedTuple):
     version: Callable[[Path], str]
 
     def fault(self, root: Path) -> str:
-        """Why this folder is no such SDK; empty if it is."""
+        """Why this folder is not such an SDK; empty if it is."""
         if not root.is_dir():
             return "no such folder"
         if not any((root / mark).exists() for mark in self.marks):

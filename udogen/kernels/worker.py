@@ -121,7 +121,7 @@ class _Kernel:
         view = annotation() if isinstance(annotation, type) else annotation
         if not isinstance(view, View):
             raise UsageError(
-                f"{self.where}: `{name}` of {self.request.op}() is annotated with {view!r}, which is no view",
+                f"{self.where}: `{name}` of {self.request.op}() is annotated with {view!r}, which is not a view",
                 hint="use Flat, Rows or Whole of udogen.kernels",
             )
         return view

@@ -174,7 +174,7 @@ class ContextOptions:
     def __post_init__(self) -> None:
         graphs: object = self.graphs
         if not isinstance(graphs, (tuple, list)) or not all(isinstance(each, str) for each in graphs):
-            raise UsageError("the graphs of ContextOptions are no names", hint='give them in a tuple: graphs=("one",)')
+            raise UsageError("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
         for name in ("queue_depth", "memory_limit_hint"):
             number = getattr(self, name)
             if not isinstance(number, int) or not 0 <= number < 2**64:

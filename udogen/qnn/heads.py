@@ -20,7 +20,7 @@ _AGAIN = "copy it again from its source"
 
 
 class NoContextBinary(RunFailed):
-    """A file that is no context binary, or a damaged one."""
+    """A file that is not a context binary, or is damaged."""
 
     kind = "no-context-binary"
 

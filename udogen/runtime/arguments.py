@@ -30,7 +30,7 @@ def path(value: object, what: str, *, hint: str = "") -> Path:
 
 
 def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
-    """A sequence of names; a str alone is no sequence of them."""
+    """A sequence of names; a str alone is refused."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
     for each in value:

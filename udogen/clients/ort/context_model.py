@@ -166,7 +166,7 @@ def _unquantizable(tensor: TensorInfo) -> str:
     if row.bits > 16:
         return f"is {tensor.dtype}, and QuantizeLinear makes 8 and 16 bits"
     if not low <= -tensor.scale_offset[1] <= high:
-        return f"has the offset {tensor.scale_offset[1]}, which is no zero point of {row.numpy}"
+        return f"has the offset {tensor.scale_offset[1]}, which is not a zero point of {row.numpy}"
     return ""
 
 

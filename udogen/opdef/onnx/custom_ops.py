@@ -65,7 +65,7 @@ def _is_container(op: OpName, model: OnnxModel, above: frozenset[OpName]) -> boo
 
 
 def _hides_custom(node: Node, model: OnnxModel, above: frozenset[OpName]) -> bool:
-    """A node of a body that is no standard op, and not made of standard ops alone."""
+    """A node of a body that is neither a standard op nor made of standard ops alone."""
     op = node.op
     if model.function(op) is not None:
         return _is_container(op, model, above) and not op.domain.startswith(_EXPORTERS)

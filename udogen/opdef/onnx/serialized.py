@@ -52,7 +52,7 @@ _VARINT, _EIGHT, BYTES, _FOUR = 0, 1, 2, 5
 
 
 class Malformed(ValueError):
-    """These bytes are no message."""
+    """These bytes are not a message."""
 
 
 class WireField(NamedTuple):

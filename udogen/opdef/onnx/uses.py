@@ -220,7 +220,7 @@ def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:
 
 
 def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | None:
-    """The op alone; None where its data is not at hand, or uses differ in attributes that are no inputs here.
+    """The op alone; None where its data is not at hand, or uses differ in attributes that are not inputs here.
 
     Its inputs are those of the op, then the attributes that are only numbers in its body.
     """

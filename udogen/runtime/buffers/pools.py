@@ -300,6 +300,6 @@ def _flat(name: str, data: Any) -> memoryview:
         view = memoryview(data)
     except TypeError as problem:
         raise UsageError(
-            f"the values of constant `{name}` are no buffer: {problem}", hint="give a numpy array, or bytes"
+            f"the values of constant `{name}` are not a buffer: {problem}", hint="give a numpy array, or bytes"
         ) from problem
     return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())

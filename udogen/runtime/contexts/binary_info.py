@@ -62,7 +62,7 @@ def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryI
 
 
 def head_of(path: Path) -> heads.Head:
-    """The head of a file; refuses what cannot be opened, and what is no context binary at first sight."""
+    """The head of a file; refuses what cannot be opened, and what is clearly not a context binary."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise unreadable(path, OSError(0, "not a regular file"))

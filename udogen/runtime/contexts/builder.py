@@ -225,7 +225,7 @@ class GraphDraft:
         if row is None:
             near = nearest(spec.dtype, [each.name for each in datatypes.ALL])
             raise UsageError(
-                f"tensor `{spec.name}` is {spec.dtype}, which is no data type",
+                f"tensor `{spec.name}` is {spec.dtype}, which is not a data type",
                 hint=f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, INT_32 …",
             )
         if row.quantized and spec.quant is None:

@@ -478,7 +478,7 @@ class Graph:
         return results
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
-        """Raise for what is no mapping of names; names of other tensors are found when they are bound."""
+        """Raise if this is not a mapping of names; names of other tensors are found when they are bound."""
         if arrays is not None and (arrays.__class__ is not dict or not self._bindings.keys() >= arrays.keys()):
             arguments.mapping(arrays, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}')
 

@@ -40,7 +40,7 @@ class ShardRuntime:
     def __post_init__(self) -> None:
         if self.kind not in SHARD_RUNTIMES:
             raise UsageError(
-                f"a context is to run on `{self.kind}`, which is no runtime",
+                f"a context is to run on `{self.kind}`, which is not a runtime",
                 hint=suggestion(self.kind, SHARD_RUNTIMES, f"one of: {', '.join(SHARD_RUNTIMES)}"),
             )
 

@@ -174,7 +174,7 @@ def size_text(size: int) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size as a user writes it: 3.5GB, 2000MiB; None where it is no size."""
+    """Bytes of a size as a user writes it: 3.5GB, 2000MiB; None if it is not a size."""
     found = _SIZE.fullmatch(text)
     return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()]) or None if found else None
 

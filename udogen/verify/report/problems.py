@@ -179,7 +179,8 @@ def story(run: TestRun) -> list[Fact]:
         first = outcomes[0]
         where = f'<a href="#problem-{number}">{text.op_name(text.cut(run.op(first), 80))}</a>: '
         facts.append(Fact("Wrong", text.Html(where + text.escape(_scope(outcomes)))))
-        facts.append(Fact("Cause", text.rich(_sentence(first))))
+        label = "Cause" if first.findings or first.error else "Numbers"
+        facts.append(Fact(label, text.rich(_sentence(first))))
         hint = first.findings[0].hint if first.findings else first.error.hint if first.error else ""
         facts += [Fact("What to do", text.rich(text.cut(hint, 400)))] if hint else []
     left = len(run.failure_groups) - _TOLD

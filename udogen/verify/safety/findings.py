@@ -120,7 +120,7 @@ _HEAP = "heap-in-execute"
 # The rule of Qualcomm's UDO pages, for every backend.
 _RULE = (
     "a kernel must not use the heap while it executes: how long that takes has no bound, on DSP and HTP it may "
-    "wait for the CPU, and when it fails the kernel cannot go on. Allocate in finalize; in execute use a "
+    "wait for the CPU, and when it fails the kernel cannot go on. Allocate in prepare; in execute use a "
     "std::array, or the memory of an output before it is filled"
 )
 _THREAD_LOCAL = "__tls_get_addr"
@@ -203,7 +203,7 @@ def _both(one: Site, other: Site) -> Site:
 EXECUTIONS, CYCLES = 1_000, 100
 _HINT = {
     "executions": "free at the end of execute what it allocates; better, allocate nothing there",
-    "cycles": "free in `free` what finalize keeps in the state, on every way on which finalize can end too",
+    "cycles": "free what `prepare` allocates in the destructor of `State`, also if `prepare` returns an error",
 }
 _OF = {"executions": "executions of one graph", "cycles": "graphs, each made, executed once and freed"}
 

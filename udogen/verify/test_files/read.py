@@ -319,7 +319,7 @@ def _values(raw: Any, folder: Path) -> tuple[Mapping[str, values.Fill | GivenNum
             return Invalid(found, "as in normal, uniform(-3, 3), edge") if isinstance(found, str) else found
         if isinstance(each, list):
             return GivenNumbers(each)
-        return Invalid(f"`{each}` is no way to fill a tensor", "as in normal, uniform(-3, 3), x.npy")
+        return Invalid(f"`{each}` is not a way to fill a tensor", "as in normal, uniform(-3, 3), x.npy")
 
     return _choices(one_of(raw), read)
 

@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 
 class ReferenceFailed(UdogenError):
-    """The reference itself raised, or returned something that is no array."""
+    """The reference itself raised, or returned something that is not an array."""
 
     exit_code = 6
     kind = "reference"
@@ -62,7 +62,7 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
         strangers = [name for name in found if name not in outputs]
         if strangers:
             raise ReferenceFailed(
-                f"the reference {text} returns `{strangers[0]}`, which is no output",
+                f"the reference {text} returns `{strangers[0]}`, which is not an output",
                 hint="the op has " + ", ".join(outputs),
             )
         by_name = dict(found)
@@ -78,7 +78,7 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
     for name, array in made.items():
         if array.dtype.kind not in "fiub":
             raise ReferenceFailed(
-                f"the reference {text} returns {type(by_name[name]).__name__} for `{name}`, which is no array",
+                f"the reference {text} returns {type(by_name[name]).__name__} for `{name}`, which is not an array",
                 hint="return numpy arrays",
             )
     return made

@@ -130,7 +130,7 @@ def parse(text: str) -> Fill | str:
     """`uniform(-3, 3)`; a sentence if there is no such way."""
     match = _TEXT.match(text)
     if match is None or match["kind"] not in KINDS:
-        return f"`{text}` is no way to fill a tensor; there are {', '.join(KINDS)}"
+        return f"`{text}` is not a way to fill a tensor; there are {', '.join(KINDS)}"
     kind = KINDS[match["kind"]]
     try:
         given = tuple(float(part) for part in (match["arguments"] or "").split(",") if part.strip())
