@@ -179,3 +179,32 @@ def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[
         yield
     except OSError as fault:
         raise UsageError(f"cannot write {file}: {fault.strerror}", hint=hint) from fault
+
+
+def write_file(file: Path | str, content: str | bytes, *, hint: str = "choose another file") -> None:
+    """Write a file that a user named, whole or not at all."""
+    with writing(file, hint=hint):
+        replace_file(Path(file), content.encode() if isinstance(content, str) else content)
+
+
+def replace_file(file: Path, content: Any) -> None:
+    """Write bytes under another name, then rename; a device, a pipe and what is read-only are written directly."""
+    streams = any(file.is_relative_to(each) for each in ("/dev", "/proc"))
+    place = file if streams else Path(os.path.realpath(file))  # a link stays one
+    mode = place.stat().st_mode if place.exists() else stat.S_IFREG | 0o666
+    if streams or not stat.S_ISREG(mode) or (place.exists() and not _replaceable(place)):
+        place.write_bytes(content)
+        return
+    beside = place.with_name(f".udogen-{os.getpid()}-{id(content)}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(beside, flags, stat.S_IMODE(mode)), "wb") as stream:
+            stream.write(content)
+        os.replace(beside, place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _replaceable(file: Path) -> bool:
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)

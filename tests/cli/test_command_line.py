@@ -407,6 +407,22 @@ def test_a_stdout_that_is_closed_or_full(command: str) -> None:
         assert "Traceback" not in done.stderr and "internal" not in done.stderr and "Exception" not in done.stderr
 
 
+def test_a_disk_without_room_leaves_the_old_file(tmp_path: Path) -> None:
+    """The limit of a file's size stands for the full disk."""
+    made = tmp_path / "op.json"
+    made.write_text("old")
+    command = f"udogen convert {CONFIG} --to json --force -o {made}"
+    full = in_shell(f"trap '' XFSZ; ulimit -f 0; {command}", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert (full.returncode, f"cannot write {made}: File too large" in full.stderr) == (2, True), full.stderr
+    assert made.read_text() == "old" and [each.name for each in tmp_path.glob("*op*")] == ["op.json"]
+    (tmp_path / "link.json").symlink_to("op.json")
+    made.chmod(0o640)
+    assert in_shell(command.replace("op.json", "link.json")).returncode == 0
+    assert (tmp_path / "link.json").is_symlink() and made.stat().st_mode & 0o777 == 0o640
+    assert in_shell(f"udogen convert {CONFIG} --to json -o /dev/stdout | grep -c UdoPackage_0").stdout == "1\n"
+    assert not list(tmp_path.glob(".udogen-*"))
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_the_locale_changes_no_result(encoding: str, tmp_path: Path) -> None:
     config = tmp_path / "größe.xml"

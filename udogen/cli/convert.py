@@ -14,7 +14,7 @@ from udogen.cli import output
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.configs import json_write, rules, vendor, xml_write
 from udogen.configs.load import load, parse
-from udogen.errors import UsageError, read_plain, writing
+from udogen.errors import UsageError, read_plain, replace_file, writing
 from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problem, Problems
@@ -146,4 +146,4 @@ def _save(path: Path, text: str, *, force: bool) -> None:
         if path.is_file() and not force and read_plain(path) != text.encode():
             raise UsageError(f"{path} exists and is different", hint="choose another file, or --force")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        replace_file(path, text.encode())

@@ -13,7 +13,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, writing
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, replace_file, writing
 from udogen.opdef.problems import wrapped
 
 if TYPE_CHECKING:
@@ -324,4 +324,4 @@ def _save(path: Path, text: str) -> None:
         if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
             raise UsageError(f"{path} exists and is not an SVG", hint="choose another file for the picture")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        replace_file(path, text.encode())

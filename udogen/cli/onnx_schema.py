@@ -12,7 +12,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, verb
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, write_file
 
 if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
@@ -96,8 +96,7 @@ def _write_library(options: SchemaOptions) -> list[str]:
     name = options.domain or packages[0].domain or packages[0].name
     if out.exists() and out.samefile(config):
         raise UsageError(f"{out} is the config itself", hint="choose another name for the model")
-    with writing(out):
-        out.write_bytes(schema.library_of(found, name))
+    write_file(out, schema.library_of(found, name))
     return [f"{name}::{op.name}" for op in found]
 
 

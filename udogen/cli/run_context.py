@@ -28,7 +28,7 @@ from udogen.cli.options import (
     soc_of,
     verb,
 )
-from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, writing
+from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, write_file
 
 if TYPE_CHECKING:
     from udogen.runtime.channel import LogLine
@@ -484,8 +484,7 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
         (file, json.dumps(plan.as_json(), indent=2) + "\n"),
         (file.with_suffix(".svg"), draw_plan(plan, title=f"Buffers of {file.stem}")),
     ):
-        with writing(place):
-            place.write_text(text, "utf-8")
+        write_file(place, text)
 
 
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:

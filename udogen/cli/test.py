@@ -24,7 +24,7 @@ from udogen.cli.options import (
     split_names,
     verb,
 )
-from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, writing
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, write_file
 from udogen.tables import many
 
 if TYPE_CHECKING:
@@ -169,8 +169,7 @@ def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, 
 
     changes = baseline.compare(run, before) if before else []
     if arguments.junit:
-        with writing(arguments.junit):
-            arguments.junit.write_text(machine.junit(machine.as_json(run)), "utf-8")
+        write_file(arguments.junit, machine.junit(machine.as_json(run)))
     if arguments.html:
         from udogen.verify.report import page
 
@@ -194,8 +193,7 @@ def _merge(arguments: TestArguments) -> int:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
     result = machine.merge([machine.read(path) for path in arguments.paths])
     if arguments.junit:
-        with writing(arguments.junit):
-            arguments.junit.write_text(machine.junit(result), "utf-8")
+        write_file(arguments.junit, machine.junit(result))
     if arguments.as_json:
         output.print_json(result)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import __version__
-from udogen.errors import UsageError, read_plain, reading, writing
+from udogen.errors import UsageError, read_plain, reading, write_file
 from udogen.verify.results import Outcome, TestRun
 
 _FORMAT = "udogen costs 1"
@@ -50,8 +50,7 @@ def save(run: TestRun, path: Path) -> None:
         },
         "costs": dict(sorted(rows.items())),
     }
-    with writing(path):
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_file(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _key(outcome: Outcome) -> str:

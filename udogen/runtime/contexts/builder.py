@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError, writing
+from udogen.errors import RunFailed, UsageError, write_file, writing
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.opdef.problems import nearest, suggestion
@@ -344,8 +344,8 @@ class GraphBuilder(Closing):
             place.parent.mkdir(parents=True, exist_ok=True)
         self.context.save(place)
         described = place.with_name(f"{place.stem}_json.json")
-        with StoredContext(place, use_json=False) as stored, writing(described):
-            described.write_text(info_json(stored.info), "utf-8")
+        with StoredContext(place, use_json=False) as stored:
+            write_file(described, info_json(stored.info))
         return place
 
     def close(self) -> None:

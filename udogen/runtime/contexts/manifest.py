@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed, UsageError, open_plain
+from udogen.errors import RunFailed, UsageError, open_plain, replace_file
 from udogen.qnn import abi
 from udogen.runtime import arguments
 
@@ -137,19 +137,13 @@ def write_atomically(path: Path, data: Any) -> None:
     """Write a file atomically."""
     if path.exists() and not path.is_file():
         raise RunFailed(f"{path} cannot be written: not a regular file", hint="choose another name")
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
-            file.write(data)
-        os.replace(beside, path)
-    except BaseException as fault:
-        beside.unlink(missing_ok=True)
-        if isinstance(fault, OSError):
-            raise RunFailed(
-                f"{path} cannot be written: {fault.strerror}",
-                hint="choose an existing, writable folder with enough space",
-            ) from fault
-        raise
+        replace_file(path, data)
+    except OSError as fault:
+        raise RunFailed(
+            f"{path} cannot be written: {fault.strerror}",
+            hint="choose an existing, writable folder with enough space",
+        ) from fault
 
 
 def _read(path: Path) -> Manifest:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import writing
+from udogen.errors import write_file
 from udogen.runtime.contexts.commands import ProfileRow
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
         for row in each.events:
             events += _parts(row, begin, length)
         begin += length
-    with writing(file):
-        file.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1) + "\n", "utf-8")
+    write_file(file, json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1) + "\n")
 
 
 def _parts(row: ProfileRow, begin: float, length: float) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from udogen import backends
 from udogen.backends import htp
-from udogen.errors import UdogenError, UsageError, open_plain, writing
+from udogen.errors import UdogenError, UsageError, open_plain, write_file
 from udogen.opdef.problems import nearest, suggestion
 from udogen.resources import read_toml, toml_text
 from udogen.runtime import arguments
@@ -396,8 +396,7 @@ def write_description(path: Path, description: ModelDescription, comments: Mappi
     text = description_text(description, folder=path.parent, comments=comments)
     if path.exists():
         raise UsageError(f"{path} exists already", hint="choose another file with -o, or remove it")
-    with writing(path):
-        path.write_text(text, "utf-8")
+    write_file(path, text)
 
 
 def _list(values: Sequence[str]) -> str:

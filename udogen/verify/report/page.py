@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mako.template import Template
 
 from udogen import __version__, resources
-from udogen.errors import writing
+from udogen.errors import write_file
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
@@ -23,9 +23,7 @@ from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkO
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
     """The report as a file."""
-    page = render(run, changes, baseline)
-    with writing(file):
-        file.write_text(page, "utf-8", newline="\n")
+    write_file(file, render(run, changes, baseline))
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
