@@ -397,6 +397,7 @@ def test_a_device_that_is_lost_in_a_step_is_named(
     assert "a device of the model was lost: stage 1 (graph `step`" in done.stdout and "open it again" in done.stdout
     ran = udogen("run", "context", folder, "--graph", "step", "--steps", "3", "--json")
     assert ran.returncode == 5 and "a device of the model was lost" in ran.stdout, ran.stdout + ran.stderr
+    assert json.loads(ran.stdout)["error"]["details"][0] == "in step 1 of the model, graph `step`"
 
 
 # --- model.toml -------------------------------------------------------------------------------------------------------

@@ -224,6 +224,7 @@ def test_a_json_of_another_shape(shards: Path) -> None:
         (("{}", "--sessions", "2", "--device", "0"), "--device and --sessions both choose where contexts run"),
         (("{}/no.bin",), "there is no file or folder"),
         (("{}", "--bind-plan-out", "/proc/plan.json"), "cannot write /proc/plan.json"),
+        (("{}", "--bind-plan-out", "no/where.json"), "cannot write no/where.json: there is no folder no"),
         (("{}", "--soc", "SM8650"), "--soc is for --backend htp, not cpu"),
     ],
 )

@@ -203,3 +203,12 @@ def soc_of(text: str | None, backend: str) -> int:
             hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model
+
+
+def check_folders(*files: Path | None) -> None:
+    """Raise before a run, which may take minutes, if a file cannot be written after it: its folder is missing."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(
+                f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
+            )

@@ -17,6 +17,7 @@ from udogen.cli.options import (
     POSITIVE,
     SECONDS,
     argument,
+    check_folders,
     heap_option,
     json_option,
     option,
@@ -115,7 +116,7 @@ def command(arguments: TestArguments) -> int:
     measure = bool(arguments.cost or arguments.save or arguments.compare)
     options = same_options(TestOptions, arguments, safety=safety, measure=measure, jobs=arguments.jobs or 0)
     options.safety.check_tools()
-    _check_folders(arguments.junit, arguments.html, arguments.save)
+    check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
     plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
@@ -188,7 +189,7 @@ def _merge(arguments: TestArguments) -> int:
 
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
-    _check_folders(arguments.junit)
+    check_folders(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
     result = machine.merge([machine.read(path) for path in arguments.paths])
@@ -222,12 +223,3 @@ def _progress(plan: TestPlan) -> Iterator[Listeners]:
             lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}"),
             lambda step: advance(step, by=0),
         )
-
-
-def _check_folders(*files: Path | None) -> None:
-    """Before a run that may take minutes, not after it."""
-    for file in files:
-        if file is not None and not file.absolute().parent.is_dir():
-            raise UsageError(
-                f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
-            )

@@ -284,6 +284,7 @@ class Model(Closing):
                 out={name: array for name, array in (out or {}).items() if name not in chain.got},
             )
         except RunFailed as fault:
+            fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
             lost = self._lost(fault)
             raise (lost or fault) from fault
         for name, buffer in chain.got.items():
