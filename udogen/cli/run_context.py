@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -243,8 +243,7 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
 def _run_model(options: RunContextOptions) -> UdogenError | None:
     """Run a model and print its steps; returns what is wrong: a difference, or op packages that counted nothing."""
     from udogen.runtime.contexts.profile import write_trace
-    from udogen.runtime.execution_counts import sentences, summary, unproved
-    from udogen.runtime.models.commands import model_lines
+    from udogen.runtime.execution_counts import summary, unproved
 
     ran, runtime = run_steps(options)
     counts = summary(list(ran.proof or ()))
@@ -256,15 +255,24 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
         write_trace(options.trace_file, ran.profiles)
     if options.as_json:
         _print_json({**_model_json(ran, runtime), "bind_plan": str(options.plan_file or "") or None}, fault)
-        return fault
+    else:
+        _print_model(options, ran, runtime, counts)
+        if fault:
+            output.print_error(fault)
+    return fault
+
+
+def _print_model(
+    options: RunContextOptions, ran: StepsRan, runtime: ContextsOpened, counts: Mapping[tuple[str, str, str], int]
+) -> None:
+    from udogen.runtime.execution_counts import sentences
+    from udogen.runtime.models.commands import model_lines
+
     for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
         output.print_result(line)
     if options.dry_run:
         words = [each for each in sys.argv[1:] if each != "--dry-run"] + ([] if options.steps else ["--steps", "1"])
         output.print_next(f"`{shlex.join(['udogen', *words])}` executes it")
-    if fault:
-        output.print_error(fault)
-    return fault
 
 
 def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
@@ -301,8 +309,8 @@ _PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is
 
 def _description(options: RunContextOptions) -> ModelDescription:
     """The model that the command line describes: a file or folder, and what options say instead."""
-    from udogen.runtime.contexts.commands import is_description, parse_package
-    from udogen.runtime.models.description import ModelDescription, describe, parse_shard_runtime
+    from udogen.runtime.contexts.commands import is_description
+    from udogen.runtime.models.description import ModelDescription, describe
 
     asked = given(options)
     for flag in ("--loops", "--separate", "--align", "--device"):
@@ -314,7 +322,16 @@ def _description(options: RunContextOptions) -> ModelDescription:
     if len(paths) > 1 and any(is_description(each) for each in paths):
         raise UsageError("a description of a model stands alone", hint="leave out " + str(paths[-1]))
     found = describe(paths[0]) if len(paths) == 1 else ModelDescription(contexts=tuple(paths))
-    changes: dict[str, Any] = {
+    changes = _changes(options)
+    return found.changed({key: value for key, value in changes.items() if value or (key == "sessions" and value == 0)})
+
+
+def _changes(options: RunContextOptions) -> dict[str, Any]:
+    """The fields of a description that options replace; an empty value replaces nothing."""
+    from udogen.runtime.contexts.commands import parse_package
+    from udogen.runtime.models.description import parse_shard_runtime
+
+    return {
         "packages": tuple(map(parse_package, options.packages)),
         "links": dict(pairs(options.links, "--link")),
         "state": dict(pairs(options.states, "--state")),
@@ -331,7 +348,6 @@ def _description(options: RunContextOptions) -> ModelDescription:
             name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
         },
     }
-    return found.changed({key: value for key, value in changes.items() if value or (key == "sessions" and value == 0)})
 
 
 def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:

@@ -145,20 +145,27 @@ def kernel_text(op: FusedOp) -> str:
     lines = [f'"""{count} of {_plain(op.source)}, as one op."""', "", imports, "", ""]
     parameters = [*(name + view for name, view in views.items()), *dict.fromkeys(op.params.values())]
     lines.append(f"def {op.name}({', '.join(parameters)}):")
-    for port in op.inputs:
-        shape = "".join(f", {extent}" for extent in op.part.values[port.value].shape)
-        made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
-        if op.part.values[port.value].dtype == np.bool_:
-            made = f'onnx.Cast({made}, to="BOOL")'
-        lines.append(f"    {names[port.value]} = {made}")
-    for node, call in zip(op.part.nodes, op.calls, strict=True):
-        targets = ", ".join(names[each] if each else "_" for each in node.output)
-        if call.row.type == "Split" and len(node.output) == 1:
-            targets = f"({targets},)"
-        comment = f"  # {_plain(node.name)}" if node.name else ""
-        lines.append(f"    {targets} = {_call_text(op, node, call, names)}{comment}")
+    lines += [f"    {names[port.value]} = {_input_text(op, port)}" for port in op.inputs]
+    lines += [_node_text(op, *each, names) for each in zip(op.part.nodes, op.calls, strict=True)]
     lines += [f"    onnx.store({port.name}, {names[port.value]})" for port in op.outputs]
     return "\n".join(map(_wrapped, lines)) + "\n"
+
+
+def _input_text(op: FusedOp, port: OpPort) -> str:
+    """An input as the functions of `onnx_ops` take it."""
+    known = op.part.values[port.value]
+    shape = "".join(f", {extent}" for extent in known.shape)
+    made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"
+    return f'onnx.Cast({made}, to="BOOL")' if known.dtype == np.bool_ else made
+
+
+def _node_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> str:
+    """The line of a node."""
+    targets = ", ".join(names[each] if each else "_" for each in node.output)
+    if call.row.type == "Split" and len(node.output) == 1:
+        targets = f"({targets},)"
+    comment = f"  # {_plain(node.name)}" if node.name else ""
+    return f"    {targets} = {_call_text(op, node, call, names)}{comment}"
 
 
 def _wrapped(line: str) -> str:

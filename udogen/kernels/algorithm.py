@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -248,63 +248,63 @@ class KernelTensor:
         last: hl.Type | None = None,
     ) -> list[hl.Expr]:
         """Values of each row; `last` is the type in which results of vectors are put together."""
-        place, rest, lanes = self._place, self._place.rest, self._place.lanes
-
-        def total_of(values: list[hl.Expr]) -> list[hl.Expr]:
-            return [hl.cast(last, each) for each in values] if last else values
-
-        def add(func: hl.Func, indices: tuple[Any, ...], values: list[hl.Expr]) -> None:
-            old = _values(func, indices, len(values))
-            func[indices] = _one_or_tuple([both(a, b) for a, b in zip(old, values, strict=True)])
-
-        total, at = hl.Func(f"{self.name}_{name}"), tuple(rest)
-        total[at] = _one_or_tuple(total_of(starts))
-        if place.machine.gpu and place.last:  # a group of threads for each row
-            lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{lanes}")
-            steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
-            k = steps * lanes + lane
-            values, partial = get(hl.min(k, self.size - 1)), (lane, *rest)
-            some[partial] = _one_or_tuple(starts)
-            add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, starts, strict=True)])
-            add(total, at, total_of(_values(some, (each, *rest), len(starts))))
-            some.bound(lane, 0, lanes)
-            place.of_rows += [(some, lane), (total, None)]
-            return _values(total, at, len(starts))
+        place, lanes = self._place, self._place.lanes
+        row = _Reduction(f"{self.name}_{name}", tuple(place.rest), starts, both, get, last)
+        if place.machine.gpu and place.last:
+            self._over_threads(row)
+            place.of_rows.append((row.total, None))
+            return row.of(row.total, row.at)
         left, over_where = self.size, []  # of a row that is shorter than any vector
         # Shorter vectors fill a register of 32-bit numbers, too: of others on Hexagon LLVM makes single numbers.
         least = place.machine.vector // 4 if place.machine.aligned else 1
         for width in dict.fromkeys((lanes, max(lanes // 4, least))) if lanes > 1 and place.last else ():
-            # As many partial results as a vector has elements, the first of them of the row's end.
-            lane, some = hl.Var("lane"), hl.Func(f"{self.name}_{name}_{width}")
-            is_long = left >= width
             fits = self._fit(get, left - width) if least > 1 and width < lanes else []
             if fits is None:
                 continue
-            vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
-            once = hl.RDom([(0, hl.select(is_long, 1, 0))])
-            for domain, condition in product((vectors, each, once), fits):
-                domain.where(condition)
-            partial, one = (lane, *rest), (each, *rest)
-            some[partial] = _one_or_tuple([hl.undef(start.type()) for start in starts])
-            end = get(hl.unsafe_promise_clamped(left - width + lane + once, 0, left - 1))
-            is_end = lane >= width - left % width
-            some[partial] = _one_or_tuple([hl.select(is_end, a, b) for a, b in zip(end, starts, strict=True)])
-            add(some, partial, get(vectors * width + lane))
-            for stage, outer in ((some.update(0), once), (some.update(1), vectors)):
-                stage.reorder(lane, outer).vectorize(lane, width)
-            add(total, at, total_of(_values(some, one, len(starts))))
-            some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
+            self._over_vectors(row, width, left, fits)
             if fits:
-                over_where = [~reduce(lambda a, b: a & b, [is_long, *fits])]
+                over_where = [~reduce(lambda a, b: a & b, [left >= width, *fits])]
             else:
-                left = hl.select(is_long, 0, left)
-            place.of_rows.append((some, lane))
+                left = hl.select(left >= width, 0, left)
         over = hl.RDom([(0, left)])
         for condition in over_where:
             over.where(condition)
-        add(total, at, total_of(get(over.x)))
-        place.of_rows.append((total, None))
-        return _values(total, at, len(starts))
+        row.add(row.total, row.at, row.results(get(over.x)))
+        place.of_rows.append((row.total, None))
+        return row.of(row.total, row.at)
+
+    def _over_threads(self, row: _Reduction) -> None:
+        """A group of threads for each row, each with every so many of its elements."""
+        lanes = self._place.lanes
+        lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{lanes}")
+        steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
+        k = steps * lanes + lane
+        values, partial = row.get(hl.min(k, self.size - 1)), (lane, *row.at)
+        some[partial] = _one_or_tuple(row.starts)
+        row.add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, row.starts, strict=True)])
+        row.add(row.total, row.at, row.results(row.of(some, (each, *row.at))))
+        some.bound(lane, 0, lanes)
+        self._place.of_rows.append((some, lane))
+
+    def _over_vectors(self, row: _Reduction, width: int, left: hl.Expr, fits: Sequence[hl.Expr]) -> None:
+        """As many partial results as a vector has elements, the first of them of the row's end."""
+        lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{width}")
+        is_long = left >= width
+        vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
+        once = hl.RDom([(0, hl.select(is_long, 1, 0))])
+        for domain, condition in product((vectors, each, once), fits):
+            domain.where(condition)
+        partial = (lane, *row.at)
+        some[partial] = _one_or_tuple([hl.undef(start.type()) for start in row.starts])
+        end = row.get(hl.unsafe_promise_clamped(left - width + lane + once, 0, left - 1))
+        is_end = lane >= width - left % width
+        some[partial] = _one_or_tuple([hl.select(is_end, a, b) for a, b in zip(end, row.starts, strict=True)])
+        row.add(some, partial, row.get(vectors * width + lane))
+        for stage, outer in ((some.update(0), once), (some.update(1), vectors)):
+            stage.reorder(lane, outer).vectorize(lane, width)
+        row.add(row.total, row.at, row.results(row.of(some, (each, *row.at))))
+        some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
+        self._place.of_rows.append((some, lane))
 
     def _fit(self, get: Callable[[Any], list[hl.Expr]], start: hl.Expr) -> list[hl.Expr] | None:
         """Conditions for a row: Hexagon's loads, which are whole vectors, end inside of the tensors that `get` reads.
@@ -323,6 +323,31 @@ class KernelTensor:
             rows = tensor.buffer.dim(1).extent() if isinstance(tensor.view, Rows) else 1
             found.append(row * size + start + place.machine.vector // TYPES[tensor._stored].bytes() <= size * rows)
         return found
+
+
+@dataclass
+class _Reduction:
+    """Values of each row: their start, how two become one, the elements, the type in which parts are put together."""
+
+    name: str
+    at: tuple[Any, ...]
+    starts: list[hl.Expr]
+    both: Callable[[Any, Any], Any]
+    get: Callable[[Any], list[hl.Expr]]
+    last: hl.Type | None
+
+    def __post_init__(self) -> None:
+        self.total = hl.Func(self.name)
+        self.total[self.at] = _one_or_tuple(self.results(self.starts))
+
+    def results(self, values: list[hl.Expr]) -> list[hl.Expr]:
+        return [hl.cast(self.last, each) for each in values] if self.last else values
+
+    def of(self, func: hl.Func, indices: tuple[Any, ...]) -> list[hl.Expr]:
+        return _values(func, indices, len(self.starts))
+
+    def add(self, func: hl.Func, indices: tuple[Any, ...], values: list[hl.Expr]) -> None:
+        func[indices] = _one_or_tuple([self.both(a, b) for a, b in zip(self.of(func, indices), values, strict=True)])
 
 
 def as_expr(value: Any) -> hl.Expr:

@@ -208,21 +208,27 @@ def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
     machine = kernel.request.machine
     if machine.gpu:
         return [_Way(machine.target, machine.vector)]
+    if kernel.is_scheduled_by_halide(variant):
+        return [_Way(machine.target, 1, auto=True)]
+    return [*_vectors(kernel, variant), _Way(machine.target, 1)]
+
+
+def _vectors(kernel: _Kernel, variant: KernelVariant) -> Iterator[_Way]:
+    """The ways with vectors: in integers for reals where there are no vectors of floats, then the longest first."""
+    machine = kernel.request.machine
     of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
     is_real = has_floats or any(port.real for port, _ in of_tensors)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
-    scalar = _Way(machine.target, 1)
-    if kernel.is_scheduled_by_halide(variant):
-        return [_Way(machine.target, 1, auto=True)]
-    ways = []
     if machine.integers and is_real and not has_floats:
-        ways += [_Way(machine.integers, machine.vector // size, fixed=True) for size in (smallest, 4)]
+        for size in (smallest, 4):
+            yield _Way(machine.integers, machine.vector // size, fixed=True)
     if is_real and not machine.float_vectors:
-        return [*ways, scalar]
+        return
     # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
     longest = machine.vector // 4 * machine.partial if is_real and kernel.has_rows else machine.vector // smallest
-    return [*ways, *(_Way(machine.target, lanes) for lanes in dict.fromkeys((longest, machine.vector // 4))), scalar]
+    for lanes in dict.fromkeys((longest, machine.vector // 4)):
+        yield _Way(machine.target, lanes)
 
 
 def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str, list[Launch]]:
@@ -232,18 +238,8 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
             found = _compile_with(kernel, variant, way, folder)
-        except NotFixedError as fault:
-            if not machine.float_vectors:
-                line = Path(_line(fault, request.file)).name
-                why = f"there are no vectors of floats, and {line}{': ' if line else ''}{fault}"
-        except hl.HalideError as fault:
-            if way.auto and not _line(fault, request.file):
-                raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
-            is_wrong = machine.gpu and "unbounded" in str(fault)  # whatever the schedule
-            if way.lanes == 1 or is_wrong or (_line(fault, request.file) and not way.fixed):
-                raise
-            in_floats = not machine.float_vectors and "float32x" in str(fault)
-            why = "there are no vectors of floats, and it calculates in them" if in_floats else _text(fault)
+        except (NotFixedError, hl.HalideError) as fault:
+            why = _why_not(kernel, name, way, fault) or why
         else:
             is_scalar = way.lanes == 1 and not way.auto
             return (why or "the compiler died of its vectors") if is_scalar else "", found
@@ -252,6 +248,23 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
     if kernel.is_scheduled_by_halide(variant):
         raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
+
+
+def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
+    """Why this way does not compile (empty: the known reason stays); raises an error that is in every way."""
+    machine, line = kernel.request.machine, _line(fault, kernel.request.file)
+    if isinstance(fault, NotFixedError):
+        where = Path(line).name
+        return (
+            "" if machine.float_vectors else f"there are no vectors of floats, and {where}{': ' * bool(where)}{fault}"
+        )
+    if way.auto and not line:
+        raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
+    is_wrong = machine.gpu and "unbounded" in str(fault)  # whatever the schedule
+    if way.lanes == 1 or is_wrong or (line and not way.fixed):
+        raise fault
+    in_floats = not machine.float_vectors and "float32x" in str(fault)
+    return "there are no vectors of floats, and it calculates in them" if in_floats else _text(fault)
 
 
 def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> list[Launch]:

@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     replaced = network.numbers_of(options.replaced)
     made = _Executor(onnx, options, network, evaluator, quants, replaced).run(samples)
     values = [{**_rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
-    layers = [*_layers(options, evaluator, quants, replaced, expected, values)]
+    layers = [*_Layers(options, evaluator, quants, replaced, expected, values)]
     first = next((each for each in layers if each.wrong), None)
     return NetworkResult(
         runtime=made.runtime,
@@ -864,44 +865,53 @@ def _limit(options: NetworkOptions, quant: Quant | None, op: str, span: float) -
     return max(TOLERANCES[options.backend, FLOAT], steps)
 
 
-def _layers(
-    options: NetworkOptions,
-    evaluator: Evaluator,
-    quants: Mapping[str, Quant],
-    replaced: Collection[int],
-    expected: Sequence[Mapping[str, Array]],
-    values: Sequence[Mapping[str, Array]],
-) -> Iterator[LayerResult]:
-    """The errors of each output of each node, the largest of all samples; `values` are those on QNN, with inputs."""
-    hidden = evaluator.network.hidden
-    makers = {name: number for number, node in enumerate(evaluator.nodes) for name in node.output}
-    for number, node in enumerate(evaluator.nodes):
-        maker = makers[node.input[0]] if node.op_type == _QUANTIZE and node.input[0] in hidden else number
-        named = evaluator.nodes[maker]
-        targets = [[evaluator.node(number, sample) for sample in values]]
-        if quants and _is_fused(node):
-            targets.append([evaluator.fused(number, sample) for sample in values])
-        for name in (each for each in node.output if each and each not in hidden):
-            quant = quants.get(name)
-            spans = [span_of(whole[name]) if quant is None else quant.span for whole in expected]
-            rounded = (lambda array: array) if quant is None else quant.rounded
-            made = [each[name] for each in values]
-            own = min(_error(made, [rounded(each[name]) for each in target], spans) for target in targets)
-            error = _error(made, [whole[name] for whole in expected], spans)
-            first = expected[0][name]
-            yield LayerResult(
-                number,
-                _title(named),
-                node.op_type if named is node else f"{named.op_type}, {node.op_type}",
-                name,
-                str(first.dtype),
-                tuple(first.shape),
-                own,
-                error,
-                steps=None if quant is None else own * 255,
-                wrong=own > _limit(options, quant, node.op_type, min(spans)),
-                replaced=bool({number, maker} & {*replaced}),
-            )
+@dataclass(frozen=True)
+class _Layers:
+    """The errors of each output of each node, the largest of all samples."""
+
+    options: NetworkOptions
+    evaluator: Evaluator
+    quants: Mapping[str, Quant]
+    replaced: Collection[int]
+    expected: Sequence[Mapping[str, Array]]
+    values: Sequence[Mapping[str, Array]]  # those on QNN, with inputs
+
+    def __iter__(self) -> Iterator[LayerResult]:
+        hidden = self.evaluator.network.hidden
+        for number, node in enumerate(self.evaluator.nodes):
+            targets = [[self.evaluator.node(number, sample) for sample in self.values]]
+            if self.quants and _is_fused(node):
+                targets.append([self.evaluator.fused(number, sample) for sample in self.values])
+            for name in (each for each in node.output if each and each not in hidden):
+                yield self._of(number, name, [[each[name] for each in target] for target in targets])
+
+    @cached_property
+    def _makers(self) -> dict[str, int]:
+        return {name: number for number, node in enumerate(self.evaluator.nodes) for name in node.output}
+
+    def _of(self, number: int, name: str, targets: Sequence[Sequence[Array]]) -> LayerResult:
+        """An output, compared with what the node makes of its own inputs: one of `targets`."""
+        node, hidden, quant = self.evaluator.nodes[number], self.evaluator.network.hidden, self.quants.get(name)
+        maker = self._makers[node.input[0]] if node.op_type == _QUANTIZE and node.input[0] in hidden else number
+        named = self.evaluator.nodes[maker]
+        expected, made = [each[name] for each in self.expected], [each[name] for each in self.values]
+        spans = [span_of(whole) if quant is None else quant.span for whole in expected]
+        if quant is not None:
+            targets = [[quant.rounded(each) for each in target] for target in targets]
+        own = min(_error(made, target, spans) for target in targets)
+        return LayerResult(
+            number,
+            _title(named),
+            node.op_type if named is node else f"{named.op_type}, {node.op_type}",
+            name,
+            str(expected[0].dtype),
+            tuple(expected[0].shape),
+            own,
+            _error(made, expected, spans),
+            steps=None if quant is None else own * 255,
+            wrong=own > _limit(self.options, quant, node.op_type, min(spans)),
+            replaced=bool({number, maker} & {*self.replaced}),
+        )
 
 
 def _error(made: Sequence[Array], expected: Sequence[Array], spans: Sequence[float]) -> float:

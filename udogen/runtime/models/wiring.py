@@ -134,13 +134,7 @@ def wire(
     """
     chains = chains_of(infos, graphs, place=place("graphs", ""))
     names = tuple(name for name, _ in infos)
-    proposed: list[str] = []
-    if state is None:
-        state = propose_state(chains)
-        proposed += [f"--state {reads}={writes}" for reads, writes in state.items()]
-    if links is None:
-        links = propose_links(chains, state)
-        proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
+    links, state, proposed = _with_proposals(chains, links, state)
     rows = [_uses_in(chains, context, *row) for context in range(len(names)) for row in state.items()]
     uses = [row for row in rows if row.uses]
     states = [row.state() for row in uses]
@@ -155,7 +149,21 @@ def wire(
         last = _number_of(until, names, place("until", ""))
         names, states = names[: last + 1], [each for each in states if each.context <= last]
         wired, _ = _all_wired(tuple(_cut(chains, last)), names, links, states)
-    return Wiring(names, tuple(wired), tuple(states), links, state, tuple(proposed))
+    return Wiring(names, tuple(wired), tuple(states), links, state, proposed)
+
+
+def _with_proposals(
+    chains: Sequence[GraphChain], links: Mapping[str, str] | None, state: Mapping[str, str] | None
+) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
+    """Links and state, proposed where they are None, and the options that have the proposals."""
+    proposed: list[str] = []
+    if state is None:
+        state = propose_state(chains)
+        proposed += [f"--state {reads}={writes}" for reads, writes in state.items()]
+    if links is None:
+        links = propose_links(chains, state)
+        proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
+    return links, state, tuple(proposed)
 
 
 def _number_of(until: str, names: Sequence[str], place: str) -> int:

@@ -26,13 +26,7 @@ def _plain(word: str, _state: str) -> str:
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
     """The whole run, in lines and tables of this width (0: any)."""
-    groups = run.failure_groups
-    found = list[str]()
-    for first, *others in groups[:_MOST_SHOWN]:
-        found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
-    if len(groups) > _MOST_SHOWN:
-        left = sum(len(group) for group in groups[_MOST_SHOWN:])
-        found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
+    found = _failures(run.failure_groups, paint, width)
     if run.outcomes:
         found += [*matrix(run, paint, width), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
@@ -42,6 +36,17 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     found += [part for line in _skipped(run) for part in _wrapped(line, width)]
     found += [paint(warning, "missing") for warning in run.warnings]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+
+
+def _failures(groups: Sequence[Sequence[Outcome]], paint: Paint, width: int) -> list[str]:
+    """The first groups of failures, and the number of the others."""
+    found = list[str]()
+    for first, *others in groups[:_MOST_SHOWN]:
+        found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
+    if len(groups) > _MOST_SHOWN:
+        left = sum(len(group) for group in groups[_MOST_SHOWN:])
+        found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
+    return found
 
 
 def _wrapped(line: str, width: int) -> list[str]:
