@@ -112,7 +112,7 @@ def build_program(
         "LINK": shlex.join(link),
     }
     cores = jobs or os.cpu_count() or 1
-    HEXAGON.prepare()
+    HEXAGON.ready()
     *others, linker = variables(values.items())
     compile_python_kernels(package, [f"emulated-{arch}"], on_step, cores)
     program.parent.mkdir(parents=True, exist_ok=True)
