@@ -478,7 +478,7 @@ def _quiet() -> Iterator[Callable[[str], None]]:
 
 def _write_plans(file: Path, rows: list[Any]) -> None:
     """The plans of all contexts as one, and its picture."""
-    from udogen.runtime.buffers.picture import draw_plan
+    from udogen.draw.plan import draw_plan
     from udogen.runtime.buffers.planning import join_plans, read_plan
 
     plan = join_plans([read_plan(row) for row in rows])

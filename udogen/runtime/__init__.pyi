@@ -1,4 +1,5 @@
 # The public names; `__init__.py` reads them from here.
+from udogen.draw.plan import draw_plan as draw_plan
 from udogen.qnn.handles import ContextOptions as ContextOptions
 from udogen.qnn.handles import DeviceInfo as DeviceInfo
 from udogen.qnn.handles import GraphHandle as GraphHandle
@@ -49,7 +50,6 @@ from udogen.runtime.buffers.memory import align_up as align_up
 from udogen.runtime.buffers.memory import allocate as allocate
 from udogen.runtime.buffers.memory import mapped_to_hexagon as mapped_to_hexagon
 from udogen.runtime.buffers.memory import shared_allocator as shared_allocator
-from udogen.runtime.buffers.picture import draw_plan as draw_plan
 from udogen.runtime.buffers.planning import BufferOptions as BufferOptions
 from udogen.runtime.buffers.planning import BufferPlan as BufferPlan
 from udogen.runtime.buffers.planning import Endpoint as Endpoint
