@@ -62,6 +62,10 @@ class Attachment:
     unbind: Callable[[bool], None] | None = None  # set while a tensor lies in it; True: wait for an execution
     ended: str = ""  # why it cannot be used any more
 
+    def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
+        """Bind a tensor to the memory that was attached for it."""
+        return self
+
     def end_binding(self, why: str, *, wait: bool = True) -> None:
         """Unbind the tensor before the memory is freed; with `wait`, after a running execution."""
         self.ended = why

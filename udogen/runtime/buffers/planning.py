@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
-from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Attachment, Buffer, BufferPart
+from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Buffer, BufferPart
 from udogen.runtime.buffers.memory import (
     ALLOCATORS,
     AllocatorChoice,
@@ -47,19 +47,25 @@ class PlannedTensor:
     Tensors with the same `value` share their bytes on purpose: an output and the input that it becomes.
     """
 
-    value: int
-    buffer: str
     shard: int
     graph: str
     tensor: str
     role: str
     dtype: str
     shape: tuple[int, ...]
+    buffer: str
     offset: int
     nbytes: int
     first: int
     last: int
+    value: int
     bound: str
+
+    def as_json(self) -> Mapping[str, object]:
+        """The tensor as `--bind-plan-out` writes it."""
+        row = asdict(self)
+        lifetime = [row.pop("first"), row.pop("last")]
+        return {**row, "shape": list(self.shape), "lifetime": lifetime}
 
 
 @dataclass(frozen=True)
@@ -101,23 +107,7 @@ class BufferPlan:
             "bytes": {"buffers": self.size, "tensors": self.tensor_bytes},
             "steps": [{"step": index, **asdict(step)} for index, step in enumerate(self.steps)],
             "buffers": [asdict(row) for row in self.buffers],
-            "tensors": [
-                {
-                    "shard": row.shard,
-                    "graph": row.graph,
-                    "tensor": row.tensor,
-                    "role": row.role,
-                    "dtype": row.dtype,
-                    "shape": list(row.shape),
-                    "buffer": row.buffer,
-                    "offset": row.offset,
-                    "nbytes": row.nbytes,
-                    "lifetime": [row.first, row.last],
-                    "value": row.value,
-                    "bound": row.bound,
-                }
-                for row in self.tensors
-            ],
+            "tensors": [row.as_json() for row in self.tensors],
         }
 
 
@@ -548,23 +538,6 @@ def _tensors(
             )
 
 
-def read_plan(found: Mapping[str, Any]) -> BufferPlan:
-    """Read what `BufferPlan.as_json` wrote."""
-    allocator = found["allocator"]
-    return BufferPlan(
-        steps=tuple(PlannedStep(row["shard"], row["graph"]) for row in found["steps"]),
-        buffers=tuple(PlannedBuffer(**row) for row in found["buffers"]),
-        tensors=tuple(_tensor(row) for row in found["tensors"]),
-        why=allocator["why"],
-    )
-
-
-def _tensor(row: Mapping[str, Any]) -> PlannedTensor:
-    rest = {name: value for name, value in row.items() if name not in ("lifetime", "shape")}
-    first, last = row["lifetime"]
-    return PlannedTensor(**rest, shape=tuple(row["shape"]), first=first, last=last)
-
-
 def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
     """Plans one after the other: buffers named after their shards, steps and values renumbered."""
     steps: list[PlannedStep] = []
@@ -593,16 +566,6 @@ def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
 def _free(name: str, plan: BufferPlan, taken: set[str]) -> str:
     shards = "+".join(str(shard) for shard in dict.fromkeys(step.shard for step in plan.steps))
     return name if name not in taken and name != "all" else f"{name} of shard {shards}"
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """An attachment that exists already."""
-
-    made: Attachment
-
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
-        return self.made
 
 
 class PlannedBuffers(Closing):
@@ -652,7 +615,7 @@ class PlannedBuffers(Closing):
             )
         with graph.context.registrations.all_or_none():
             made = {row.tensor: self._part(row).attach(graph, infos[row.role, row.tensor], row.role) for row in rows}
-        graph.bind({name: _Ready(each) for name, each in made.items()})
+        graph.bind(made)
 
     def close(self) -> None:
         """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""
