@@ -246,7 +246,9 @@ class Buffer:
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Bind one tensor of a graph to the whole buffer (`Graph.bind`)."""
-        return whole_of(self).attach(graph, info, role)
+        alone = ION if self.fd_offset == 0 else SHARED_BUFFER
+        whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
+        return whole.attach(graph, info, role)
 
     def attached(self, made: Attachment) -> Attachment:
         """Record an attachment, so that it is unbound when the buffer is closed."""
@@ -256,11 +258,19 @@ class Buffer:
         return made
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-        """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`."""
+        """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`.
+
+        If the memory has a descriptor, it is registered as part of a shared buffer.
+        """
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
-        length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
-        self._open_memory()
-        return part_of(self, begin, length)
+        length = self.size - begin if nbytes is None else arguments.whole(nbytes, "the number of bytes")
+        shared = self.fd is not None
+        if begin < 0 or length <= 0 or begin + length > self.size:
+            raise RunFailed(
+                f"bytes {begin} to {begin + length} are not in buffer `{self.name}`, which has {self.size}",
+                hint="give an offset and a length inside it",
+            )
+        return BufferPart(self, begin, length, SHARED_BUFFER if shared else RAW)
 
     def close(self) -> None:
         """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
@@ -369,23 +379,6 @@ class BufferPart:
             self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset
         )
         return self.buffer.attached(place.attach(view))
-
-
-def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-    """A range of a buffer; if the memory has a descriptor, it is registered as part of a shared buffer."""
-    length = buffer.size - offset if nbytes is None else nbytes
-    if offset < 0 or length <= 0 or offset + length > buffer.size:
-        raise RunFailed(
-            f"bytes {offset} to {offset + length} are not in buffer `{buffer.name}`, which has {buffer.size}",
-            hint="give an offset and a length inside it",
-        )
-    return BufferPart(buffer, offset, length, RAW if buffer.fd is None else SHARED_BUFFER)
-
-
-def whole_of(buffer: Buffer) -> BufferPart:
-    """A whole buffer for one tensor."""
-    alone = ION if buffer.fd_offset == 0 else SHARED_BUFFER
-    return BufferPart(buffer, 0, buffer.size, RAW if buffer.fd is None else alone)
 
 
 WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"

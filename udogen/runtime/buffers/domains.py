@@ -25,6 +25,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn.handles import Closing, run_all
 from udogen.qnn.interface import QnnError
+from udogen.qnn.system import TensorInfo, fits
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
@@ -33,62 +34,10 @@ from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import MemoryHandle
-    from udogen.qnn.system import TensorInfo
     from udogen.runtime.op.calls import Array
 
 
 _PAIR = "a graph that reads and writes one state needs a BufferPair"
-
-
-class AccessState:
-    """Who uses one buffer: any number of readers, or one writer; others are refused, not made to wait."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lock = threading.Lock()  # held by callers of the methods below
-        self._readers: list[str] = []
-        self._writer = ""
-
-    @property
-    def writer(self) -> str:
-        """The current writer, if any."""
-        return self._writer
-
-    @property
-    def in_use(self) -> bool:
-        """Whether it is being read or written."""
-        return bool(self._writer or self._readers)
-
-    def read(self, who: str) -> None:
-        """Start reading."""
-        if self._writer:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: {self._writer} is writing it",
-                hint=f"wait for that execution; {_PAIR}",
-            )
-        self._readers.append(who)
-
-    def write(self, who: str) -> None:
-        """Start writing."""
-        if self._writer:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be written as {who}: {self._writer} is writing it",
-                hint="wait for that execution, or give each a buffer of its own",
-            )
-        if self._readers:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be written as {who}: {self._readers[0]} is reading it",
-                hint=f"wait for that execution; {_PAIR}",
-            )
-        self._writer = who
-
-    def end_reading(self, who: str) -> None:
-        """End reading."""
-        self._readers.remove(who)
-
-    def end_writing(self) -> None:
-        """End writing."""
-        self._writer = ""
 
 
 @contextmanager
@@ -204,7 +153,7 @@ def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> l
     for name, info in infos[1:]:
         if info.dtype != model.dtype:
             faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
-        elif _quantization(info) != _quantization(model):
+        elif info.quant != model.quant:
             faults.append(f"{first} and {name} have different quantizations: a copy would be needed")
         if len(info.shape) != len(model.shape):
             faults.append(f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}")
@@ -213,12 +162,6 @@ def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> l
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
     return faults
-
-
-def shape_of(info: TensorInfo) -> Dims:
-    """The dimensions of a tensor; None for dynamic ones, whose maximum is in `shape`."""
-    dynamic = getattr(info, "dynamic", ()) or (False,) * len(info.shape)
-    return tuple(None if changes else size for size, changes in zip(info.shape, dynamic, strict=True))
 
 
 def text_of(dims: Dims) -> str:
@@ -230,14 +173,14 @@ def _axis(
     axis: int, desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]], faults: list[str]
 ) -> tuple[int | None, int]:
     """The size of an axis, None if open, and its maximum."""
-    sized = [(name, shape_of(info)[axis]) for name, info in infos]
+    sized = [(name, info.dims[axis]) for name, info in infos]
     given = desc.dimensions[axis] if desc.dimensions else 0
     known = [("the description", given)] if given else []
     known += [(name, size) for name, size in sized if size is not None]
     for name, size in known[1:]:
         if size != known[0][1]:
             faults.append(f"dimension {axis} is {known[0][1]} in {known[0][0]}, {size} in {name}")
-    limits = [(name, info.shape[axis]) for name, info in infos if shape_of(info)[axis] is None]
+    limits = [(name, info.shape[axis]) for name, info in infos if info.dims[axis] is None]
     if not known:
         return None, max(size for _, size in limits)
     for name, most in limits:
@@ -278,10 +221,6 @@ def _names(graph: Any, usage: str) -> list[str]:
 def _meant(name: object, names: Sequence[str]) -> list[str]:
     near = nearest(name, names) if isinstance(name, str) else None
     return [f"did you mean `{near}`?"] if near else []
-
-
-def _quantization(info: TensorInfo) -> object:
-    return getattr(info, "quant", None) or info.scale_offset
 
 
 def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
@@ -342,7 +281,9 @@ class ManagedBuffer:
         self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
         self.on_free: Callable[[], None] = lambda: None
         self._before = (self.shape, self.written)  # before the current write
-        self._access = AccessState(name)
+        self._access = threading.Lock()  # held while the next two are read or changed
+        self._readers: list[str] = []
+        self._writer = ""
         self._registered: dict[Any, MemoryHandle | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
         self._attaching = threading.Lock()
@@ -395,7 +336,7 @@ class ManagedBuffer:
             return self._attachments[key]
 
     def _attached(self, role: Role, info: TensorInfo) -> Attachment:
-        who, dims = str(role), shape_of(info)
+        who, dims = str(role), info.dims
         registered = self._register(role.graph.context, info)
         reads = role.usage == INPUT
         return Attachment(
@@ -431,8 +372,8 @@ class ManagedBuffer:
 
     def announce(self, shape: Sequence[int]) -> None:
         """Set the shape that the running execution writes, if the model leaves it open."""
-        with self._access.lock:
-            if not self._access.writer:
+        with self._access:
+            if not self._writer:
                 raise RunFailed(
                     f"buffer `{self.name}` is not being written: its shape cannot be set",
                     hint="announce it during the execution that writes it",
@@ -442,45 +383,51 @@ class ManagedBuffer:
     # --- around executions and copies -------------------------------------------------------------------------------
 
     def _begin_reading(self, who: str, dims: Dims | None = None) -> None:
-        with self._access.lock:
+        with self._access:
             self.check_usable()
-            self._access.read(who)
-            fault = self._unreadable(who, dims)
-            if fault:
-                self._access.end_reading(who)
-                raise fault
-
-    def _unreadable(self, who: str, dims: Dims | None) -> RunFailed | None:
-        if not self.written or self.shape is None:
-            return RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: it was never written",
-                hint="write it with `copy_from`, or execute a graph that writes it",
-            )
-        if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
-            return RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: it holds {list(self.shape)}, "
-                f"the tensor is {text_of(dims)}",
-                hint="write it by an output of that shape first",
-            )
-        return None
+            if self._writer:
+                raise self._refused(f"read as {who}: {self._writer} is writing it", f"wait for that execution; {_PAIR}")
+            if not self.written or self.shape is None:
+                raise self._refused(
+                    f"read as {who}: it was never written",
+                    "write it with `copy_from`, or execute a graph that writes it",
+                )
+            if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
+                raise self._refused(
+                    f"read as {who}: it holds {list(self.shape)}, the tensor is {text_of(dims)}",
+                    "write it by an output of that shape first",
+                )
+            self._readers.append(who)
 
     def _begin_writing(self, who: str) -> None:
-        with self._access.lock:
+        with self._access:
             self.check_usable()
-            self._access.write(who)
+            if self._writer:
+                raise self._refused(
+                    f"written as {who}: {self._writer} is writing it",
+                    "wait for that execution, or give each a buffer of its own",
+                )
+            if self._readers:
+                raise self._refused(
+                    f"written as {who}: {self._readers[0]} is reading it", f"wait for that execution; {_PAIR}"
+                )
+            self._writer = who
             self._before, self.written = (self.shape, self.written), False
             if None in self.dims:
                 self.shape = None
 
+    def _refused(self, what: str, hint: str) -> RunFailed:
+        return RunFailed(f"buffer `{self.name}` cannot be {what}", hint=hint)
+
     def _end_reading(self, who: str) -> None:
-        with self._access.lock:
-            self._access.end_reading(who)
+        with self._access:
+            self._readers.remove(who)
             self._free()
 
     def _end_writing(self, shape: tuple[int, ...] | None) -> None:
         """End writing; without a shape the contents are undefined."""
-        with self._access.lock:
-            self._access.end_writing()
+        with self._access:
+            self._writer = ""
             if shape is not None:
                 self.shape, self.written = shape, True
             self._free()
@@ -488,7 +435,7 @@ class ManagedBuffer:
     def _fail_writing(self, began: bool) -> None:
         """After a failed execution the contents are undefined; if it did not start they are unchanged."""
         if not began:
-            with self._access.lock:
+            with self._access:
                 self.shape, self.written = self._before
         self._end_writing(None)
 
@@ -555,11 +502,7 @@ class ManagedBuffer:
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """Check a shape."""
-        fits = len(shape) == len(self.dims) and all(
-            (size == fixed) if fixed is not None else 0 < size <= most
-            for size, fixed, most in zip(shape, self.dims, self._largest, strict=True)
-        )
-        if not fits:
+        if not fits(shape, self.dims, self._largest):
             most = f", at most {list(self._largest)}" if None in self.dims else ""
             raise UsageError(
                 f"{what} has the shape {list(shape)}, buffer `{self.name}` is {text_of(self.dims)}{most}",
@@ -572,14 +515,14 @@ class ManagedBuffer:
     @property
     def in_use(self) -> bool:
         """Whether an execution or a copy uses it."""
-        return self._access.in_use
+        return bool(self._writer or self._readers)
 
     def free(self) -> None:
         """Unbind it and free its memory, now or when the executions that use it end."""
         self.retire()
         for each in list(self._attachments.values()):
             each.end_binding(each.ended, wait=False)  # a running graph checks it before its next execution
-        with self._access.lock:
+        with self._access:
             self._free()
         self.domain.forget(self)
 
@@ -697,7 +640,11 @@ class MemoryDomain(Closing):
             self._dropped.pop().free()
         roles = _roles(roles)
         arguments.expect(name, str, "the name of a buffer", "a str")
-        agreed = resolve_type(_desc(desc), roles)
+        if desc is not None:
+            arguments.expect(
+                desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)"
+            )
+        agreed = resolve_type(desc or BufferDesc(), roles)
         name = name or roles[0].tensor
         for role in roles:
             self.check_owner(name, role.graph)
@@ -856,12 +803,4 @@ def _roles(roles: Any) -> tuple[Role, ...]:
     found = tuple(roles)
     for each in found:
         arguments.expect(each, Role, "a role of a buffer", "a Role", hint=hint)
-    return found
-
-
-def _desc(desc: Any) -> BufferDesc:
-    if desc is None:
-        return BufferDesc()
-    arguments.expect(desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)")
-    found: BufferDesc = desc
     return found

@@ -138,23 +138,6 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
     return ExternalSizes(*(context.handle.property(name) for name in names))
 
 
-def register_weights(
-    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> ExternalBuffer:  # fmt: skip
-    """Place the weights of a context in a buffer; QNN writes them in `Context.finalize`."""
-    return _register(WEIGHTS, context, buffer, offset, features)
-
-
-def register_spill_fill(
-    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> ExternalBuffer:  # fmt: skip
-    """Let the graphs of a context spill to a buffer; contexts that share one run in turn.
-
-    Their executions wait for each other: no two of them are in QNN at once.
-    """
-    return _register(SPILL_FILL, context, buffer, offset, features)
-
-
 def allocate_external(
     contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
 ) -> Buffer | None:
@@ -175,7 +158,8 @@ def allocate_external(
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
 
-def _register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+    """Register a buffer for the weights of a context or for what its graphs spill."""
     with _registering:
         needs = external_sizes(context, features=features)
         _check_buffer(kind, context, buffer)

@@ -45,7 +45,7 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor, byte_size
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
+from udogen.runtime.buffers.buffer import COMPUTE, SPILL_FILL, WEIGHTS, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -267,21 +267,24 @@ class Context(Closing):
         return external.external_sizes(self)
 
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
-        """Place its weights in a buffer, before `finalize`: `context.give_weights(buffer)`, with `needs.weights` bytes.
+        """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
 
         `features` names what cannot be read from the context: `udma64`, `securepd`, `graph switching`.
         """
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
-        return external.register_weights(self, buffer, offset=offset, features=named)
+        return external.register(WEIGHTS, self, buffer, offset, named)
 
     def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
-        """Let its graphs spill to a buffer, before `finalize`; contexts that share one run in turn."""
+        """Let its graphs spill to a buffer, before `finalize`.
+
+        Contexts that share one run in turn: no two executions of them are in QNN at once.
+        """
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
-        return external.register_spill_fill(self, buffer, offset=offset, features=named)
+        return external.register(SPILL_FILL, self, buffer, offset, named)
 
     def register(
         self,
