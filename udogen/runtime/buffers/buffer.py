@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -378,7 +379,7 @@ class BufferPart:
         place = graph.context.registrations.register(
             self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset
         )
-        return self.buffer.attached(place.attach(view))
+        return self.buffer.attached(graph.context.registrations.attach(place, view))
 
 
 WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
@@ -487,23 +488,12 @@ class RegisteredPart:
     dtype: str
     nbytes: int
     undo: Callable[[], None]
-    unused: Callable[[RegisteredPart], None]
     attached: list[weakref.ref[Attachment]] = field(default_factory=list)
 
     @property
     def is_bound(self) -> bool:
         """Whether a tensor is bound to it, or is being bound."""
         return any(each is not None and not each.ended for each in (known() for known in self.attached))
-
-    def attach(self, view: memoryview) -> Attachment:
-        """The attachment for a tensor."""
-        made = Attachment(handle=self.memory.handle, view=view, unused=self._end)
-        self.attached = [each for each in self.attached if each() is not None]
-        self.attached.append(weakref.ref(made))
-        return made
-
-    def _end(self) -> None:
-        self.unused(self)
 
 
 class Registrations:
@@ -529,6 +519,13 @@ class Registrations:
             made = self._new(buffer, how, dtype, shape, offset)
             self._rows.append(made)
             return made
+
+    def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
+        """The attachment of a tensor to a registered range."""
+        made = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
+        row.attached = [each for each in row.attached if each() is not None]
+        row.attached.append(weakref.ref(made))
+        return made
 
     def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
         if row.dtype == dtype and row.nbytes >= nbytes:
@@ -563,7 +560,7 @@ class Registrations:
                 raise
             stack.callback(memory.close)
             undo = stack.pop_all().close
-        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo, self._sweep)
+        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo)
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
