@@ -16,6 +16,7 @@ import pytest
 from tests.contexts.conftest import resources
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.qnn.handles import MemoryHandle
 from udogen.qnn.interface import QnnError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
@@ -148,8 +149,10 @@ class PlayingContext:
     closed = False
     registers = True
 
-    def register(self, *_given: object, **_more: object) -> SimpleNamespace:
-        return SimpleNamespace(handle=1, close=lambda: None)
+    @property
+    def registrations(self) -> SimpleNamespace:
+        memory = SimpleNamespace(handle=1)
+        return SimpleNamespace(register=lambda *_given, **_more: SimpleNamespace(memory=memory))
 
 
 class Playing:
@@ -512,7 +515,7 @@ class Gone:
     def __init__(self, runtime: Runtime) -> None:
         with allocate("memfd", BYTES) as buffer:
             context = runtime.contexts[0]
-            self.memory = context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            self.memory = MemoryHandle(context.handle, buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
             self.handle = self.memory.handle
             self.memory.close()
 
@@ -781,8 +784,8 @@ def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> Non
         for _ in range(50):
             with domain.allocate([Role(step, "state", INPUT)]) as made:
                 step.bind({"state": made})
-                assert len(context.ending.before) == 1
-        assert not context.ending.before
+                assert len(context.registrations) == 1
+        assert len(context.registrations) == 0
         step.unbind()
 
 

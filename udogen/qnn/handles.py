@@ -403,13 +403,6 @@ class MemoryHandle(Handle):
         handles = ffi.new("Qnn_MemHandle_t[1]")
         context.interface.call("memRegister", context.raw, described, 1, handles)
         super().__init__(context.interface, handles, "memDeRegister", 1)
-        self.when_closed: Callable[[], None] | None = None  # called after it was deregistered
-
-    def close(self) -> None:
-        """Deregister it now."""
-        super().close()
-        if self.when_closed is not None:
-            self.when_closed()
 
     @property
     def handle(self) -> Any:

@@ -1,5 +1,6 @@
 # The public names; `__init__.py` reads them from here.
 from udogen.draw.plan import draw_plan as draw_plan
+from udogen.qnn.handles import ION as ION
 from udogen.qnn.handles import ContextOptions as ContextOptions
 from udogen.qnn.handles import DeviceInfo as DeviceInfo
 from udogen.qnn.handles import GraphHandle as GraphHandle
@@ -29,7 +30,6 @@ from udogen.runtime.buffers.block_weights import dequantize_blocks as dequantize
 from udogen.runtime.buffers.block_weights import quantize_blocks as quantize_blocks
 from udogen.runtime.buffers.block_weights import repack_rows as repack_rows
 from udogen.runtime.buffers.block_weights import unrepack_rows as unrepack_rows
-from udogen.runtime.buffers.buffer import ION as ION
 from udogen.runtime.buffers.buffer import RAW as RAW
 from udogen.runtime.buffers.buffer import SHARED_BUFFER as SHARED_BUFFER
 from udogen.runtime.buffers.buffer import SPILL_FILL as SPILL_FILL

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import MemoryHandle, SharedRange, run_all
+from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
 
-# How a tensor is bound: as client memory, or registered as a buffer of its own or as part of a shared one.
-RAW, ION, SHARED_BUFFER = "RAW", "ION", "SHARED_BUFFER"
+# How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
+RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
 # What a session accounts memory as; caches and activations together.
 CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
 
@@ -31,12 +31,8 @@ CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill
 class MemoryAccount(Protocol):
     """Who counts what is mapped for a context: a `Session`."""
 
-    def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
-        """Count memory; returns the function that ends it."""
-        ...
-
     def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
-        """Count a registered buffer, once however often it is registered."""
+        """Count a buffer, once however often it is registered; returns the function that ends it."""
         ...
 
 
@@ -174,9 +170,9 @@ class Buffer:
 
     @property
     def held_by(self) -> tuple[str, ...]:
-        """The names of its holders."""
+        """The names of its holders, one for each hold."""
         with self._lock:
-            return tuple(dict.fromkeys(list(self._holders.values())))
+            return tuple(self._holders.values())
 
     def descriptor(self) -> int:
         """The descriptor, after checking that it still refers to this memory."""
@@ -345,7 +341,7 @@ def _close(fd: int, identity: _Identity) -> None:
 
 @dataclass(frozen=True)
 class BufferPart:
-    """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
+    """A range of a buffer; `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).
 
     `largest` is the tensor that the range is registered for, if another tensor of the context needs more of it.
 
@@ -385,6 +381,7 @@ class BufferPart:
 WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
 _NAMES = {
     ION: "the buffer of one tensor (ION)",
+    DMA_BUF: "the buffer of one tensor (DMA_BUF)",
     SHARED_BUFFER: "a buffer of several tensors (SHARED_BUFFER)",
     WEIGHTS: "an external weights buffer",
     SPILL_FILL: "an external spill-fill buffer",
@@ -538,22 +535,23 @@ class Registrations:
 
     def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
         fd, context = buffer.descriptor(), self._context
-        part = None if how == ION else SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
-        if how == ION and (offset or buffer.fd_offset):
+        part = SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
+        if how != SHARED_BUFFER and part.offset:
             raise RunFailed(
-                f"byte {buffer.fd_offset + offset} of buffer `{buffer.name}` cannot be registered as ION memory, which "
+                f"byte {part.offset} of buffer `{buffer.name}` cannot be registered as {how} memory, which "
                 "begins with its descriptor",
                 hint="register it as SHARED_BUFFER",
             )
-        begin, nbytes = part.offset if part else 0, byte_size(dtype, shape)
-        entry = RegisteredRange(how, buffer, begin, nbytes, context.name, self._owner)
+        nbytes = byte_size(dtype, shape)
+        entry = RegisteredRange(how, buffer, part.offset, nbytes, context.name, self._owner)
         with ExitStack() as stack:
             stack.callback(record_registration(entry))
             stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
                 stack.callback(context.session.charge_buffer(buffer, buffer.size))
             try:
-                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, shared=part)
+                place = {"shared": part} if how == SHARED_BUFFER else {"kind": how, "address": buffer.address}
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, **place)
             except QnnError as problem:
                 if problem.code == _NOT_SUPPORTED:
                     raise _no_shared_memory(context) from problem
@@ -603,9 +601,13 @@ class Registrations:
         run_all(row.undo for row in reversed(rows))
 
 
-def _no_shared_memory(context: Any) -> RunFailed:
+class NoSharedMemory(RunFailed):
+    """The backend of a context registers no memory."""
+
+
+def _no_shared_memory(context: Any) -> NoSharedMemory:
     runtime = context.runtime
-    return RunFailed(
+    return NoSharedMemory(
         f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
         hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
         "BufferPart(buffer, offset, size, RAW)), "

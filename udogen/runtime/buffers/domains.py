@@ -15,7 +15,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,17 +23,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
-from udogen.qnn.handles import Closing, run_all
+from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo, fits
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.buffer import CACHE, Attachment, MemoryAccount, NoSharedMemory
 from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import MemoryHandle
     from udogen.runtime.op.calls import Array
 
 
@@ -233,7 +232,7 @@ def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
     )
 
 
-_NOT_SUPPORTED = (1000, 8000)  # error codes of backends without registered memory
+_REFUSED = 8000  # the error code of some backends that register no memory
 
 
 @dataclass(frozen=True)
@@ -279,12 +278,11 @@ class ManagedBuffer:
         self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
         self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
-        self.on_free: Callable[[], None] = lambda: None
+        self._charges = ExitStack()
         self._before = (self.shape, self.written)  # before the current write
         self._access = threading.Lock()  # held while the next two are read or changed
         self._readers: list[str] = []
         self._writer = ""
-        self._registered: dict[Any, MemoryHandle | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
         self._attaching = threading.Lock()
         self._freed = False
@@ -310,8 +308,13 @@ class ManagedBuffer:
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """The names of the contexts that its memory is registered with."""
-        return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
+        """The contexts that its memory is registered with."""
+        return tuple(each.removeprefix("context ") for each in self._memory.held_by)
+
+    def _charge(self, sessions: Iterable[MemoryAccount]) -> None:
+        """Count its memory in sessions until it is freed, once however often it is registered."""
+        for each in sessions:
+            self._charges.callback(each.charge_buffer(self._memory, self.capacity, CACHE))
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
@@ -337,11 +340,11 @@ class ManagedBuffer:
 
     def _attached(self, role: Role, info: TensorInfo) -> Attachment:
         who, dims = str(role), info.dims
-        registered = self._register(role.graph.context, info)
+        handle = self._register(role.graph.context)
         reads = role.usage == INPUT
         return Attachment(
-            data=self._memory.view if registered is None else None,
-            handle=None if registered is None else registered.handle,
+            data=self._memory.view if handle is None else None,
+            handle=handle,
             enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
             leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
             failed=None if reads else self._fail_writing,
@@ -349,26 +352,20 @@ class ManagedBuffer:
             announce=None if reads else self.announce,
         )
 
-    def _register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
-        """Its registration with a context; None if the backend registers no memory."""
-        key = (context, tuple(info.shape))
-        if key not in self._registered:
-            self._registered[key] = None
-            if self.domain.registers and context.registers:
-                self._registered[key] = self._try_to_register(context, info)
-        return self._registered[key]
-
-    def _try_to_register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
-        try:
-            made: MemoryHandle = context.register(
-                self._memory.descriptor(), dtype=info.dtype, shape=info.shape, counted=True
-            )
-        except QnnError as problem:
-            if problem.code not in _NOT_SUPPORTED:
-                raise
-            self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
+    def _register(self, context: Any) -> Any:
+        """The handle of its memory in a context; None if the backend registers no memory."""
+        if not (self.domain.registers and context.registers):
             return None
-        return made
+        try:
+            whole = {"how": ION, "dtype": self.dtype, "shape": self._largest, "offset": 0}
+            return context.registrations.register(self._memory, **whole).memory.handle
+        except NoSharedMemory:
+            pass
+        except QnnError as problem:
+            if problem.code != _REFUSED:
+                raise
+        self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
+        return None
 
     def announce(self, shape: Sequence[int]) -> None:
         """Set the shape that the running execution writes, if the model leaves it open."""
@@ -541,12 +538,8 @@ class ManagedBuffer:
         if not self._freed or self.in_use or self._memory.closed:
             return
         self._attachments.clear()
-        for memory in self._registered.values():
-            if memory is not None:
-                memory.close()
-        self._registered.clear()
         self._memory.close()
-        self.on_free()
+        self._charges.close()
 
     def check_usable(self) -> None:
         """Raise in another process, and after it or its domain was closed."""
@@ -659,12 +652,12 @@ class MemoryDomain(Closing):
             token = Token(self._process, self._number, self._given)
         # It counts for each session that has a context of a role, not only for the domain's owner.
         sessions = dict.fromkeys(role.graph.context.session for role in roles)
-        with ExitStack() as charged:
-            for session in sessions:
-                if session is not None:
-                    charged.callback(session.charge(name, size))
-            made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles)
-            made.on_free = charged.pop_all().close
+        made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles)
+        try:
+            made._charge(each for each in sessions if each is not None)
+        except BaseException:
+            made.free()
+            raise
         self._buffers[token.number] = made
         return made
 

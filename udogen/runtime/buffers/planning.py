@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handles import Closing, run_all
+from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
-from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Buffer, BufferPart
+from udogen.runtime.buffers.buffer import RAW, SHARED_BUFFER, Buffer, BufferPart
 from udogen.runtime.buffers.memory import (
     ALLOCATORS,
     AllocatorChoice,

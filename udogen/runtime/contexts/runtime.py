@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -23,8 +23,6 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import suggestion
 from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
-    DMA_BUF,
-    ION,
     PRECISIONS,
     BackendHandle,
     Closing,
@@ -34,18 +32,16 @@ from udogen.qnn.handles import (
     DeviceInfo,
     GraphHandle,
     LogHandle,
-    MemoryHandle,
     ProfileHandle,
-    SharedRange,
     devices,
     run_all,
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import COMPUTE, SPILL_FILL, WEIGHTS, MemoryAccount, Registrations
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -285,51 +281,6 @@ class Context(Closing):
 
         named = arguments.names(features, "the features of the context")
         return external.register(SPILL_FILL, self, buffer, offset, named)
-
-    def register(
-        self,
-        fd: int,
-        *,
-        dtype: str,
-        shape: Sequence[int],
-        kind: str = ION,
-        address: int = 0,
-        offset: int | None = None,
-        size: int = 0,
-        counted: bool = False,
-    ) -> MemoryHandle:
-        """Register memory for one tensor; with `offset`, a part of a shared buffer.
-
-        Deregistered by `MemoryHandle.close`, or with the context, last to first.  With `counted` the session of the
-        context has counted it already.
-        """
-        hint = "give the descriptor of a buffer (`Buffer.fd`)"
-        number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
-        arguments.expect(dtype, str, "the data type", "its name: FLOAT_32")
-        shape = arguments.wholes(shape, "the shape")
-        if kind not in (ION, DMA_BUF):
-            raise UsageError(f"the kind of memory is {arguments.kind_of(kind)}", hint=f"one of: {ION}, {DMA_BUF}")
-        for value, what in ((address, "the address"), (size, "the size"), (offset, "the offset")):
-            if value is not offset or offset is not None:
-                arguments.whole(value, what)
-        with self._lock:
-            self.check_open()
-            if not self.registers:
-                raise RunFailed(
-                    f"context {self.name} is computed by a function: no memory is registered with it",
-                    hint="bind its tensors to arrays",
-                )
-            with ExitStack() as stack:
-                if self.session is not None and not counted:
-                    nbytes = size or byte_size(dtype, shape)
-                    stack.callback(self.session.charge(f"of descriptor {number}", nbytes, COMPUTE))
-                part = None if offset is None else SharedRange(offset, size)
-                made = MemoryHandle(
-                    self.handle, number, dtype=dtype, shape=shape, kind=kind, address=address, shared=part
-                )
-                stack.callback(self.on_close(made.close))
-                made.when_closed = stack.pop_all().close
-            return made
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.
