@@ -170,11 +170,6 @@ def _harness(host: Harness, provider: str) -> list[Path]:
     return [kept / f"{name}.o" for name in host.sources]
 
 
-def build_plugin(qemu: Qemu) -> Path:
-    """QEMU's plug-in that counts packets, for the installed QEMU."""
-    return plugin_build(qemu).ready() / "count.so"
-
-
 def plugin_build(qemu: Qemu) -> KeptBuild:
     """How the plug-in is built; an error if this QEMU takes none."""
     if "-plugin" not in process.run([qemu.path, "-help"], timeout=30).stdout:

@@ -59,21 +59,16 @@ class TensorInfo:
 
     def takes(self, shape: Sequence[int]) -> bool:
         """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
-        return fits(shape, self.dims, self.shape)
+        return len(shape) == len(self.shape) and all(
+            0 < size <= most if fixed is None else size == fixed
+            for size, fixed, most in zip(shape, self.dims, self.shape, strict=True)
+        )
 
     @property
     def sizes(self) -> str:
         """Its shape for messages, with the range of open dimensions: [2, 1 to 8]."""
         sizes = [str(size or f"1 to {most}") for size, most in zip(self.dims, self.shape, strict=True)]
         return f"[{', '.join(sizes)}]"
-
-
-def fits(shape: Sequence[int], dims: Sequence[int | None], largest: Sequence[int]) -> bool:
-    """Whether a shape has these dimensions; None stands for any size up to the largest."""
-    return len(shape) == len(dims) and all(
-        0 < size <= most if fixed is None else size == fixed
-        for size, fixed, most in zip(shape, dims, largest, strict=True)
-    )
 
 
 class HtpGraph(NamedTuple):

@@ -17,15 +17,14 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
-from udogen.qnn.system import TensorInfo, fits
+from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
@@ -65,27 +64,6 @@ def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryvi
             yield data
 
 
-def check_type(place: Any, dtype: str, name: str) -> None:
-    """Raise if an array has another type; bytes have none."""
-    given, wanted = getattr(place, "dtype", None), _numpy(dtype)
-    if given is not None and str(given) != wanted:
-        raise UsageError(f"buffer `{name}` is {dtype}, the array is {given}", hint=f"give an array of {wanted}")
-
-
-def empty(dtype: str, shape: Sequence[int], nbytes: int) -> Array:
-    """A new array for a tensor; elements of less than a byte are packed."""
-    import numpy as np
-
-    row = datatypes.parse(dtype)
-    packed = row is None or row.bits % 8 != 0
-    return np.empty((nbytes,) if packed else tuple(shape), np.dtype(_numpy(dtype)))
-
-
-def _numpy(dtype: str) -> str:
-    row = datatypes.parse(dtype)
-    return str(row.numpy) if row is not None and row.numpy and row.bits % 8 == 0 else "uint8"
-
-
 INPUT, OUTPUT = "input", "output"
 USAGES = {APP_WRITE: INPUT, APP_READ: OUTPUT}
 
@@ -120,17 +98,11 @@ class Role:
         return next((each for each in side if each.name == self.tensor), None)
 
 
-@dataclass(frozen=True)
-class ResolvedType:
-    """Type and shape of a managed buffer, and the largest size of each axis."""
+def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
+    """The tensor that fits a description and all roles; all contradictions are reported.
 
-    dtype: str
-    dims: Dims  # None: open until it is used
-    largest: tuple[int, ...]
-
-
-def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
-    """Derive type and shape from description and roles; all contradictions are reported."""
+    It has the name of the first role if none is given.  Dimensions that stay open until it is written are dynamic ones.
+    """
     faults, hints = _faults(roles)
     if faults:
         raise _refused(faults, next(iter(hints), "a role is a tensor of a graph and its usage: INPUT or OUTPUT"))
@@ -142,7 +114,9 @@ def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
     axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
     if faults:
         raise _refused(faults)
-    return ResolvedType(model.dtype, tuple(known for known, _ in axes), tuple(largest for _, largest in axes))
+    name = name or roles[0].tensor
+    largest = tuple(most for _, most in axes)
+    return TensorInfo(0, name, model.dtype, largest, model.quant, dynamic=tuple(known is None for known, _ in axes))
 
 
 def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> list[str]:
@@ -266,18 +240,17 @@ class ManagedBuffer:
         self,
         domain: MemoryDomain,
         *,
-        name: str,
         token: Token,
-        agreed: ResolvedType,
+        info: TensorInfo,
         roles: Sequence[Role],
     ) -> None:
-        self.domain, self.name, self.token, self.roles = domain, name, token, tuple(roles)
-        self.dtype, self.dims, self._largest = agreed.dtype, agreed.dims, agreed.largest
-        self.shape: tuple[int, ...] | None = None if None in agreed.dims else agreed.largest  # None: still open
-        self.capacity = byte_size(agreed.dtype, agreed.largest)
+        self.domain, self.token, self.info, self.roles = domain, token, info, tuple(roles)
+        self.name, self.dtype, self.dims = info.name, info.dtype, info.dims
+        self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
+        self.capacity = info.nbytes
         self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
-        self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
+        self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=info.name)
         self._charges = ExitStack()
         self._before = (self.shape, self.written)  # before the current write
         self._access = threading.Lock()  # held while the next two are read or changed
@@ -357,7 +330,7 @@ class ManagedBuffer:
         if not (self.domain.registers and context.registers):
             return None
         try:
-            whole = {"how": ION, "dtype": self.dtype, "shape": self._largest, "offset": 0}
+            whole = {"how": ION, "dtype": self.dtype, "shape": self.info.shape, "offset": 0}
             return context.registrations.register(self._memory, **whole).memory.handle
         except NoSharedMemory:
             pass
@@ -440,14 +413,14 @@ class ManagedBuffer:
         """The shape after an execution: announced, or the tensor's, with open axes at their maximum."""
         if self.shape is not None:
             return self.shape
-        known = zip(dims, self.dims, self._largest, strict=True)
+        known = zip(dims, self.dims, self.info.shape, strict=True)
         return tuple(its or fixed or most for its, fixed, most in known)
 
     # --- copied in and out ------------------------------------------------------------------------------------------
 
     def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
         """Fill it with an array of its type, or with the bytes of a pool or buffer of shape `dimensions`."""
-        check_type(source, self.dtype, self.name)
+        self._check_type(source)
         with bytes_of(source, self.name) as data:
             shape = self._fitting(self._shape_given(source, dimensions), "what is copied into it")
             need = byte_size(self.dtype, shape)
@@ -471,8 +444,8 @@ class ManagedBuffer:
         self._begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
-            made = empty(self.dtype, self.shape, self.nbytes) if target is None else target
-            check_type(made, self.dtype, self.name)
+            made = self._empty(self.shape) if target is None else target
+            self._check_type(made)
             with bytes_of(made, self.name, write=True) as data:
                 if len(data) != self.nbytes:
                     raise UsageError(
@@ -485,6 +458,25 @@ class ManagedBuffer:
         finally:
             self._end_reading("copy_to")
 
+    def _empty(self, shape: tuple[int, ...]) -> Array:
+        import numpy as np  # programs that copy nothing need no arrays
+
+        from udogen.runtime.contexts.arrays import layout
+
+        return np.empty(*layout(replace(self.info, shape=shape)))
+
+    def _check_type(self, place: Any) -> None:
+        """Raise if an array has another type; bytes have none."""
+        if hasattr(place, "dtype"):
+            from udogen.runtime.contexts.arrays import layout
+
+            wanted = layout(self.info)[1]
+            if str(place.dtype) != str(wanted):
+                raise UsageError(
+                    f"buffer `{self.name}` is {self.dtype}, the array is {place.dtype}",
+                    hint=f"give an array of {wanted}",
+                )
+
     def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
         if dimensions is not None:
             return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
@@ -495,12 +487,12 @@ class ManagedBuffer:
                 f"the shape of buffer `{self.name}` is {text_of(self.dims)}: bytes have no shape",
                 hint="give dimensions, or an array",
             )
-        return self._largest
+        return self.info.shape
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """Check a shape."""
-        if not fits(shape, self.dims, self._largest):
-            most = f", at most {list(self._largest)}" if None in self.dims else ""
+        if not self.info.takes(shape):
+            most = f", at most {list(self.info.shape)}" if None in self.dims else ""
             raise UsageError(
                 f"{what} has the shape {list(shape)}, buffer `{self.name}` is {text_of(self.dims)}{most}",
                 hint="its shape is that of its roles and its description",
@@ -637,14 +629,13 @@ class MemoryDomain(Closing):
             arguments.expect(
                 desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)"
             )
-        agreed = resolve_type(desc or BufferDesc(), roles)
-        name = name or roles[0].tensor
+        info = resolve_type(name, desc or BufferDesc(), roles)
+        name = info.name
         for role in roles:
             self.check_owner(name, role.graph)
-        size = byte_size(agreed.dtype, agreed.largest)
-        if self.largest is not None and size > self.largest:
+        if self.largest is not None and info.nbytes > self.largest:
             raise RunFailed(
-                f"buffer `{name}` would have {size} bytes: `{self.name}` allocates at most {self.largest}",
+                f"buffer `{name}` would have {info.nbytes} bytes: `{self.name}` allocates at most {self.largest}",
                 hint="keep this tensor in a shared buffer of your own",
             )
         with self._lock:
@@ -652,7 +643,7 @@ class MemoryDomain(Closing):
             token = Token(self._process, self._number, self._given)
         # It counts for each session that has a context of a role, not only for the domain's owner.
         sessions = dict.fromkeys(role.graph.context.session for role in roles)
-        made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles)
+        made = ManagedBuffer(self, token=token, info=info, roles=roles)
         try:
             made._charge(each for each in sessions if each is not None)
         except BaseException:
