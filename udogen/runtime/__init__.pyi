@@ -25,6 +25,10 @@ from udogen.qnn.tensors import Param as Param
 from udogen.qnn.tensors import QnnTensor as QnnTensor
 from udogen.qnn.tensors import Scalar as Scalar
 from udogen.qnn.tensors import TensorParam as TensorParam
+from udogen.qnn.udo import RegisteredOp as RegisteredOp
+from udogen.qnn.udo import RegisteredParam as RegisteredParam
+from udogen.qnn.udo import RegisteredTensor as RegisteredTensor
+from udogen.qnn.udo import Registration as Registration
 from udogen.runtime.buffers.block_weights import RepackBuffer as RepackBuffer
 from udogen.runtime.buffers.block_weights import dequantize_blocks as dequantize_blocks
 from udogen.runtime.buffers.block_weights import quantize_blocks as quantize_blocks
@@ -140,9 +144,5 @@ from udogen.runtime.snpe.host import OtherPackage as OtherPackage
 from udogen.runtime.snpe.host import UdoPackage as UdoPackage
 from udogen.runtime.snpe.host import WrongMachine as WrongMachine
 from udogen.runtime.snpe.host import add_op_package as add_op_package
-from udogen.runtime.snpe.registration import RegisteredOp as RegisteredOp
-from udogen.runtime.snpe.registration import RegisteredParam as RegisteredParam
-from udogen.runtime.snpe.registration import RegisteredTensor as RegisteredTensor
-from udogen.runtime.snpe.registration import Registration as Registration
 from udogen.runtime.snpe.registration import RegistrationUnreadable as RegistrationUnreadable
 from udogen.runtime.snpe.registration import read_registration as read_registration

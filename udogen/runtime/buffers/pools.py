@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import Closing
-from udogen.qnn.tensors import STATIC, QnnTensor, Quantization, byte_size
+from udogen.qnn.quantization import Quantization
+from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Backing, Buffer
 from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory

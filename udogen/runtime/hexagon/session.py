@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from udogen import backends, process
 from udogen.build import qemu_hexagon
-from udogen.build.demangle import demangled
+from udogen.build.dwarf import demangled
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed
 from udogen.qnn.handles import Closing

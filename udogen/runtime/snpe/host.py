@@ -17,6 +17,7 @@ from udogen import backends
 from udogen.backends.backend import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.qnn.udo import RegisteredOp, RegisteredTensor, Registration
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
@@ -31,12 +32,7 @@ from udogen.runtime.package_queries import (
     ask,
     read_records,
 )
-from udogen.runtime.snpe.registration import (
-    RegisteredOp,
-    RegisteredTensor,
-    Registration,
-    read_registration,
-)
+from udogen.runtime.snpe.registration import read_registration
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
