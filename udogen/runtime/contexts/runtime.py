@@ -267,20 +267,20 @@ class Context(Closing):
 
         `features` names what cannot be read from the context: `udma64`, `securepd`, `graph switching`.
         """
-        from udogen.runtime.buffers import external
-
-        named = arguments.names(features, "the features of the context")
-        return external.register(WEIGHTS, self, buffer, offset, named)
+        return self._give(WEIGHTS, buffer, offset, features)
 
     def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Let its graphs spill to a buffer, before `finalize`.
 
         Contexts that share one run in turn: no two executions of them are in QNN at once.
         """
+        return self._give(SPILL_FILL, buffer, offset, features)
+
+    def _give(self, kind: str, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
-        return external.register(SPILL_FILL, self, buffer, offset, named)
+        return external.register(kind, self, buffer, offset, named)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.
