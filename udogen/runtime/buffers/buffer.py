@@ -28,14 +28,6 @@ RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
 CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
 
 
-class MemoryAccount(Protocol):
-    """Who counts what is mapped for a context: a `Session`."""
-
-    def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
-        """Count a buffer, once however often it is registered; returns the function that ends it."""
-        ...
-
-
 @dataclass(eq=False)
 class Attachment:
     """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).

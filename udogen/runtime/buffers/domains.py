@@ -28,11 +28,12 @@ from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import CACHE, Attachment, MemoryAccount, NoSharedMemory
+from udogen.runtime.buffers.buffer import CACHE, Attachment, NoSharedMemory
 from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
+    from udogen.runtime.sessions.session import Session
 
 
 _PAIR = "a graph that reads and writes one state needs a BufferPair"
@@ -284,7 +285,7 @@ class ManagedBuffer:
         """The contexts that its memory is registered with."""
         return tuple(each.removeprefix("context ") for each in self._memory.held_by)
 
-    def _charge(self, sessions: Iterable[MemoryAccount]) -> None:
+    def _charge(self, sessions: Iterable[Session]) -> None:
         """Count its memory in sessions until it is freed, once however often it is registered."""
         for each in sessions:
             self._charges.callback(each.charge_buffer(self._memory, self.capacity, CACHE))

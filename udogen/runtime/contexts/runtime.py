@@ -41,7 +41,7 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, MemoryAccount, Registrations
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
     from udogen.runtime.contexts.binaries import StoredContext
+    from udogen.runtime.sessions.session import Session
 
 
 _LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
@@ -160,7 +161,7 @@ class Context(Closing):
         self.deferred = options.deferred  # until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
-        self.session: MemoryAccount | None = None  # its memory counts towards the limit of this session
+        self.session: Session | None = None  # its memory counts towards the limit of this session
         self.ending = ContextCleanup(handle, profile)
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.RLock()
