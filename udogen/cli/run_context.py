@@ -32,7 +32,7 @@ from udogen.cli.options import (
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, write_file
 
 if TYPE_CHECKING:
-    from udogen.runtime.buffers.planning import BufferPlan
+    from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.channel import LogLine
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
@@ -480,7 +480,7 @@ def _quiet() -> Iterator[Callable[[str], None]]:
 def _write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
     """The plans of all contexts as one, and its picture."""
     from udogen.draw.plan import draw_plan
-    from udogen.runtime.buffers.planning import join_plans
+    from udogen.runtime.buffers.plan import join_plans
 
     plan = join_plans(plans)
     for place, text in (

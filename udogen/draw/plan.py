@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from udogen.draw.diagram import LETTER, shorten
 from udogen.draw.svg import document, line, text_of
-from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
 from udogen.tables import many
 
 _LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; space around everything

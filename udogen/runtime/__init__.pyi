@@ -54,8 +54,8 @@ from udogen.runtime.buffers.memory import align_up as align_up
 from udogen.runtime.buffers.memory import allocate as allocate
 from udogen.runtime.buffers.memory import mapped_to_hexagon as mapped_to_hexagon
 from udogen.runtime.buffers.memory import shared_allocator as shared_allocator
+from udogen.runtime.buffers.plan import BufferPlan as BufferPlan
 from udogen.runtime.buffers.planning import BufferOptions as BufferOptions
-from udogen.runtime.buffers.planning import BufferPlan as BufferPlan
 from udogen.runtime.buffers.planning import Endpoint as Endpoint
 from udogen.runtime.buffers.planning import ExecutionStep as ExecutionStep
 from udogen.runtime.buffers.planning import Link as Link

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
 from udogen.qnn.interface import WARN
-from udogen.runtime.buffers.planning import BufferPlan
+from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
 
 if TYPE_CHECKING:

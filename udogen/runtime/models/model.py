@@ -23,7 +23,7 @@ from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
