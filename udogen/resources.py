@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,8 @@ def schemas() -> Path:
 
 def read_toml(content: bytes) -> dict[str, Any]:
     """A TOML file as plain data; ValueError where it is none."""
-    import importlib  # `tomllib` is in Python from 3.11 on; before, the package tomli is the same
-    import sys
-
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    # `tomllib` is in Python from 3.11 on; before, the package tomli is the same
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     found: dict[str, Any] = toml.loads(content.decode("utf-8"))
     return found
 

@@ -18,7 +18,8 @@ import pytest
 
 from tests.making import LONG, ROOT
 from udogen.qnn import abi
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar, ScaleOffset
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)

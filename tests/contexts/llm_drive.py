@@ -17,8 +17,9 @@ import numpy as np
 
 from udogen.qnn.handles import BackendHandle, GraphHandle
 from udogen.qnn.interface import Interface
+from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo, binary_info
-from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
 from udogen.runtime import find_built, find_runtime
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from tests.making import LONG, ROOT
+from udogen.draw.plan import draw_plan
 from udogen.runtime import StoredContext
-from udogen.runtime.buffers.picture import draw_plan
 from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, chain_links, plan_buffers
 
 PICTURES = ROOT / "docs" / "pictures"

@@ -9,6 +9,7 @@ import threading
 
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed
+from udogen.qnn.handles import ION
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.contexts.runtime import Context
 
@@ -52,7 +53,7 @@ class Soak:
         for context in self.contexts:
             with allocate("memfd", 4096, name="soak") as buffer:
                 try:
-                    context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE).close()
+                    context.registrations.register(buffer, how=ION, dtype="FLOAT_32", shape=SHAPE, offset=0)
                 except RunFailed:
                     assert not context.runtime.emulator
 

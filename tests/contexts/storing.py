@@ -11,7 +11,8 @@ from typing import Any
 from tests.making import need_runtime
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, ScaleOffset
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext

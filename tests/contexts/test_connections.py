@@ -6,8 +6,8 @@ import pytest
 
 from tests.contexts.conftest import refused
 from udogen.errors import UsageError
+from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
-from udogen.qnn.tensors import ScaleOffset
 from udogen.runtime.sessions.connections import find_connections
 from udogen.runtime.sessions.placement import Activation, SizedShard, layers_of
 

@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,10 @@ import pytest
 from tests.contexts.conftest import resources
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.qnn.handles import MemoryHandle
 from udogen.qnn.interface import QnnError
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime.buffers.buffer import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
@@ -127,16 +129,16 @@ def test_nothing_is_left_behind(everywhere: Runtime, tidy: None) -> None:
 # --- description and roles --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Info:
-    """A tensor as `udogen.qnn.system` describes it, with dimensions that an execution may change."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str = "FLOAT_32"
-    dynamic: tuple[bool, ...] = ()
-    scale_offset: tuple[float, int] | None = None
-    id: int = 0
+def info(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str = "FLOAT_32",
+    *,
+    dynamic: tuple[bool, ...] = (),
+    quant: ScaleOffset | None = None,
+) -> TensorInfo:
+    """A tensor, perhaps with dimensions that an execution may change."""
+    return TensorInfo(0, name, dtype, shape, quant, dynamic=dynamic)
 
 
 class PlayingContext:
@@ -147,14 +149,16 @@ class PlayingContext:
     closed = False
     registers = True
 
-    def register(self, *_given: object, **_more: object) -> SimpleNamespace:
-        return SimpleNamespace(handle=1, close=lambda: None)
+    @property
+    def registrations(self) -> SimpleNamespace:
+        memory = SimpleNamespace(handle=1)
+        return SimpleNamespace(register=lambda *_given, **_more: SimpleNamespace(memory=memory))
 
 
 class Playing:
     """A graph that is none, for tensors that those of a backend cannot be."""
 
-    def __init__(self, name: str, inputs: list[Info], outputs: list[Info]) -> None:
+    def __init__(self, name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> None:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self.context = PlayingContext()
 
@@ -173,8 +177,8 @@ def roles(*graphs: Playing) -> list[Role]:
 
 
 def test_type_and_shape_follow_from_all_that_is_known() -> None:
-    writes = Playing("w", [], [Info("y", (1, 16, 64), dynamic=(False, True, False))])
-    reads = Playing("r", [Info("x", (1, 8, 64), dynamic=(False, True, True))], [])
+    writes = Playing("w", [], [info("y", (1, 16, 64), dynamic=(False, True, False))])
+    reads = Playing("r", [info("x", (1, 8, 64), dynamic=(False, True, True))], [])
     with playing(writes, reads) as domain:
         found = domain.allocate(roles(writes, reads))
         assert (found.dims, found.shape, found.capacity) == ((1, None, 64), None, 16 * 64 * 4)
@@ -190,26 +194,26 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
 @pytest.mark.parametrize(
     ("tensor", "desc", "fault"),
     [
-        (Info("x", (1, 8)), BufferDesc(), f"dimension 1 is 4 in {WRITES}, 8 in {READS}"),
-        (Info("x", (1, 4, 1)), BufferDesc(), f"{WRITES} has 2 dimensions, {READS} has 3"),
-        (Info("x", (1, 4), "INT_32"), BufferDesc(), f"{WRITES} is FLOAT_32, {READS} is INT_32"),
+        (info("x", (1, 8)), BufferDesc(), f"dimension 1 is 4 in {WRITES}, 8 in {READS}"),
+        (info("x", (1, 4, 1)), BufferDesc(), f"{WRITES} has 2 dimensions, {READS} has 3"),
+        (info("x", (1, 4), "INT_32"), BufferDesc(), f"{WRITES} is FLOAT_32, {READS} is INT_32"),
         (
-            Info("x", (1, 4), scale_offset=(0.5, 0)),
+            info("x", (1, 4), quant=ScaleOffset(0.5, 0)),
             BufferDesc(),
             f"{WRITES} and {READS} have different quantizations: a copy would be needed",
         ),
         (
-            Info("x", (1, 2), dynamic=(False, True)),
+            info("x", (1, 2), dynamic=(False, True)),
             BufferDesc(),
             f"dimension 1 is 4 in {WRITES}, at most 2 in {READS}",
         ),
-        (Info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
-        (Info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
-        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
+        (info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
+        (info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
+        (info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
     ],
 )
-def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) -> None:
-    writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [tensor], [])
+def test_contradictions_are_named(tensor: TensorInfo, desc: BufferDesc, fault: str) -> None:
+    writes, reads = Playing("w", [], [info("y", (1, 4))]), Playing("r", [tensor], [])
     with playing(writes, reads) as domain:
         refused(
             lambda: domain.allocate(roles(writes, reads), desc),
@@ -221,7 +225,7 @@ def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) ->
 
 
 def test_every_contradiction_of_one_axis_is_reported() -> None:
-    writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [Info("x", (1, 4))], [])
+    writes, reads = Playing("w", [], [info("y", (1, 4))]), Playing("r", [info("x", (1, 4))], [])
     with playing(writes, reads) as domain, pytest.raises(UsageError) as caught:
         domain.allocate(roles(writes, reads), BufferDesc((1, 5)))
     assert list(caught.value.details) == [
@@ -511,7 +515,7 @@ class Gone:
     def __init__(self, runtime: Runtime) -> None:
         with allocate("memfd", BYTES) as buffer:
             context = runtime.contexts[0]
-            self.memory = context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            self.memory = MemoryHandle(context.handle, buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
             self.handle = self.memory.handle
             self.memory.close()
 
@@ -627,8 +631,8 @@ def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runt
 @pytest.fixture
 def sequence() -> Iterator[tuple[ManagedBuffer, Any, Any]]:
     """A buffer whose middle dimension is open up to 16, its writer and its reader, which takes 4 and no other."""
-    writes = Playing("w", [], [Info("y", (1, 16, 2), dynamic=(False, True, False))])
-    reads = Playing("r", [Info("x", (1, 16, 2), dynamic=(False, True, False))], [])
+    writes = Playing("w", [], [info("y", (1, 16, 2), dynamic=(False, True, False))])
+    reads = Playing("r", [info("x", (1, 16, 2), dynamic=(False, True, False))], [])
     with playing(writes, reads) as domain:
         made = domain.allocate(roles(writes, reads), name="seq")
         yield (
@@ -669,11 +673,11 @@ def test_shapes_that_cannot_be(sequence: tuple[ManagedBuffer, Any, Any]) -> None
 
 
 def test_a_reader_of_another_shape() -> None:
-    writes = Playing("w", [], [Info("y", (1, 16), dynamic=(False, True))])
-    fixed = Playing("r", [Info("x", (1, 16), dynamic=(False, True))], [])
+    writes = Playing("w", [], [info("y", (1, 16), dynamic=(False, True))])
+    fixed = Playing("r", [info("x", (1, 16), dynamic=(False, True))], [])
     with playing(writes, fixed) as domain:
         made = domain.allocate(roles(writes, fixed), name="seq")
-        reads = made.attach(fixed, Info("x", (1, 4)), APP_WRITE)  # type: ignore[arg-type]
+        reads = made.attach(fixed, info("x", (1, 4)), APP_WRITE)  # type: ignore[arg-type]
         made.copy_from(np.zeros((1, 8), np.float32))
         assert reads.enter
         refused(
@@ -780,8 +784,8 @@ def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> Non
         for _ in range(50):
             with domain.allocate([Role(step, "state", INPUT)]) as made:
                 step.bind({"state": made})
-                assert len(context.ending.before) == 1
-        assert not context.ending.before
+                assert len(context.registrations) == 1
+        assert len(context.registrations) == 0
         step.unbind()
 
 

@@ -315,7 +315,7 @@ def test_what_htp_prints_is_in_the_log(place: Callable[[str, str], Place]) -> No
     program = """
 import ctypes, logging
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import Runtime
+from udogen.runtime import Runtime, allocate
 
 def prepare(runtime):
     with runtime.new_context() as making:
@@ -325,7 +325,7 @@ def prepare(runtime):
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
         graph.finalize()
         try:
-            runtime.restore(making.binary()).register(1, dtype="FLOAT_32", shape=(1,))
+            runtime.restore(making.binary()).graph("g").bind({"x": allocate("memfd", 4096)})
         except RunFailed:
             pass
 

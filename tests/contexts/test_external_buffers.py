@@ -32,8 +32,6 @@ from udogen.runtime.buffers.external import (
     ExternalSizes,
     allocate_external,
     external_sizes,
-    register_spill_fill,
-    register_weights,
 )
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.pools import FileRange, open_pool
@@ -42,6 +40,7 @@ from udogen.runtime.contexts.runtime import Context, Runtime
 
 PAGE = 4096
 NEEDS = ExternalSizes(weights=256, spill=1024, alignment=PAGE)
+register_weights, register_spill_fill = Context.give_weights, Context.give_spill_fill
 GIVE = {WEIGHTS: register_weights, SPILL_FILL: register_spill_fill}
 NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
 both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL_FILL])

@@ -11,9 +11,10 @@ import pytest
 from lxml import etree
 
 from tests.contexts.pictures import PICTURES, pictures
+from udogen.draw.plan import draw_plan
 from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.runtime.buffers.picture import draw_plan
-from udogen.runtime.buffers.planning import BufferOptions, BufferPlan, ExecutionStep, plan_buffers
+from udogen.runtime.buffers.plan import BufferPlan
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, plan_buffers
 
 SVG = "{http://www.w3.org/2000/svg}"
 LETTER = 7.23  # DejaVu Sans Mono of 12 px

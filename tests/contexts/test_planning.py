@@ -14,9 +14,9 @@ from udogen.errors import UsageError
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import byte_size
 from udogen.runtime.buffers import planning
+from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.buffers.planning import (
     BufferOptions,
-    BufferPlan,
     Endpoint,
     ExecutionStep,
     Link,

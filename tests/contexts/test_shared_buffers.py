@@ -16,10 +16,11 @@ from tests.contexts.adding import NBYTES, SHAPE, X, binary, expected, run
 from tests.contexts.conftest import nothing_left, resources
 from tests.making import need_runtime
 from udogen.errors import RunFailed
+from udogen.qnn.handles import DMA_BUF, ION
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.buffers import buffer as buffer_module
-from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.buffer import Buffer, BufferPart
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.planning import (
     BufferOptions,
@@ -131,6 +132,15 @@ def test_buffers_bind_without_a_plan(context: Context) -> None:
         graph.execute()
         np.testing.assert_array_equal(np.frombuffer(both.view, np.float32)[256 : 256 + 48], expected(X).ravel())
         context.close()
+
+
+@pytest.mark.parametrize("how", [ION, DMA_BUF])
+def test_a_buffer_is_registered_as_the_kind_that_is_named(context: Context, how: str) -> None:
+    with allocate("memfd", 4096) as given, allocate("memfd", 4096) as made:
+        context.graph("one").bind({"x": BufferPart(given, 0, 4096, how), "y": made})
+        context.graph("one").array("x")[:] = X
+        context.graph("one").execute()
+        np.testing.assert_array_equal(np.frombuffer(made.view, np.float32)[:48], expected(X).ravel())
 
 
 def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -> None:

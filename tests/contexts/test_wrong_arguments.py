@@ -142,7 +142,6 @@ class World:
             "Session.open": {"layer": Layer("c", 1)},
             "Runtime": {"kind": "emulator"},
             "find_runtime": {"kind": "emulator"},
-            "Context.register": {"kind": "ION"},
             "StoredContext": {"guarded": False},
         }.get(name, {})
 

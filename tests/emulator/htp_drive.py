@@ -11,7 +11,8 @@ import numpy as np
 
 from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, QnnTensor, Scalar, ScaleOffset
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, QnnTensor, Scalar
 from udogen.runtime import find_runtime
 
 NUMPY = {

@@ -12,7 +12,8 @@ import pytest
 from udogen.opdef import datatypes
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar, ScaleOffset
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
 
 Array = np.ndarray[Any, np.dtype[Any]]
 RANDOM = np.random.default_rng(11)

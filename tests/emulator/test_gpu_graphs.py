@@ -12,7 +12,8 @@ from composing import register
 from udogen.errors import RunFailed
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar, ScaleOffset
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
 from udogen.runtime.built import Built
 
 SHAPE = (1, 4, 4, 8)

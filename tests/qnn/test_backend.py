@@ -15,14 +15,13 @@ from udogen.errors import RunFailed
 from udogen.qnn import system
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import VERBOSE, Interface, QnnError
+from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
-    AxisScaleOffset,
     OpConfig,
     QnnTensor,
     Scalar,
-    ScaleOffset,
     byte_size,
 )
 from udogen.runtime.library import RuntimeLibrary

@@ -1,14 +1,16 @@
-"""The source line and function of an address in a library, by its debug information (-g), with inlined calls."""
+"""The source line and function of an address in a library, by its debug information (-g), with inlined calls.
+
+Also the names of C++ functions as they are written in source."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-
-from udogen.build.demangle import demangled
 
 
 class SourceLine(NamedTuple):
@@ -186,3 +188,33 @@ def _text(die: Any, name: str) -> str:
 
 def _decoded(text: Any) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+# --- names of C++ ------------------------------------------------------------------------------------------
+
+
+def demangled(name: str) -> str:
+    """A demangled C++ name, by this machine's C++ library; the name itself if that fails."""
+    library = _cxx_library() if name.startswith("_Z") else None
+    if library is None:
+        return name
+    status = ctypes.c_int(-1)
+    text = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    if status.value or not text:
+        return name
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(text))
+
+
+@cache
+def _cxx_library() -> ctypes.CDLL | None:
+    for name in ("libstdc++.so.6", "libc++abi.so.1"):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        library.__cxa_demangle.restype = ctypes.c_void_p
+        return library
+    return None

@@ -171,26 +171,30 @@ def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -
 
 
 _C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
-WATCH = ("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
-LOOP = ("libUdogenLoop.so", "loop.c")
+WATCH, LOOP = "libUdogenWatch.so", "libUdogenLoop.so"
+_C_LIBRARIES = {WATCH: ("heap.c", "fence.c", "faults.c"), LOOP: ("loop.c",)}
 
 
 def build_watch() -> Path:
     """The library to preload: it interposes the heap, guards copies of tensors, and reports faults."""
-    return c_build(*WATCH).ready() / WATCH[0]
+    return watch_build().ready() / WATCH
 
 
 def build_loop() -> Path:
     """The library that executes graphs in several threads."""
-    return c_build(*LOOP).ready() / LOOP[0]
+    return watch_build().ready() / LOOP
 
 
-def c_build(name: str, *sources: str) -> KeptBuild:
-    """A library in C, from the cache if its sources and compiler are unchanged."""
+def watch_build() -> KeptBuild:
+    """The libraries in C, from the cache if their sources and compiler are unchanged."""
     folder = resources.emulator("watch")
-    cc = tools.host_compiler("cc", "the library that watches kernels is compiled on first use")
-    argv = [*cc, *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
-    read = [folder / "watch.h", *(folder / source for source in sources)]
-    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
-    folder = resources.cache_dir("watch") / key
-    return KeptBuild(folder, name, 2, lambda into: compile_or_fail(argv, into, f"{name}, which watches kernels,"))
+    cc = tools.host_compiler("cc", "the libraries that watch kernels are compiled on first use")
+    read = sorted(folder.glob("*.[ch]"))
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in (*cc, *_C_FLAGS)))
+
+    def make(into: Path) -> None:
+        for name, sources in _C_LIBRARIES.items():
+            argv = [*cc, *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
+            compile_or_fail(argv, into, f"{name}, which watches kernels,")
+
+    return KeptBuild(resources.cache_dir("watch") / key, "libraries that watch kernels and repeat graphs", 4, make)

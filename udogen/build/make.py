@@ -38,6 +38,7 @@ class Step:
     target: Target
     choice: Choice
     artifact: Path
+    preload: tuple[Path, ...] = ()  # into a program that uses the library: runtimes of sanitizers
 
     def proving(self) -> Step:
         """The same for a library that writes the number of executions of its ops to a file."""
@@ -131,9 +132,9 @@ def _prepare_zig(steps: Sequence[Step]) -> None:
     """Compile zig's own libraries that these steps link, once for all."""
     commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
     if any("-target aarch64" in each for each in commands):
-        zig_libraries.AARCH64.prepare()
+        zig_libraries.AARCH64.ready()
     if any("ziglang c++" in each and "-target" not in each for each in commands):
-        zig_libraries.X86_64.prepare()
+        zig_libraries.X86_64.ready()
 
 
 def compile_python_kernels(

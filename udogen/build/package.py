@@ -6,9 +6,10 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from udogen import backends
 from udogen.backends import targets
@@ -161,21 +162,14 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
     """The libraries of a manifest."""
     listed = manifest.get("parts")
     rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return [
-        Part(
-            backend=str(each.get("backend", "")),
-            library=str(each.get("library", "")),
-            provider=str(each.get("provider", "")),
-            ops=_texts(each.get("ops")),
-            targets=_texts(each.get("targets")),
-            api=str(each.get("api", "")),
-            op=str(each.get("op", "")),
-            versions=_texts(each.get("versions")),
-            makefile=str(each.get("makefile", "Makefile")),
-            sources=_texts(each.get("sources")),
-        )
-        for each in rows
-    ]
+    return [Part(**{each.name: _read_field(each, row.get(each.name)) for each in fields(Part)}) for row in rows]
+
+
+def _read_field(field: Field[Any], found: object) -> Any:
+    """The value of a field, which is a text or several."""
+    if field.type == "str":
+        return str(found) if found is not None else "" if field.default is MISSING else field.default
+    return _texts(found)
 
 
 def _texts(found: object) -> tuple[str, ...]:

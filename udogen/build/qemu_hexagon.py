@@ -112,7 +112,7 @@ def build_program(
         "LINK": shlex.join(link),
     }
     cores = jobs or os.cpu_count() or 1
-    HEXAGON.prepare()
+    HEXAGON.ready()
     *others, linker = variables(values.items())
     compile_python_kernels(package, [f"emulated-{arch}"], on_step, cores)
     program.parent.mkdir(parents=True, exist_ok=True)
@@ -168,11 +168,6 @@ def _harness(host: Harness, provider: str) -> list[Path]:
 
     KeptBuild(kept, "the harness for qemu-hexagon", 4, make).ready()
     return [kept / f"{name}.o" for name in host.sources]
-
-
-def build_plugin(qemu: Qemu) -> Path:
-    """QEMU's plug-in that counts packets, for the installed QEMU."""
-    return plugin_build(qemu).ready() / "count.so"
 
 
 def plugin_build(qemu: Qemu) -> KeptBuild:

@@ -52,11 +52,7 @@ def environment(*, launcher: str | None = None) -> Environment:
     plain = {name: _variable(name.upper()) for name in Environment.__dataclass_fields__ if name not in _BY_VERSION}
     if launcher is not None:
         plain["udogen_launcher"] = launcher
-    return Environment(
-        **plain,
-        hexagon_sdk_roots=by_version["hexagon_sdk_roots"],
-        hexagon_tools_versions=by_version["hexagon_tools_versions"],
-    )
+    return Environment(**plain, **by_version)  # type: ignore[arg-type]
 
 
 def _variable(name: str) -> str:

@@ -78,15 +78,6 @@ class Compiler(NamedTuple):
     preload: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class VariantStep:
-    """How a target is built as a variant, and what must be preloaded to run it."""
-
-    variant: Variant
-    step: Step
-    preload: tuple[Path, ...] = ()
-
-
 def parse(text: str) -> Variant:
     """The variant of `--sanitize address,undefined`."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
@@ -105,7 +96,7 @@ def parse(text: str) -> Variant:
 
 def plan(
     package: PackageLibrary, names: Sequence[str], variant: Variant, *, toolchain: str, env: tools.Environment
-) -> list[VariantStep]:
+) -> list[Step]:
     """The steps for these targets, which must run on this machine; without names, for all that do."""
     steps = make.plan(package, names, toolchain=toolchain, env=env)
     for step in steps:
@@ -117,20 +108,7 @@ def plan(
     return [_varied(package, step, variant, env) for step in steps]
 
 
-def steps(
-    package: PackageLibrary,
-    names: Sequence[str],
-    wanted: Sequence[Variant],
-    *,
-    toolchain: str,
-    env: tools.Environment,
-) -> list[list[Step]]:
-    """The steps of each variant for `make.build`; raises before anything is built if one is impossible."""
-    planned = [plan(package, names, variant, toolchain=toolchain, env=env) for variant in wanted]
-    return [[each.step for each in one] for one in planned]
-
-
-def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.Environment) -> VariantStep:
+def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.Environment) -> Step:
     cxx, more, preload = need_compiler(variant, env, dict(step.choice.variables).get("X86_CXX", ""))
     folder = package.path.resolve()
     normal = step.artifact.resolve()
@@ -149,7 +127,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         values["KERNEL_OBJECTS"] = f"{step.choice.folder or step.target.folder}-{variant.in_kernels}"
     title = f"{_shown(cxx)}, {', '.join(variant.sanitizers) or 'with lines'}"
     choice = step.choice._replace(title=title, variables=tuple(values.items()))
-    return VariantStep(variant, Step(step.target, choice, artifact), preload)
+    return Step(step.target, choice, artifact, preload)
 
 
 def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") -> Compiler:

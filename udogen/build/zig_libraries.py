@@ -60,7 +60,7 @@ class ZigLibraries:
             int.from_bytes(header[at : at + size], "little") for at, size in ((18, 2), (flags, 4))
         )
 
-    def prepare(self) -> None:
+    def ready(self) -> None:
         """Compile them if they are cold, and announce it."""
         if not self.is_warm:
             announce(self.title, self.seconds)

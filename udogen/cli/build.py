@@ -119,10 +119,8 @@ def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibra
     chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
     planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
     for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
-        if chosen:
-            found = variants.steps(package, targets, chosen, toolchain=options.toolchain, env=env)
-        else:
-            found = [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
+        found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
         planned += [(package, [step.proving() for step in steps] if options.prove else steps) for steps in found]
     return planned
 

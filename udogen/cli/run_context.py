@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from udogen.cli.options import (
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, write_file
 
 if TYPE_CHECKING:
+    from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.channel import LogLine
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
@@ -276,7 +277,7 @@ def _print_model(
 
 
 def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
-    found = {name: value for name, value in asdict(replace(ran, first=None)).items() if name not in _PRINTED}
+    found = {name: value for name, value in asdict(replace(ran, first=None, plan=None)).items() if name not in _PRINTED}
     return {**found, "first": first_as_json(ran.first), "runtime": asdict(runtime)}
 
 
@@ -492,12 +493,12 @@ def _quiet() -> Iterator[Callable[[str], None]]:
     yield lambda _line: None
 
 
-def _write_plans(file: Path, rows: list[Any]) -> None:
+def _write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
     """The plans of all contexts as one, and its picture."""
-    from udogen.runtime.buffers.picture import draw_plan
-    from udogen.runtime.buffers.planning import join_plans, read_plan
+    from udogen.draw.plan import draw_plan
+    from udogen.runtime.buffers.plan import join_plans
 
-    plan = join_plans([read_plan(row) for row in rows])
+    plan = join_plans(plans)
     for place, text in (
         (file, json.dumps(plan.as_json(), indent=2) + "\n"),
         (file.with_suffix(".svg"), draw_plan(plan, title=f"Buffers of {file.stem}")),

@@ -40,24 +40,26 @@ def _value(env: tools.Environment, name: str) -> str:
     return str(getattr(env, name.lower()))
 
 
+def _wrong(value: str, fault: str, get: str = "", version: str = "") -> CheckOutcome:
+    return CheckOutcome(WRONG, version, value, f"is {value}{fault}", get)
+
+
 def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0) -> CheckOutcome:
     root = Path(value)
     fault = sdk.fault(root)
     if fault:
-        return CheckOutcome(WRONG, "", value, f"is {value}: {fault}", f"set it to the folder of the {sdk.title}")
+        return _wrong(value, f": {fault}", f"set it to the folder of the {sdk.title}")
     version = sdk.version(root)
     if least and version and numbers(version)[:1] < (least,):
-        return CheckOutcome(
-            WRONG, version, value, f"is {value}: that is version {version}, and {least} or later is needed"
-        )
+        return _wrong(value, f": that is version {version}, and {least} or later is needed", version=version)
     old = sdk is sdks.QNN and sdks.has_no_qhpi(value)
     return CheckOutcome(FOUND, version, f"{value} (no QHPI)" if old else value)
 
 
 def _udo_root(_machine: Machine, value: str) -> CheckOutcome:
     if sdks.udo_headers(Path(value)) is None:
-        message = f"is {value}: it has no UdoBase.h, nor have SnpeUdo or include/SnpeUdo below it"
-        return CheckOutcome(WRONG, "", value, message, "set it to $SNPE_ROOT/include/SNPE/SnpeUdo, or unset it")
+        fault = ": it has no UdoBase.h, nor have SnpeUdo or include/SnpeUdo below it"
+        return _wrong(value, fault, "set it to $SNPE_ROOT/include/SNPE/SnpeUdo, or unset it")
     return CheckOutcome(FOUND, "", value)
 
 
@@ -76,25 +78,22 @@ def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
     root = Path(value)
     root = root.parent if root.name == "Tools" else root
     if not machine.program(str(root / sdks.COMPILER)):
-        message = f"is {value}: it has no {sdks.COMPILER}"
         get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
-        return CheckOutcome(WRONG, "", value, message, get)
+        return _wrong(value, f": it has no {sdks.COMPILER}", get)
     known = sdks.known_to(root.name)
     return CheckOutcome(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
 
 
 def _setup_done(machine: Machine, value: str) -> CheckOutcome:
     if not machine.env.hexagon_sdk_root:
-        message = f"is {value}, but HEXAGON_SDK_ROOT is not set"
-        return CheckOutcome(
-            WRONG, "", value, message, "source setup_sdk_env.source of the Hexagon SDK again, or unset it"
-        )
+        get = "source setup_sdk_env.source of the Hexagon SDK again, or unset it"
+        return _wrong(value, ", but HEXAGON_SDK_ROOT is not set", get)
     return CheckOutcome(FOUND, "", value)
 
 
 def _folder_of_opencl(_machine: Machine, value: str) -> CheckOutcome:
     if not (Path(value) / "libOpenCL.so").is_file():
-        return CheckOutcome(WRONG, "", value, f"is {value}: it has no libOpenCL.so", "pull it from the device")
+        return _wrong(value, ": it has no libOpenCL.so", "pull it from the device")
     return CheckOutcome(FOUND, "", value)
 
 
@@ -113,9 +112,7 @@ def _launcher(machine: Machine, value: str) -> CheckOutcome:
 
 def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
     if not numbers(value):
-        return CheckOutcome(
-            WRONG, "", value, f"is {value}: that is not a version", "set it to one like 8.7.06, or unset it"
-        )
+        return _wrong(value, ": that is not a version", "set it to one like 8.7.06, or unset it")
     return CheckOutcome(FOUND, value, "")
 
 

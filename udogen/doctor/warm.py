@@ -10,20 +10,11 @@ from functools import partial
 
 from udogen import backends, process
 from udogen.build import emulator, qemu_hexagon, zig_libraries
+from udogen.build.emulator import KeptBuild
+from udogen.build.zig_libraries import ZigLibraries
 from udogen.errors import ToolMissing, UsageError
 
 OnStep = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class WarmItem:
-    """Something that is compiled once."""
-
-    id: str
-    title: str
-    seconds: int  # an estimate
-    is_warm: bool
-    make: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -38,37 +29,12 @@ class WarmResult:
     hint: str = ""
 
 
-def _zig(row: zig_libraries.ZigLibraries) -> WarmItem:
-    return WarmItem(row.id, row.title, row.seconds, row.is_warm, row.make)
-
-
-def _emulator(backend: str) -> WarmItem:
-    kept = emulator.backend_build(backend)
-    return WarmItem(f"{backend}-emulator", kept.title, kept.seconds, kept.is_warm, kept.ready)
-
-
-def _watch() -> WarmItem:
-    libraries = [emulator.c_build(*emulator.WATCH), emulator.c_build(*emulator.LOOP)]
-    return WarmItem(
-        "watch",
-        "libraries that watch kernels and repeat graphs",
-        sum(each.seconds for each in libraries),
-        all(each.is_warm for each in libraries),
-        lambda: [each.ready() for each in libraries],
-    )
-
-
-def _plugin() -> WarmItem:
-    kept = qemu_hexagon.plugin_build(qemu_hexagon.find_qemu())
-    return WarmItem("qemu-plugin", kept.title, kept.seconds, kept.is_warm, kept.ready)
-
-
 # The longest first, as they are compiled in parallel.
-_ITEMS: dict[str, Callable[[], WarmItem]] = {
-    **{row.id: partial(_zig, row) for row in zig_libraries.ALL},
-    **{f"{name}-emulator": partial(_emulator, name) for name, row in backends.ALL.items() if row.emulator},
-    "watch": _watch,
-    "qemu-plugin": _plugin,
+_ITEMS: dict[str, Callable[[], KeptBuild | ZigLibraries]] = {
+    **{row.id: partial(lambda row: row, row) for row in zig_libraries.ALL},
+    **{f"{name}-emulator": partial(emulator.backend_build, name) for name, row in backends.ALL.items() if row.emulator},
+    "watch": emulator.watch_build,
+    "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu_hexagon.find_qemu()),
 }
 _PLACES = {"dsp": "hexagon", "gpu": "gpu-emulator"}  # places of tests -> what they need
 
@@ -96,7 +62,7 @@ def warm(names: Sequence[str], *, required: bool, on_step: OnStep) -> list[WarmR
             if item.is_warm:
                 result = WarmResult(name, title, "warm")
             else:
-                item.make()
+                item.ready()
                 result = WarmResult(name, title, "compiled", round(time.perf_counter() - begun, 1))
         except ToolMissing as fault:
             if required:

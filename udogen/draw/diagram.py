@@ -78,12 +78,12 @@ class Diagram:
     facts: Mapping[str, object] = field(default_factory=dict)  # additional fields of `--json`
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, letters: int = LONGEST) -> str:
     """The text without its middle if it is too long: names often begin alike."""
-    if len(text) <= LONGEST:
+    if len(text) <= letters:
         return text
-    head = (LONGEST - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (LONGEST - 1 - head) :]}"
+    head = (letters - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
 
 
 def head(text: str) -> TextLine:

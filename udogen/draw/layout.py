@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
@@ -112,22 +113,17 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
 
 def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
     """The longest path from the top; a box moves down to just above its users if that makes no line longer."""
-    above: dict[str, int] = dict.fromkeys(ids, 0)
+    above: dict[str, list[str]] = {each: [] for each in ids}
     below: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in edges:
-        above[target] += 1
+        above[target].append(source)
         below[source].append(target)
-    taken = dict(above)
-    row = dict.fromkeys(ids, 0)
-    ready = [each for each in ids if not above[each]]
-    for each in ready:  # it grows as it is walked
-        for target in below[each]:
-            row[target] = max(row[target], row[each] + 1)
-            above[target] -= 1
-            if not above[target]:
-                ready.append(target)
-    for each in reversed(ready):
-        if below[each] and taken[each] <= len(below[each]):
+    order = list(TopologicalSorter(above).static_order())
+    row: dict[str, int] = {}
+    for each in order:
+        row[each] = max((row[other] + 1 for other in above[each]), default=0)
+    for each in reversed(order):
+        if below[each] and len(above[each]) <= len(below[each]):
             row[each] = min(row[target] for target in below[each]) - 1
     return row
 

@@ -122,10 +122,8 @@ def _context_section(graph: GraphInfo, backend: str) -> Section:
 
 
 def _context_tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
-    dynamic = tensor.dynamic or (False,) * len(tensor.shape)
-    shape = shape_or_word(
-        [f"{n}?" if free else n for n, free in zip(tensor.shape, dynamic, strict=False)]
-    )  # 4?: may change
+    sizes = zip(tensor.shape, tensor.dims, strict=True)
+    shape = shape_or_word([f"{most}?" if size is None else size for most, size in sizes])  # 4?: may change
     rows = [head(tensor.name), quiet(f"{word or kind}: {tensor.dtype} {shape}")]
     quant = describe_quantization(tensor.quant) if tensor.quant else ""
     if quant:

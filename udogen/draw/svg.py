@@ -1,9 +1,9 @@
-"""Diagram -> SVG: one document without scripts, fonts or external resources."""
+"""Pictures as SVG: documents without scripts, fonts or external resources; and a diagram as one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
 
@@ -14,6 +14,12 @@ MARGIN = 20
 _BETWEEN = 44
 _NARROWEST = 480
 
+_EVERY_STYLE = """\
+  svg { background: var(--paper) }
+  text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--ink); white-space: pre }
+  .quiet { fill: var(--quiet) }
+  .head { font-weight: bold }
+"""
 _STYLE = """
   :root { --paper: #ffffff; --ink: #1b1f24; --quiet: #57606a; --line: #6e7781; --band: #f3f5f7;
           --op: #ffffff; --custom: #fff1d6; --accent: #9a5b00; --tensor: #eef4fb; --edge: #8c959f;
@@ -23,10 +29,6 @@ _STYLE = """
             --op: #161b22; --custom: #3a2a08; --accent: #f0b34e; --tensor: #122236; --edge: #6e7681;
             --input: #10291a; --output: #281c3b; --static: #21262d }
   }
-  svg { background: var(--paper) }
-  text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--ink); white-space: pre }
-  .quiet { fill: var(--quiet) }
-  .head { font-weight: bold }
   .big { font-size: 15px; font-weight: bold }
   .wire { fill: none; stroke: var(--line); stroke-width: 1.2 }
   .tip { fill: var(--line) }
@@ -47,17 +49,24 @@ def draw(diagram: Diagram) -> str:
     kinds = [kind for kind in KINDS if any(box.kind == kind for section, _ in layouts for box in section.boxes)]
     wide = max([_NARROWEST, *(layout.width for _, layout in layouts), *map(_wide, _texts(diagram, kinds))])
     width = round(wide + 2 * MARGIN)
-    body = list(_body(diagram, layouts, kinds))
-    height = body.pop()
+    return document(diagram.title, diagram.description, width, _STYLE, _body(diagram, layouts, kinds))
+
+
+def document(title: str, description: str, width: int, style: str, body: Iterable[str]) -> str:
+    """A document with these elements, from top to bottom; the last item of `body` is the total height.
+
+    The style defines the colours --paper, --ink and --quiet, for light and dark.
+    """
+    *elements, height = body
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
             f'height="{height}" role="img" aria-labelledby="title what">',
-            f'<title id="title">{text_of(diagram.title)}</title>',
-            f'<desc id="what">{text_of(diagram.description)}</desc>',
-            f"<style>{_STYLE}</style>",
+            f'<title id="title">{text_of(title)}</title>',
+            f'<desc id="what">{text_of(description)}</desc>',
+            f"<style>{style}{_EVERY_STYLE}</style>",
             f'<rect width="{width}" height="{height}" fill="var(--paper)"/>',
-            *body,
+            *elements,
             "</svg>",
             "",
         ]
@@ -81,23 +90,23 @@ def _wide(text: str) -> float:
 def _body(diagram: Diagram, layouts: Sequence[tuple[Section, DiagramLayout]], kinds: Sequence[str]) -> Iterator[str]:
     """The elements from top to bottom; the last item is the total height."""
     y = MARGIN + 14.0
-    yield _line(MARGIN, y, diagram.title, "big")
+    yield line(MARGIN, y, diagram.title, "big")
     y += LINE
-    yield _line(MARGIN, y, diagram.description, "quiet")
+    yield line(MARGIN, y, diagram.description, "quiet")
     y += LINE
     x = float(MARGIN)
     for kind in kinds:
         yield f'<rect class="box {kind}" x="{x:g}" y="{y - 10:g}" width="14" height="12" rx="3"/>'
-        yield _line(x + 20, y, KINDS[kind])
+        yield line(x + 20, y, KINDS[kind])
         x += 20 + (len(KINDS[kind]) + 3) * LETTER
     y += LINE
     for section, layout in layouts:
         y += _BETWEEN
         yield f'<g role="group" aria-label="{text_of(section.title)}">'
-        yield _line(MARGIN, y, section.title, "head")
+        yield line(MARGIN, y, section.title, "head")
         if section.note:
             y += LINE
-            yield _line(MARGIN, y, section.note, "quiet")
+            yield line(MARGIN, y, section.note, "quiet")
         y += LINE
         yield from _section(layout, y)
         yield "</g>"
@@ -138,12 +147,14 @@ def _box(placed: PlacedBox, top: float) -> Iterator[str]:
     place = f'x="{x:g}" y="{y:g}" width="{box.width:g}" height="{box.height:g}"'
     yield f'<rect class="box {box.kind}" {place} rx="{round_}"/>'
     for number, row in enumerate(box.rows):
-        yield _line(x + PAD_X, y + PAD_Y + LINE * number + 12, row.shown, row.kind)
+        yield line(x + PAD_X, y + PAD_Y + LINE * number + 12, row.shown, row.kind)
     yield "</g>"
 
 
-def _line(x: float, y: float, text: str, kind: str = "") -> str:
+def line(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> str:
+    """A line of text."""
     looks = f' class="{kind}"' if kind else ""
+    looks += f' text-anchor="{anchor}"' if anchor else ""
     return f'<text x="{x:g}" y="{y:g}"{looks}>{text_of(text)}</text>'
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from udogen.build.demangle import demangled
+from udogen.build.dwarf import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
 from udogen.inspect.rules import LibraryEvidence
 from udogen.opdef.problems import wrapped
-from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 from udogen.tables import many
 
 NARROWEST = 40  # columns

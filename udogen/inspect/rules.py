@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from udogen import backends
 from udogen.backends.backend import PROVIDER
-from udogen.build.demangle import demangled
+from udogen.build.dwarf import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
 from udogen.build.sdks import QHPI_SINCE
@@ -21,11 +21,11 @@ from udogen.errors import RunFailed
 from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
+from udogen.qnn.udo import Registration
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
-from udogen.runtime.snpe.registration import Registration
 from udogen.tables import many
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"

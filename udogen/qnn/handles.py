@@ -403,13 +403,6 @@ class MemoryHandle(Handle):
         handles = ffi.new("Qnn_MemHandle_t[1]")
         context.interface.call("memRegister", context.raw, described, 1, handles)
         super().__init__(context.interface, handles, "memDeRegister", 1)
-        self.when_closed: Callable[[], None] | None = None  # called after it was deregistered
-
-    def close(self) -> None:
-        """Deregister it now."""
-        super().close()
-        if self.when_closed is not None:
-            self.when_closed()
 
     @property
     def handle(self) -> Any:
@@ -417,10 +410,10 @@ class MemoryHandle(Handle):
         return self.raw[0]
 
 
-def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int, size: int) -> Any:
+def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int, size: int) -> Handle:
     """Register memory for the weights (WEIGHTS_BUFFER) or spilling (SHARED_SPILLFILL_BUFFER) of a deferred HTP context.
 
-    The runtime deregisters it when the context is freed.
+    Once the context is finalized, the runtime deregisters it when the context is freed.
     """
     ffi = abi.ffi()
     row, custom = ffi.new("Qnn_MemDescriptor_t *"), ffi.new("QnnMemHtp_Descriptor_t *")
@@ -429,7 +422,7 @@ def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int
     row.memType, row.customInfo = ffi.integer_const("QNN_MEM_TYPE_CUSTOM"), custom
     handles = ffi.new("Qnn_MemHandle_t[1]")
     context.interface.call("memRegister", context.raw, row, 1, handles)
-    return handles
+    return Handle(context.interface, handles, "memDeRegister", 1)
 
 
 @dataclass(frozen=True)

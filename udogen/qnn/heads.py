@@ -62,7 +62,7 @@ def check_start(start: bytes, size: int, name: str) -> Head:
         raise empty(name)
     if not any(start):
         raise NoContextBinary(f"{name} begins with zeros: it is not a context binary", hint=_AGAIN)
-    other = next((row.what for row in _FOREIGN if start.startswith(row.magic)), "")
+    other = next((what for magic, what in _FOREIGN if start.startswith(magic)), "")
     if other:
         raise NoContextBinary(
             f"{name} is {other}, not a context binary", hint="give the file that --save-context wrote"
@@ -82,17 +82,13 @@ def empty(name: str) -> NoContextBinary:
     return NoContextBinary(f"{name} is empty", hint=_AGAIN)
 
 
-class _Foreign(NamedTuple):
-    magic: bytes
-    what: str
-
-
+# Other kinds of files, by their first bytes.
 _FOREIGN = (
-    _Foreign(b"\x7fELF", "a library or program (ELF)"),
-    _Foreign(b"PK\x03\x04", "a zip archive (a DLC is one)"),
-    _Foreign(b"\x1f\x8b", "compressed (gzip)"),
-    _Foreign(b"(\xb5/\xfd", "compressed (zstd)"),
-    _Foreign(b"\x93NUMPY", "a numpy array"),
-    _Foreign(b"{", "text that looks like JSON"),
-    _Foreign(b"version https://git-lfs", "a pointer of Git LFS, whose file was not fetched"),
+    (b"\x7fELF", "a library or program (ELF)"),
+    (b"PK\x03\x04", "a zip archive (a DLC is one)"),
+    (b"\x1f\x8b", "compressed (gzip)"),
+    (b"(\xb5/\xfd", "compressed (zstd)"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"{", "text that looks like JSON"),
+    (b"version https://git-lfs", "a pointer of Git LFS, whose file was not fetched"),
 )

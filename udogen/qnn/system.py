@@ -51,19 +51,23 @@ class TensorInfo:
         """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
 
+    @property
+    def dims(self) -> tuple[int | None, ...]:
+        """Its dimensions; None for open ones, whose largest size is in `shape`."""
+        flags = self.dynamic or (False,) * len(self.shape)
+        return tuple(None if is_open else size for size, is_open in zip(self.shape, flags, strict=True))
+
     def takes(self, shape: Sequence[int]) -> bool:
         """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
-        flags = self.dynamic or (False,) * len(self.shape)
         return len(shape) == len(self.shape) and all(
-            0 < size <= most if is_open else size == most
-            for size, most, is_open in zip(shape, self.shape, flags, strict=True)
+            0 < size <= most if fixed is None else size == fixed
+            for size, fixed, most in zip(shape, self.dims, self.shape, strict=True)
         )
 
     @property
     def sizes(self) -> str:
         """Its shape for messages, with the range of open dimensions: [2, 1 to 8]."""
-        flags = self.dynamic or (False,) * len(self.shape)
-        sizes = [f"1 to {most}" if is_open else str(most) for most, is_open in zip(self.shape, flags, strict=True)]
+        sizes = [str(size or f"1 to {most}") for size, most in zip(self.dims, self.shape, strict=True)]
         return f"[{', '.join(sizes)}]"
 
 

@@ -10,25 +10,7 @@ from typing import Any
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.qnn import abi, quantization
-from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
-
-__all__ = [
-    "APP_READ",
-    "APP_WRITE",
-    "NATIVE",
-    "NULL",
-    "STATIC",
-    "AxisScaleOffset",
-    "OpConfig",
-    "Param",
-    "QnnTensor",
-    "Quantization",
-    "Scalar",
-    "ScaleOffset",
-    "byte_size",
-    "tensor_array",
-    "type_code",
-]
+from udogen.qnn.quantization import Quantization
 
 # Roles of a tensor in a graph: Qnn_TensorType_t without its prefix.
 APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL"

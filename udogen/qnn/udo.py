@@ -45,6 +45,23 @@ _VALUES = {
 }
 
 
+# SNPE's data types -> possible types of QNN, the usual one first.
+_IN_QNN = {
+    "UINT_8": ("UINT_8", "UFIXED_POINT_8", "BOOL_8"),
+    "UINT_16": ("UINT_16", "UFIXED_POINT_16"),
+    "UINT_32": ("UINT_32", "UFIXED_POINT_32", "UINT_64"),
+    "INT_8": ("INT_8", "SFIXED_POINT_8", "BOOL_8"),
+    "INT_16": ("INT_16", "SFIXED_POINT_16"),
+    "INT_32": ("INT_32", "SFIXED_POINT_32", "INT_64"),
+    "FIXED_4": ("UFIXED_POINT_4", "SFIXED_POINT_4"),
+    "FIXED_8": ("UFIXED_POINT_8", "SFIXED_POINT_8", "UINT_8", "INT_8"),
+    "FIXED_16": ("UFIXED_POINT_16", "SFIXED_POINT_16", "UINT_16", "INT_16"),
+    "FIXED_32": ("UFIXED_POINT_32", "SFIXED_POINT_32", "UINT_32", "INT_32"),
+    "FLOAT_16": ("FLOAT_16", "BFLOAT_16"),
+    "FLOAT_32": ("FLOAT_32", "FLOAT_64"),
+}
+
+
 Numbers = tuple[int, ...]
 
 
@@ -58,6 +75,11 @@ class RegisteredTensor:
     repeated: bool
     static: bool
 
+    @property
+    def on_cpu(self) -> tuple[str, ...]:
+        """The data types of QNN that it may have on CPU, the usual one first; empty if unknown."""
+        return _IN_QNN.get(self.types.get("CPU", ""), ())
+
 
 @dataclass(frozen=True)
 class RegisteredParam:
@@ -68,6 +90,11 @@ class RegisteredParam:
     type: str
     value: float | int | str | None  # of a scalar or a text
     shape: Numbers  # of a tensor
+
+    @property
+    def on_cpu(self) -> tuple[str, ...]:
+        """The data types of QNN that it may have on CPU, the usual one first."""
+        return ("STRING",) if self.kind == "string" else _IN_QNN.get(self.type, ("FLOAT_32",))
 
 
 @dataclass(frozen=True)

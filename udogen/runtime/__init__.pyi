@@ -1,4 +1,6 @@
 # The public names; `__init__.py` reads them from here.
+from udogen.draw.plan import draw_plan as draw_plan
+from udogen.qnn.handles import ION as ION
 from udogen.qnn.handles import ContextOptions as ContextOptions
 from udogen.qnn.handles import DeviceInfo as DeviceInfo
 from udogen.qnn.handles import GraphHandle as GraphHandle
@@ -23,12 +25,15 @@ from udogen.qnn.tensors import Param as Param
 from udogen.qnn.tensors import QnnTensor as QnnTensor
 from udogen.qnn.tensors import Scalar as Scalar
 from udogen.qnn.tensors import TensorParam as TensorParam
+from udogen.qnn.udo import RegisteredOp as RegisteredOp
+from udogen.qnn.udo import RegisteredParam as RegisteredParam
+from udogen.qnn.udo import RegisteredTensor as RegisteredTensor
+from udogen.qnn.udo import Registration as Registration
 from udogen.runtime.buffers.block_weights import RepackBuffer as RepackBuffer
 from udogen.runtime.buffers.block_weights import dequantize_blocks as dequantize_blocks
 from udogen.runtime.buffers.block_weights import quantize_blocks as quantize_blocks
 from udogen.runtime.buffers.block_weights import repack_rows as repack_rows
 from udogen.runtime.buffers.block_weights import unrepack_rows as unrepack_rows
-from udogen.runtime.buffers.buffer import ION as ION
 from udogen.runtime.buffers.buffer import RAW as RAW
 from udogen.runtime.buffers.buffer import SHARED_BUFFER as SHARED_BUFFER
 from udogen.runtime.buffers.buffer import SPILL_FILL as SPILL_FILL
@@ -49,9 +54,8 @@ from udogen.runtime.buffers.memory import align_up as align_up
 from udogen.runtime.buffers.memory import allocate as allocate
 from udogen.runtime.buffers.memory import mapped_to_hexagon as mapped_to_hexagon
 from udogen.runtime.buffers.memory import shared_allocator as shared_allocator
-from udogen.runtime.buffers.picture import draw_plan as draw_plan
+from udogen.runtime.buffers.plan import BufferPlan as BufferPlan
 from udogen.runtime.buffers.planning import BufferOptions as BufferOptions
-from udogen.runtime.buffers.planning import BufferPlan as BufferPlan
 from udogen.runtime.buffers.planning import Endpoint as Endpoint
 from udogen.runtime.buffers.planning import ExecutionStep as ExecutionStep
 from udogen.runtime.buffers.planning import Link as Link
@@ -140,9 +144,5 @@ from udogen.runtime.snpe.host import OtherPackage as OtherPackage
 from udogen.runtime.snpe.host import UdoPackage as UdoPackage
 from udogen.runtime.snpe.host import WrongMachine as WrongMachine
 from udogen.runtime.snpe.host import add_op_package as add_op_package
-from udogen.runtime.snpe.registration import RegisteredOp as RegisteredOp
-from udogen.runtime.snpe.registration import RegisteredParam as RegisteredParam
-from udogen.runtime.snpe.registration import RegisteredTensor as RegisteredTensor
-from udogen.runtime.snpe.registration import Registration as Registration
 from udogen.runtime.snpe.registration import RegistrationUnreadable as RegistrationUnreadable
 from udogen.runtime.snpe.registration import read_registration as read_registration

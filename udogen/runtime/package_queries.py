@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from udogen.qnn.udo import RegisteredOp
 from udogen.runtime.failures import Situation
 from udogen.runtime.worker_process import WorkerSession
 
@@ -54,41 +55,13 @@ class LibraryLocated:
 
 
 @dataclass(frozen=True)
-class DescribedTensor:
-    """A tensor of a described op: its possible types, the usual one first."""
-
-    name: str
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class DescribedParam:
-    """A parameter of a described op: a tensor has a shape, others have a value."""
-
-    name: str
-    types: tuple[str, ...]
-    shape: tuple[int, ...] | None
-    value: int | float | str | None
-
-
-@dataclass(frozen=True)
-class DescribedOp:
-    """An op as another file describes it."""
-
-    type: str
-    inputs: tuple[DescribedTensor, ...]
-    outputs: tuple[DescribedTensor, ...]
-    params: tuple[DescribedParam, ...]
-
-
-@dataclass(frozen=True)
 class JudgeOps:
-    """Check whether a package accepts these ops."""
+    """Check whether a package for CPU accepts these ops."""
 
     library: Path
     provider: str
     package: str
-    ops: tuple[DescribedOp, ...]
+    ops: tuple[RegisteredOp, ...]
 
 
 @dataclass(frozen=True)

@@ -147,15 +147,15 @@ class _ParentFinder(MetaPathFinder):
         return spec
 
 
-class _GeneratorFinder(MetaPathFinder):
-    """Finds the generator."""
+class _GeneratorFinder(MetaPathFinder, Loader):
+    """Finds the generator, and puts the classes above into the vendor's modules."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name in MODULES:
-            return ModuleSpec(name, _GeneratorLoader(self._log), origin=__name__, is_package=name == PACKAGE)
+            return ModuleSpec(name, self, origin=__name__, is_package=name == PACKAGE)
         if name.startswith(f"{PACKAGE}.") and _is_generator(sys.modules.get(PACKAGE)):
             raise ModuleNotFoundError(
                 f"no module {name}: {PACKAGE} is udogen's, which has what ExecuTorch uses of it; for more, put "
@@ -163,13 +163,6 @@ class _GeneratorFinder(MetaPathFinder):
                 name=name,
             )
         return None
-
-
-class _GeneratorLoader(Loader):
-    """Puts the classes above into the vendor's modules."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == PACKAGE:
@@ -210,7 +203,7 @@ def _forget(names: Iterable[str]) -> None:
 
 
 def _is_generator(module: ModuleType | None) -> bool:
-    return module is not None and isinstance(getattr(module.__spec__, "loader", None), _GeneratorLoader)
+    return module is not None and isinstance(getattr(module.__spec__, "loader", None), _GeneratorFinder)
 
 
 def _is_open(module: ModuleType | None) -> bool:

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from udogen.errors import UsageError
 from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.memory import align_up
 
 BLOCK = 32
 _AT_ONCE = 1 << 15  # blocks: what is worked on stays in the cache of a processor
@@ -268,7 +269,7 @@ def stride(columns: int, kind: str) -> int:
     """How many bytes a repacked row takes, padding included."""
     form = format_of(kind)
     check_columns(form, columns)
-    return _quant_bytes(form, columns) + _filled(columns // BLOCK * form.scale_bytes)
+    return _quant_bytes(form, columns) + align_up(columns // BLOCK * form.scale_bytes, VECTOR)
 
 
 def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
@@ -411,11 +412,7 @@ def _unrepack(form: BlockFormat, rows: Bytes, out: NDArray[Any]) -> None:
 
 
 def _quant_bytes(form: BlockFormat, columns: int) -> int:
-    return _filled(columns * form.bits // 8)
-
-
-def _filled(size: int) -> int:
-    return -(-size // VECTOR) * VECTOR
+    return align_up(columns * form.bits // 8, VECTOR)
 
 
 def _columns(form: BlockFormat, row_bytes: int) -> int:

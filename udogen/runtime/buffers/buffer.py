@@ -10,33 +10,22 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import MemoryHandle, SharedRange, run_all
+from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
 
-# How a tensor is bound: as client memory, or registered as a buffer of its own or as part of a shared one.
-RAW, ION, SHARED_BUFFER = "RAW", "ION", "SHARED_BUFFER"
+# How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
+RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
 # What a session accounts memory as; caches and activations together.
 CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
-
-
-class MemoryAccount(Protocol):
-    """Who counts what is mapped for a context: a `Session`."""
-
-    def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
-        """Count memory; returns the function that ends it."""
-        ...
-
-    def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
-        """Count a registered buffer, once however often it is registered."""
-        ...
 
 
 @dataclass(eq=False)
@@ -61,6 +50,10 @@ class Attachment:
     announce: Callable[[tuple[int, ...]], None] | None = None  # the shape of an output with dynamic dimensions
     unbind: Callable[[bool], None] | None = None  # set while a tensor lies in it; True: wait for an execution
     ended: str = ""  # why it cannot be used any more
+
+    def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
+        """Bind a tensor to the memory that was attached for it."""
+        return self
 
     def end_binding(self, why: str, *, wait: bool = True) -> None:
         """Unbind the tensor before the memory is freed; with `wait`, after a running execution."""
@@ -169,9 +162,9 @@ class Buffer:
 
     @property
     def held_by(self) -> tuple[str, ...]:
-        """The names of its holders."""
+        """The names of its holders, one for each hold."""
         with self._lock:
-            return tuple(dict.fromkeys(list(self._holders.values())))
+            return tuple(self._holders.values())
 
     def descriptor(self) -> int:
         """The descriptor, after checking that it still refers to this memory."""
@@ -242,7 +235,9 @@ class Buffer:
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Bind one tensor of a graph to the whole buffer (`Graph.bind`)."""
-        return whole_of(self).attach(graph, info, role)
+        alone = ION if self.fd_offset == 0 else SHARED_BUFFER
+        whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
+        return whole.attach(graph, info, role)
 
     def attached(self, made: Attachment) -> Attachment:
         """Record an attachment, so that it is unbound when the buffer is closed."""
@@ -252,11 +247,19 @@ class Buffer:
         return made
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-        """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`."""
+        """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`.
+
+        If the memory has a descriptor, it is registered as part of a shared buffer.
+        """
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
-        length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
-        self._open_memory()
-        return part_of(self, begin, length)
+        length = self.size - begin if nbytes is None else arguments.whole(nbytes, "the number of bytes")
+        shared = self.fd is not None
+        if begin < 0 or length <= 0 or begin + length > self.size:
+            raise RunFailed(
+                f"bytes {begin} to {begin + length} are not in buffer `{self.name}`, which has {self.size}",
+                hint="give an offset and a length inside it",
+            )
+        return BufferPart(self, begin, length, SHARED_BUFFER if shared else RAW)
 
     def close(self) -> None:
         """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
@@ -330,7 +333,7 @@ def _close(fd: int, identity: _Identity) -> None:
 
 @dataclass(frozen=True)
 class BufferPart:
-    """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
+    """A range of a buffer; `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).
 
     `largest` is the tensor that the range is registered for, if another tensor of the context needs more of it.
 
@@ -364,29 +367,13 @@ class BufferPart:
         place = graph.context.registrations.register(
             self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset
         )
-        return self.buffer.attached(place.attach(view))
-
-
-def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-    """A range of a buffer; if the memory has a descriptor, it is registered as part of a shared buffer."""
-    length = buffer.size - offset if nbytes is None else nbytes
-    if offset < 0 or length <= 0 or offset + length > buffer.size:
-        raise RunFailed(
-            f"bytes {offset} to {offset + length} are not in buffer `{buffer.name}`, which has {buffer.size}",
-            hint="give an offset and a length inside it",
-        )
-    return BufferPart(buffer, offset, length, RAW if buffer.fd is None else SHARED_BUFFER)
-
-
-def whole_of(buffer: Buffer) -> BufferPart:
-    """A whole buffer for one tensor."""
-    alone = ION if buffer.fd_offset == 0 else SHARED_BUFFER
-    return BufferPart(buffer, 0, buffer.size, RAW if buffer.fd is None else alone)
+        return self.buffer.attached(graph.context.registrations.attach(place, view))
 
 
 WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
 _NAMES = {
     ION: "the buffer of one tensor (ION)",
+    DMA_BUF: "the buffer of one tensor (DMA_BUF)",
     SHARED_BUFFER: "a buffer of several tensors (SHARED_BUFFER)",
     WEIGHTS: "an external weights buffer",
     SPILL_FILL: "an external spill-fill buffer",
@@ -490,23 +477,12 @@ class RegisteredPart:
     dtype: str
     nbytes: int
     undo: Callable[[], None]
-    unused: Callable[[RegisteredPart], None]
     attached: list[weakref.ref[Attachment]] = field(default_factory=list)
 
     @property
     def is_bound(self) -> bool:
         """Whether a tensor is bound to it, or is being bound."""
         return any(each is not None and not each.ended for each in (known() for known in self.attached))
-
-    def attach(self, view: memoryview) -> Attachment:
-        """The attachment for a tensor."""
-        made = Attachment(handle=self.memory.handle, view=view, unused=self._end)
-        self.attached = [each for each in self.attached if each() is not None]
-        self.attached.append(weakref.ref(made))
-        return made
-
-    def _end(self) -> None:
-        self.unused(self)
 
 
 class Registrations:
@@ -533,6 +509,13 @@ class Registrations:
             self._rows.append(made)
             return made
 
+    def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
+        """The attachment of a tensor to a registered range."""
+        made = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
+        row.attached = [each for each in row.attached if each() is not None]
+        row.attached.append(weakref.ref(made))
+        return made
+
     def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
         if row.dtype == dtype and row.nbytes >= nbytes:
             return row
@@ -544,29 +527,30 @@ class Registrations:
 
     def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
         fd, context = buffer.descriptor(), self._context
-        part = None if how == ION else SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
-        if how == ION and (offset or buffer.fd_offset):
+        part = SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
+        if how != SHARED_BUFFER and part.offset:
             raise RunFailed(
-                f"byte {buffer.fd_offset + offset} of buffer `{buffer.name}` cannot be registered as ION memory, which "
+                f"byte {part.offset} of buffer `{buffer.name}` cannot be registered as {how} memory, which "
                 "begins with its descriptor",
                 hint="register it as SHARED_BUFFER",
             )
-        begin, nbytes = part.offset if part else 0, byte_size(dtype, shape)
-        entry = RegisteredRange(how, buffer, begin, nbytes, context.name, self._owner)
+        nbytes = byte_size(dtype, shape)
+        entry = RegisteredRange(how, buffer, part.offset, nbytes, context.name, self._owner)
         with ExitStack() as stack:
             stack.callback(record_registration(entry))
             stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
                 stack.callback(context.session.charge_buffer(buffer, buffer.size))
             try:
-                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, shared=part)
+                place = {"shared": part} if how == SHARED_BUFFER else {"kind": how, "address": buffer.address}
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, **place)
             except QnnError as problem:
                 if problem.code == _NOT_SUPPORTED:
                     raise _no_shared_memory(context) from problem
                 raise
             stack.callback(memory.close)
             undo = stack.pop_all().close
-        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo, self._sweep)
+        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo)
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
@@ -609,9 +593,13 @@ class Registrations:
         run_all(row.undo for row in reversed(rows))
 
 
-def _no_shared_memory(context: Any) -> RunFailed:
+class NoSharedMemory(RunFailed):
+    """The backend of a context registers no memory."""
+
+
+def _no_shared_memory(context: Any) -> NoSharedMemory:
     runtime = context.runtime
-    return RunFailed(
+    return NoSharedMemory(
         f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
         hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
         "BufferPart(buffer, offset, size, RAW)), "

@@ -15,80 +15,28 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
-from udogen.qnn.handles import Closing, run_all
+from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
+from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.buffer import CACHE, Attachment, NoSharedMemory
 from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
-    from udogen.qnn.handles import MemoryHandle
-    from udogen.qnn.system import TensorInfo
     from udogen.runtime.op.calls import Array
+    from udogen.runtime.sessions.session import Session
 
 
 _PAIR = "a graph that reads and writes one state needs a BufferPair"
-
-
-class AccessState:
-    """Who uses one buffer: any number of readers, or one writer; others are refused, not made to wait."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lock = threading.Lock()  # held by callers of the methods below
-        self._readers: list[str] = []
-        self._writer = ""
-
-    @property
-    def writer(self) -> str:
-        """The current writer, if any."""
-        return self._writer
-
-    @property
-    def in_use(self) -> bool:
-        """Whether it is being read or written."""
-        return bool(self._writer or self._readers)
-
-    def read(self, who: str) -> None:
-        """Start reading."""
-        if self._writer:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: {self._writer} is writing it",
-                hint=f"wait for that execution; {_PAIR}",
-            )
-        self._readers.append(who)
-
-    def write(self, who: str) -> None:
-        """Start writing."""
-        if self._writer:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be written as {who}: {self._writer} is writing it",
-                hint="wait for that execution, or give each a buffer of its own",
-            )
-        if self._readers:
-            raise RunFailed(
-                f"buffer `{self.name}` cannot be written as {who}: {self._readers[0]} is reading it",
-                hint=f"wait for that execution; {_PAIR}",
-            )
-        self._writer = who
-
-    def end_reading(self, who: str) -> None:
-        """End reading."""
-        self._readers.remove(who)
-
-    def end_writing(self) -> None:
-        """End writing."""
-        self._writer = ""
 
 
 @contextmanager
@@ -115,27 +63,6 @@ def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryvi
             raise UsageError(f"buffer `{name}` cannot be copied there: {why}", hint="give an array made by numpy.empty")
         with view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes()) as data:
             yield data
-
-
-def check_type(place: Any, dtype: str, name: str) -> None:
-    """Raise if an array has another type; bytes have none."""
-    given, wanted = getattr(place, "dtype", None), _numpy(dtype)
-    if given is not None and str(given) != wanted:
-        raise UsageError(f"buffer `{name}` is {dtype}, the array is {given}", hint=f"give an array of {wanted}")
-
-
-def empty(dtype: str, shape: Sequence[int], nbytes: int) -> Array:
-    """A new array for a tensor; elements of less than a byte are packed."""
-    import numpy as np
-
-    row = datatypes.parse(dtype)
-    packed = row is None or row.bits % 8 != 0
-    return np.empty((nbytes,) if packed else tuple(shape), np.dtype(_numpy(dtype)))
-
-
-def _numpy(dtype: str) -> str:
-    row = datatypes.parse(dtype)
-    return str(row.numpy) if row is not None and row.numpy and row.bits % 8 == 0 else "uint8"
 
 
 INPUT, OUTPUT = "input", "output"
@@ -172,17 +99,11 @@ class Role:
         return next((each for each in side if each.name == self.tensor), None)
 
 
-@dataclass(frozen=True)
-class ResolvedType:
-    """Type and shape of a managed buffer, and the largest size of each axis."""
+def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
+    """The tensor that fits a description and all roles; all contradictions are reported.
 
-    dtype: str
-    dims: Dims  # None: open until it is used
-    largest: tuple[int, ...]
-
-
-def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
-    """Derive type and shape from description and roles; all contradictions are reported."""
+    It has the name of the first role if none is given.  Dimensions that stay open until it is written are dynamic ones.
+    """
     faults, hints = _faults(roles)
     if faults:
         raise _refused(faults, next(iter(hints), "a role is a tensor of a graph and its usage: INPUT or OUTPUT"))
@@ -194,7 +115,9 @@ def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
     axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
     if faults:
         raise _refused(faults)
-    return ResolvedType(model.dtype, tuple(known for known, _ in axes), tuple(largest for _, largest in axes))
+    name = name or roles[0].tensor
+    largest = tuple(most for _, most in axes)
+    return TensorInfo(0, name, model.dtype, largest, model.quant, dynamic=tuple(known is None for known, _ in axes))
 
 
 def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> list[str]:
@@ -204,7 +127,7 @@ def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> l
     for name, info in infos[1:]:
         if info.dtype != model.dtype:
             faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
-        elif _quantization(info) != _quantization(model):
+        elif info.quant != model.quant:
             faults.append(f"{first} and {name} have different quantizations: a copy would be needed")
         if len(info.shape) != len(model.shape):
             faults.append(f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}")
@@ -213,12 +136,6 @@ def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> l
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
     return faults
-
-
-def shape_of(info: TensorInfo) -> Dims:
-    """The dimensions of a tensor; None for dynamic ones, whose maximum is in `shape`."""
-    dynamic = getattr(info, "dynamic", ()) or (False,) * len(info.shape)
-    return tuple(None if changes else size for size, changes in zip(info.shape, dynamic, strict=True))
 
 
 def text_of(dims: Dims) -> str:
@@ -230,14 +147,14 @@ def _axis(
     axis: int, desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]], faults: list[str]
 ) -> tuple[int | None, int]:
     """The size of an axis, None if open, and its maximum."""
-    sized = [(name, shape_of(info)[axis]) for name, info in infos]
+    sized = [(name, info.dims[axis]) for name, info in infos]
     given = desc.dimensions[axis] if desc.dimensions else 0
     known = [("the description", given)] if given else []
     known += [(name, size) for name, size in sized if size is not None]
     for name, size in known[1:]:
         if size != known[0][1]:
             faults.append(f"dimension {axis} is {known[0][1]} in {known[0][0]}, {size} in {name}")
-    limits = [(name, info.shape[axis]) for name, info in infos if shape_of(info)[axis] is None]
+    limits = [(name, info.shape[axis]) for name, info in infos if info.dims[axis] is None]
     if not known:
         return None, max(size for _, size in limits)
     for name, most in limits:
@@ -280,10 +197,6 @@ def _meant(name: object, names: Sequence[str]) -> list[str]:
     return [f"did you mean `{near}`?"] if near else []
 
 
-def _quantization(info: TensorInfo) -> object:
-    return getattr(info, "quant", None) or info.scale_offset
-
-
 def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
     return arguments.faulty(
         faults,
@@ -294,7 +207,7 @@ def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
     )
 
 
-_NOT_SUPPORTED = (1000, 8000)  # error codes of backends without registered memory
+_REFUSED = 8000  # the error code of some backends that register no memory
 
 
 @dataclass(frozen=True)
@@ -328,22 +241,22 @@ class ManagedBuffer:
         self,
         domain: MemoryDomain,
         *,
-        name: str,
         token: Token,
-        agreed: ResolvedType,
+        info: TensorInfo,
         roles: Sequence[Role],
     ) -> None:
-        self.domain, self.name, self.token, self.roles = domain, name, token, tuple(roles)
-        self.dtype, self.dims, self._largest = agreed.dtype, agreed.dims, agreed.largest
-        self.shape: tuple[int, ...] | None = None if None in agreed.dims else agreed.largest  # None: still open
-        self.capacity = byte_size(agreed.dtype, agreed.largest)
+        self.domain, self.token, self.info, self.roles = domain, token, info, tuple(roles)
+        self.name, self.dtype, self.dims = info.name, info.dtype, info.dims
+        self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
+        self.capacity = info.nbytes
         self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
-        self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
-        self.on_free: Callable[[], None] = lambda: None
+        self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=info.name)
+        self._charges = ExitStack()
         self._before = (self.shape, self.written)  # before the current write
-        self._access = AccessState(name)
-        self._registered: dict[Any, MemoryHandle | None] = {}  # by context and shape
+        self._access = threading.Lock()  # held while the next two are read or changed
+        self._readers: list[str] = []
+        self._writer = ""
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
         self._attaching = threading.Lock()
         self._freed = False
@@ -369,8 +282,13 @@ class ManagedBuffer:
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """The names of the contexts that its memory is registered with."""
-        return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
+        """The contexts that its memory is registered with."""
+        return tuple(each.removeprefix("context ") for each in self._memory.held_by)
+
+    def _charge(self, sessions: Iterable[Session]) -> None:
+        """Count its memory in sessions until it is freed, once however often it is registered."""
+        for each in sessions:
+            self._charges.callback(each.charge_buffer(self._memory, self.capacity, CACHE))
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
@@ -395,12 +313,12 @@ class ManagedBuffer:
             return self._attachments[key]
 
     def _attached(self, role: Role, info: TensorInfo) -> Attachment:
-        who, dims = str(role), shape_of(info)
-        registered = self._register(role.graph.context, info)
+        who, dims = str(role), info.dims
+        handle = self._register(role.graph.context)
         reads = role.usage == INPUT
         return Attachment(
-            data=self._memory.view if registered is None else None,
-            handle=None if registered is None else registered.handle,
+            data=self._memory.view if handle is None else None,
+            handle=handle,
             enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
             leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
             failed=None if reads else self._fail_writing,
@@ -408,31 +326,25 @@ class ManagedBuffer:
             announce=None if reads else self.announce,
         )
 
-    def _register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
-        """Its registration with a context; None if the backend registers no memory."""
-        key = (context, tuple(info.shape))
-        if key not in self._registered:
-            self._registered[key] = None
-            if self.domain.registers and context.registers:
-                self._registered[key] = self._try_to_register(context, info)
-        return self._registered[key]
-
-    def _try_to_register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
-        try:
-            made: MemoryHandle = context.register(
-                self._memory.descriptor(), dtype=info.dtype, shape=info.shape, counted=True
-            )
-        except QnnError as problem:
-            if problem.code not in _NOT_SUPPORTED:
-                raise
-            self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
+    def _register(self, context: Any) -> Any:
+        """The handle of its memory in a context; None if the backend registers no memory."""
+        if not (self.domain.registers and context.registers):
             return None
-        return made
+        try:
+            whole = {"how": ION, "dtype": self.dtype, "shape": self.info.shape, "offset": 0}
+            return context.registrations.register(self._memory, **whole).memory.handle
+        except NoSharedMemory:
+            pass
+        except QnnError as problem:
+            if problem.code != _REFUSED:
+                raise
+        self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
+        return None
 
     def announce(self, shape: Sequence[int]) -> None:
         """Set the shape that the running execution writes, if the model leaves it open."""
-        with self._access.lock:
-            if not self._access.writer:
+        with self._access:
+            if not self._writer:
                 raise RunFailed(
                     f"buffer `{self.name}` is not being written: its shape cannot be set",
                     hint="announce it during the execution that writes it",
@@ -442,45 +354,51 @@ class ManagedBuffer:
     # --- around executions and copies -------------------------------------------------------------------------------
 
     def _begin_reading(self, who: str, dims: Dims | None = None) -> None:
-        with self._access.lock:
+        with self._access:
             self.check_usable()
-            self._access.read(who)
-            fault = self._unreadable(who, dims)
-            if fault:
-                self._access.end_reading(who)
-                raise fault
-
-    def _unreadable(self, who: str, dims: Dims | None) -> RunFailed | None:
-        if not self.written or self.shape is None:
-            return RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: it was never written",
-                hint="write it with `copy_from`, or execute a graph that writes it",
-            )
-        if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
-            return RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: it holds {list(self.shape)}, "
-                f"the tensor is {text_of(dims)}",
-                hint="write it by an output of that shape first",
-            )
-        return None
+            if self._writer:
+                raise self._refused(f"read as {who}: {self._writer} is writing it", f"wait for that execution; {_PAIR}")
+            if not self.written or self.shape is None:
+                raise self._refused(
+                    f"read as {who}: it was never written",
+                    "write it with `copy_from`, or execute a graph that writes it",
+                )
+            if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
+                raise self._refused(
+                    f"read as {who}: it holds {list(self.shape)}, the tensor is {text_of(dims)}",
+                    "write it by an output of that shape first",
+                )
+            self._readers.append(who)
 
     def _begin_writing(self, who: str) -> None:
-        with self._access.lock:
+        with self._access:
             self.check_usable()
-            self._access.write(who)
+            if self._writer:
+                raise self._refused(
+                    f"written as {who}: {self._writer} is writing it",
+                    "wait for that execution, or give each a buffer of its own",
+                )
+            if self._readers:
+                raise self._refused(
+                    f"written as {who}: {self._readers[0]} is reading it", f"wait for that execution; {_PAIR}"
+                )
+            self._writer = who
             self._before, self.written = (self.shape, self.written), False
             if None in self.dims:
                 self.shape = None
 
+    def _refused(self, what: str, hint: str) -> RunFailed:
+        return RunFailed(f"buffer `{self.name}` cannot be {what}", hint=hint)
+
     def _end_reading(self, who: str) -> None:
-        with self._access.lock:
-            self._access.end_reading(who)
+        with self._access:
+            self._readers.remove(who)
             self._free()
 
     def _end_writing(self, shape: tuple[int, ...] | None) -> None:
         """End writing; without a shape the contents are undefined."""
-        with self._access.lock:
-            self._access.end_writing()
+        with self._access:
+            self._writer = ""
             if shape is not None:
                 self.shape, self.written = shape, True
             self._free()
@@ -488,7 +406,7 @@ class ManagedBuffer:
     def _fail_writing(self, began: bool) -> None:
         """After a failed execution the contents are undefined; if it did not start they are unchanged."""
         if not began:
-            with self._access.lock:
+            with self._access:
                 self.shape, self.written = self._before
         self._end_writing(None)
 
@@ -496,14 +414,14 @@ class ManagedBuffer:
         """The shape after an execution: announced, or the tensor's, with open axes at their maximum."""
         if self.shape is not None:
             return self.shape
-        known = zip(dims, self.dims, self._largest, strict=True)
+        known = zip(dims, self.dims, self.info.shape, strict=True)
         return tuple(its or fixed or most for its, fixed, most in known)
 
     # --- copied in and out ------------------------------------------------------------------------------------------
 
     def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
         """Fill it with an array of its type, or with the bytes of a pool or buffer of shape `dimensions`."""
-        check_type(source, self.dtype, self.name)
+        self._check_type(source)
         with bytes_of(source, self.name) as data:
             shape = self._fitting(self._shape_given(source, dimensions), "what is copied into it")
             need = byte_size(self.dtype, shape)
@@ -527,8 +445,8 @@ class ManagedBuffer:
         self._begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
-            made = empty(self.dtype, self.shape, self.nbytes) if target is None else target
-            check_type(made, self.dtype, self.name)
+            made = self._empty(self.shape) if target is None else target
+            self._check_type(made)
             with bytes_of(made, self.name, write=True) as data:
                 if len(data) != self.nbytes:
                     raise UsageError(
@@ -541,6 +459,25 @@ class ManagedBuffer:
         finally:
             self._end_reading("copy_to")
 
+    def _empty(self, shape: tuple[int, ...]) -> Array:
+        import numpy as np  # programs that copy nothing need no arrays
+
+        from udogen.runtime.contexts.arrays import layout
+
+        return np.empty(*layout(replace(self.info, shape=shape)))
+
+    def _check_type(self, place: Any) -> None:
+        """Raise if an array has another type; bytes have none."""
+        if hasattr(place, "dtype"):
+            from udogen.runtime.contexts.arrays import layout
+
+            wanted = layout(self.info)[1]
+            if str(place.dtype) != str(wanted):
+                raise UsageError(
+                    f"buffer `{self.name}` is {self.dtype}, the array is {place.dtype}",
+                    hint=f"give an array of {wanted}",
+                )
+
     def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
         if dimensions is not None:
             return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
@@ -551,16 +488,12 @@ class ManagedBuffer:
                 f"the shape of buffer `{self.name}` is {text_of(self.dims)}: bytes have no shape",
                 hint="give dimensions, or an array",
             )
-        return self._largest
+        return self.info.shape
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """Check a shape."""
-        fits = len(shape) == len(self.dims) and all(
-            (size == fixed) if fixed is not None else 0 < size <= most
-            for size, fixed, most in zip(shape, self.dims, self._largest, strict=True)
-        )
-        if not fits:
-            most = f", at most {list(self._largest)}" if None in self.dims else ""
+        if not self.info.takes(shape):
+            most = f", at most {list(self.info.shape)}" if None in self.dims else ""
             raise UsageError(
                 f"{what} has the shape {list(shape)}, buffer `{self.name}` is {text_of(self.dims)}{most}",
                 hint="its shape is that of its roles and its description",
@@ -572,14 +505,14 @@ class ManagedBuffer:
     @property
     def in_use(self) -> bool:
         """Whether an execution or a copy uses it."""
-        return self._access.in_use
+        return bool(self._writer or self._readers)
 
     def free(self) -> None:
         """Unbind it and free its memory, now or when the executions that use it end."""
         self.retire()
         for each in list(self._attachments.values()):
             each.end_binding(each.ended, wait=False)  # a running graph checks it before its next execution
-        with self._access.lock:
+        with self._access:
             self._free()
         self.domain.forget(self)
 
@@ -598,12 +531,8 @@ class ManagedBuffer:
         if not self._freed or self.in_use or self._memory.closed:
             return
         self._attachments.clear()
-        for memory in self._registered.values():
-            if memory is not None:
-                memory.close()
-        self._registered.clear()
         self._memory.close()
-        self.on_free()
+        self._charges.close()
 
     def check_usable(self) -> None:
         """Raise in another process, and after it or its domain was closed."""
@@ -697,14 +626,17 @@ class MemoryDomain(Closing):
             self._dropped.pop().free()
         roles = _roles(roles)
         arguments.expect(name, str, "the name of a buffer", "a str")
-        agreed = resolve_type(_desc(desc), roles)
-        name = name or roles[0].tensor
+        if desc is not None:
+            arguments.expect(
+                desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)"
+            )
+        info = resolve_type(name, desc or BufferDesc(), roles)
+        name = info.name
         for role in roles:
             self.check_owner(name, role.graph)
-        size = byte_size(agreed.dtype, agreed.largest)
-        if self.largest is not None and size > self.largest:
+        if self.largest is not None and info.nbytes > self.largest:
             raise RunFailed(
-                f"buffer `{name}` would have {size} bytes: `{self.name}` allocates at most {self.largest}",
+                f"buffer `{name}` would have {info.nbytes} bytes: `{self.name}` allocates at most {self.largest}",
                 hint="keep this tensor in a shared buffer of your own",
             )
         with self._lock:
@@ -712,12 +644,12 @@ class MemoryDomain(Closing):
             token = Token(self._process, self._number, self._given)
         # It counts for each session that has a context of a role, not only for the domain's owner.
         sessions = dict.fromkeys(role.graph.context.session for role in roles)
-        with ExitStack() as charged:
-            for session in sessions:
-                if session is not None:
-                    charged.callback(session.charge(name, size))
-            made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles)
-            made.on_free = charged.pop_all().close
+        made = ManagedBuffer(self, token=token, info=info, roles=roles)
+        try:
+            made._charge(each for each in sessions if each is not None)
+        except BaseException:
+            made.free()
+            raise
         self._buffers[token.number] = made
         return made
 
@@ -856,12 +788,4 @@ def _roles(roles: Any) -> tuple[Role, ...]:
     found = tuple(roles)
     for each in found:
         arguments.expect(each, Role, "a role of a buffer", "a Role", hint=hint)
-    return found
-
-
-def _desc(desc: Any) -> BufferDesc:
-    if desc is None:
-        return BufferDesc()
-    arguments.expect(desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)")
-    found: BufferDesc = desc
     return found

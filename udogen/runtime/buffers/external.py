@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from udogen import backends
 from udogen.errors import RunFailed
-from udogen.qnn.handles import register_external
+from udogen.qnn.handles import Handle, register_external, run_all
 from udogen.runtime.buffers.buffer import (
     SPILL_FILL,
     WEIGHTS,
@@ -92,13 +92,12 @@ class ExternalBuffer:
     kind: str
     context: Context
     buffer: Buffer
-    handles: Any
-    _release: Callable[[], None]
-    _is_registered: bool = True
+    handle: Handle
+    _release: Callable[[], None]  # after it was deregistered; a second call does nothing
 
     def close(self) -> None:
         """Deregister it before the context is finalized; later it is deregistered with the context."""
-        if not self._is_registered:
+        if self.handle.raw is None:
             return
         if not self.context.deferred:
             raise RunFailed(
@@ -109,22 +108,14 @@ class ExternalBuffer:
         self._deregister()
 
     def _deregister(self) -> None:
-        self._is_registered = False
-        try:
-            self.context.handle.interface.call("memDeRegister", self.handles, 1)
-        finally:
-            self._release()
-
-    def _before_the_end(self) -> None:
-        """Before the context is freed: deregister unless it was finalized."""
-        if self._is_registered and self.context.deferred:
-            self._deregister()
+        """Unless the context was finalized: then QNN does so when the context is freed."""
+        if self.context.deferred:
+            run_all((self.handle.close, self._release))
 
     def _after_the_end(self) -> None:
-        """After the context was freed: QNN has deregistered the buffer."""
-        if self._is_registered:
-            self._is_registered = False
-            self._release()
+        """After the context was freed."""
+        self.handle.raw = None
+        self._release()
 
 
 def external_sizes(context: Context, *, features: Iterable[str] = ()) -> ExternalSizes:
@@ -136,23 +127,6 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
     _check_context(context, set(features))
     names = ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE", "BUFFER_START_ALIGNMENT")
     return ExternalSizes(*(context.handle.property(name) for name in names))
-
-
-def register_weights(
-    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> ExternalBuffer:  # fmt: skip
-    """Place the weights of a context in a buffer; QNN writes them in `Context.finalize`."""
-    return _register(WEIGHTS, context, buffer, offset, features)
-
-
-def register_spill_fill(
-    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> ExternalBuffer:  # fmt: skip
-    """Let the graphs of a context spill to a buffer; contexts that share one run in turn.
-
-    Their executions wait for each other: no two of them are in QNN at once.
-    """
-    return _register(SPILL_FILL, context, buffer, offset, features)
 
 
 def allocate_external(
@@ -175,7 +149,8 @@ def allocate_external(
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
 
-def _register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+    """Register a buffer for the weights of a context or for what its graphs spill."""
     with _registering:
         needs = external_sizes(context, features=features)
         _check_buffer(kind, context, buffer)
@@ -190,12 +165,12 @@ def _register(kind: str, context: Context, buffer: Buffer, offset: int, features
             stack.callback(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
             if context.session is not None:
                 stack.callback(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
-            handles = register_external(context.handle, kind, buffer.descriptor(), offset=place, size=size)
+            handle = register_external(context.handle, kind, buffer.descriptor(), offset=place, size=size)
             if kind == SPILL_FILL:
                 context.turn = entry.turn
                 stack.callback(setattr, context, "turn", None)
-            made = ExternalBuffer(kind, context, buffer, handles, stack.pop_all().close)
-        context.on_close(made._before_the_end)
+            made = ExternalBuffer(kind, context, buffer, handle, stack.pop_all().close)
+        context.on_close(made._deregister)
         context.keep(made._after_the_end)
         return made
 

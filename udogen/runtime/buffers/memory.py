@@ -10,15 +10,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Backing, Buffer
-
-if TYPE_CHECKING:
-    from udogen.runtime.buffers.buffer import Backing, Buffer
-
 
 LIBRARY = "libcdsprpc.so"
 HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
@@ -166,13 +162,6 @@ class _Handle(ctypes.Structure):
     _fields_ = (("version", ctypes.c_int), ("fds", ctypes.c_int), ("ints", ctypes.c_int), ("first", ctypes.c_int))
 
 
-class HardwareBuffer(NamedTuple):
-    """A locked AHardwareBuffer: its bytes, which release it when they are freed, and its descriptor if it has one."""
-
-    memory: Any
-    fd: int | None
-
-
 def ashmem(name: str, size: int) -> int:
     """The descriptor of new ashmem."""
     android = _Library(ASHMEM, _ANDROID)
@@ -186,8 +175,8 @@ def ashmem(name: str, size: int) -> int:
     return fd
 
 
-def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> HardwareBuffer:
-    """A new AHardwareBuffer, locked for the CPU; a BLOB is one row of bytes."""
+def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> Backing:
+    """A new AHardwareBuffer, locked for the CPU until its bytes are freed; a BLOB is one row of bytes."""
     functions, pointer = _Library(HARDWARE_BUFFERS, _ANDROID), ctypes.c_void_p
     allocate = functions.function("AHardwareBuffer_allocate", ctypes.c_int, pointer, pointer)
     describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
@@ -219,7 +208,7 @@ def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: 
         address.value or 0
     )
     weakref.finalize(memory, _end, unlock, release, made).atexit = False
-    return HardwareBuffer(memory, _descriptor(functions, made))
+    return Backing(memory, fd=_descriptor(functions, made), owns_fd=False)
 
 
 def _end(unlock: Any, release: Any, made: ctypes.c_void_p) -> None:
@@ -243,28 +232,28 @@ class Allocator(NamedTuple):
 
     name: str
     shared: bool  # it has a descriptor, for other processors and processes
-    take: Callable[[int, str], tuple[Any, int | None]]  # (size, name) -> owner of the bytes, descriptor
-    owns_fd: bool = True  # the buffer closes the descriptor
+    take: Callable[[int, str], Backing]  # (size, name)
 
 
-def _client(size: int, _name: str) -> tuple[Any, None]:
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), None
+def _client(size: int, _name: str) -> Backing:
+    return Backing(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
-def _memfd(size: int, name: str) -> tuple[Any, int]:
+def _memfd(size: int, name: str) -> Backing:
     fd = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
         # Another holder of the descriptor could shrink it and end this process with SIGBUS.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED), fd
+        return Backing(mmap.mmap(fd, size, flags=mmap.MAP_SHARED), fd=fd)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _rpcmem(size: int, _name: str) -> tuple[Any, int]:
-    return open_rpcmem().allocate(size)
+def _rpcmem(size: int, _name: str) -> Backing:
+    memory, fd = open_rpcmem().allocate(size)
+    return Backing(memory, fd=fd, owns_fd=False)
 
 
 ALLOCATORS = {
@@ -272,7 +261,7 @@ ALLOCATORS = {
     for row in (
         Allocator("client", False, _client),
         Allocator("memfd", True, _memfd),
-        Allocator("rpcmem", True, _rpcmem, owns_fd=False),  # DMA memory of a Snapdragon device
+        Allocator("rpcmem", True, _rpcmem),  # DMA memory of a Snapdragon device
     )
 }
 
@@ -313,10 +302,9 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
     try:
-        memory, fd = row.take(size, name)
+        backing = row.take(size, name)
     except (OSError, OverflowError, ValueError) as problem:
         raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
-    backing = Backing(memory, fd=fd, owns_fd=row.owns_fd)
     made = Buffer(backing, name=name, kind=kind, size=size, alignment=alignment)
     if made.address % alignment:
         made.close()

@@ -1,19 +1,19 @@
-"""The buffer planner: which tensors share bytes, where each lies and when, and the buffers of a plan."""
+"""The buffer planner: which tensors share bytes, where each lies and when; and the allocated buffers of a plan."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handles import Closing, run_all
+from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
-from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Attachment, Buffer, BufferPart
+from udogen.runtime.buffers.buffer import RAW, SHARED_BUFFER, Buffer, BufferPart
 from udogen.runtime.buffers.memory import (
     ALLOCATORS,
     AllocatorChoice,
@@ -22,103 +22,10 @@ from udogen.runtime.buffers.memory import (
     check_alignment,
     shared_allocator,
 )
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph
-
-
-VERSION = 1  # of the JSON form: schemas/bind_plan.schema.json
-
-
-@dataclass(frozen=True)
-class PlannedBuffer:
-    """A buffer to allocate."""
-
-    name: str
-    size: int
-    alignment: int
-    allocator: str
-
-
-@dataclass(frozen=True)
-class PlannedTensor:
-    """A tensor of a graph and its place: `nbytes` at `offset` of `buffer`, in use from step `first` to step `last`.
-
-    Tensors with the same `value` share their bytes on purpose: an output and the input that it becomes.
-    """
-
-    value: int
-    buffer: str
-    shard: int
-    graph: str
-    tensor: str
-    role: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    nbytes: int
-    first: int
-    last: int
-    bound: str
-
-
-@dataclass(frozen=True)
-class PlannedStep:
-    """An execution; its index is the unit of lifetimes."""
-
-    shard: int
-    graph: str
-
-
-@dataclass(frozen=True)
-class BufferPlan:
-    """The buffers of a plan, and the place and lifetime of each tensor: `print(plan.size, plan.tensor_bytes)`."""
-
-    steps: tuple[PlannedStep, ...]
-    buffers: tuple[PlannedBuffer, ...]
-    tensors: tuple[PlannedTensor, ...]
-    why: str  # reason for the allocator
-
-    @property
-    def size(self) -> int:
-        """Bytes of all buffers."""
-        return sum(buffer.size for buffer in self.buffers)
-
-    @property
-    def tensor_bytes(self) -> int:
-        """Bytes of all tensors, shared bytes counted for each."""
-        return sum(tensor.nbytes for tensor in self.tensors)
-
-    def of(self, shard: int, graph: str) -> tuple[PlannedTensor, ...]:
-        """The tensors of a graph."""
-        return tuple(row for row in self.tensors if (row.shard, row.graph) == (shard, graph))
-
-    def as_json(self) -> Mapping[str, object]:
-        """The plan as `--bind-plan-out` writes it."""
-        return {
-            "version": VERSION,
-            "allocator": {"name": self.buffers[0].allocator if self.buffers else "", "why": self.why},
-            "bytes": {"buffers": self.size, "tensors": self.tensor_bytes},
-            "steps": [{"step": index, **asdict(step)} for index, step in enumerate(self.steps)],
-            "buffers": [asdict(row) for row in self.buffers],
-            "tensors": [
-                {
-                    "shard": row.shard,
-                    "graph": row.graph,
-                    "tensor": row.tensor,
-                    "role": row.role,
-                    "dtype": row.dtype,
-                    "shape": list(row.shape),
-                    "buffer": row.buffer,
-                    "offset": row.offset,
-                    "nbytes": row.nbytes,
-                    "lifetime": [row.first, row.last],
-                    "value": row.value,
-                    "bound": row.bound,
-                }
-                for row in self.tensors
-            ],
-        }
 
 
 class ExecutionStep(NamedTuple):
@@ -548,63 +455,6 @@ def _tensors(
             )
 
 
-def read_plan(found: Mapping[str, Any]) -> BufferPlan:
-    """Read what `BufferPlan.as_json` wrote."""
-    allocator = found["allocator"]
-    return BufferPlan(
-        steps=tuple(PlannedStep(row["shard"], row["graph"]) for row in found["steps"]),
-        buffers=tuple(PlannedBuffer(**row) for row in found["buffers"]),
-        tensors=tuple(_tensor(row) for row in found["tensors"]),
-        why=allocator["why"],
-    )
-
-
-def _tensor(row: Mapping[str, Any]) -> PlannedTensor:
-    rest = {name: value for name, value in row.items() if name not in ("lifetime", "shape")}
-    first, last = row["lifetime"]
-    return PlannedTensor(**rest, shape=tuple(row["shape"]), first=first, last=last)
-
-
-def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
-    """Plans one after the other: buffers named after their shards, steps and values renumbered."""
-    steps: list[PlannedStep] = []
-    buffers: list[PlannedBuffer] = []
-    tensors: list[PlannedTensor] = []
-    values = 0
-    for plan in plans:
-        taken = {row.name for row in buffers}
-        names = {row.name: _free(row.name, plan, taken) for row in plan.buffers}
-        buffers += [replace(row, name=names[row.name]) for row in plan.buffers]
-        tensors += [
-            replace(
-                row,
-                buffer=names[row.buffer],
-                value=row.value + values,
-                first=row.first + len(steps),
-                last=row.last + len(steps),
-            )
-            for row in plan.tensors
-        ]
-        values = max((row.value for row in tensors), default=-1) + 1
-        steps += plan.steps
-    return BufferPlan(tuple(steps), tuple(buffers), tuple(tensors), plans[0].why if plans else "")
-
-
-def _free(name: str, plan: BufferPlan, taken: set[str]) -> str:
-    shards = "+".join(str(shard) for shard in dict.fromkeys(step.shard for step in plan.steps))
-    return name if name not in taken and name != "all" else f"{name} of shard {shards}"
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """An attachment that exists already."""
-
-    made: Attachment
-
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
-        return self.made
-
-
 class PlannedBuffers(Closing):
     """The allocated buffers of a plan; a context manager.
 
@@ -652,7 +502,7 @@ class PlannedBuffers(Closing):
             )
         with graph.context.registrations.all_or_none():
             made = {row.tensor: self._part(row).attach(graph, infos[row.role, row.tensor], row.role) for row in rows}
-        graph.bind({name: _Ready(each) for name, each in made.items()})
+        graph.bind(made)
 
     def close(self) -> None:
         """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import Closing
-from udogen.qnn.tensors import STATIC, QnnTensor, Quantization, byte_size
+from udogen.qnn.quantization import Quantization
+from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Backing, Buffer
 from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
@@ -47,8 +48,8 @@ class PoolKind(NamedTuple):
     """A kind of pool."""
 
     name: str
-    open: Callable[[int, FileRange | None, ImageLayout | None, str], Buffer]
-    takes: str  # its arguments
+    open: Callable[..., Buffer]
+    takes: str  # the arguments of `open_pool` that it is given, besides the name
     holds_constants: bool = True
 
 
@@ -105,33 +106,29 @@ def open_pool(
     row = POOLS.get(kind)
     if row is None:
         raise UsageError(f"there is no memory pool `{kind}`", hint=f"one of: {', '.join(POOLS)}")
-    given = {"size": size > 0, "file": file is not None, "image": image is not None}
+    given = {"size": size if size > 0 else None, "file": file, "image": image}
+    given = {what: value for what, value in given.items() if value is not None}
     wanted = row.takes.split()
-    if [what for what, is_given in given.items() if is_given] != wanted:
+    if list(given) != wanted:
         raise UsageError(
             f"a pool `{kind}` is opened with {' and '.join(wanted)}",
             hint="size: its bytes, one or more; file: a descriptor and an offset; image: width, height and format",
         )
-    return Pool(row, row.open(size, file, image, name))
+    return Pool(row, row.open(**given, name=name))
 
 
-def _ashmem(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
+def _ashmem(size: int, name: str) -> Buffer:
     try:
         fd = memory.ashmem(name, size)
     except ToolMissing:  # not Android: Linux has memfd instead
         return allocate("memfd", size, alignment=mmap.PAGESIZE, name=name)
     try:
-        return _mapped(FileRange(fd), size, name, kind="ashmem")
+        return _mapped(size, FileRange(fd), name, "ashmem")
     finally:
         os.close(fd)
 
 
-def _mmap_fd(size: int, file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
-    assert file is not None  # checked by `takes`
-    return _mapped(file, size, name, kind="mmap_fd")
-
-
-def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
+def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Buffer:
     """Map a part of a file, from the start of its first page."""
     what = f"pool `{name}`"
     try:
@@ -171,26 +168,21 @@ def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
         raise
 
 
-def _blob(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
+def _blob(size: int, name: str) -> Buffer:
     made = memory.hardware_buffer(width=size, height=1, pixel_format=memory.FORMAT_BLOB, pixel_bytes=1)
-    return Buffer(_backing(made), name=name, kind="hardware_buffer_blob", size=size)
+    return Buffer(made, name=name, kind="hardware_buffer_blob", size=size)
 
 
-def _hardware_buffer(_size: int, _file: FileRange | None, image: ImageLayout | None, name: str) -> Buffer:
-    assert image is not None  # checked by `takes`
+def _hardware_buffer(image: ImageLayout, name: str) -> Buffer:
     made = memory.hardware_buffer(**image._asdict())
-    return Buffer(_backing(made), name=name, kind="hardware_buffer", size=len(made.memory))
-
-
-def _backing(made: memory.HardwareBuffer) -> Backing:
-    return Backing(made.memory, fd=made.fd, owns_fd=False)
+    return Buffer(made, name=name, kind="hardware_buffer", size=len(made.memory))
 
 
 POOLS = {
     row.name: row
     for row in (
         PoolKind("ashmem", _ashmem, "size"),
-        PoolKind("mmap_fd", _mmap_fd, "size file"),
+        PoolKind("mmap_fd", _mapped, "size file"),
         PoolKind("hardware_buffer_blob", _blob, "size"),
         PoolKind("hardware_buffer", _hardware_buffer, "image", holds_constants=False),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
 from udogen.qnn.interface import WARN
+from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class ContextRan:
 
     seconds: float  # to restore it
     graphs: tuple[GraphRan, ...]
-    plan: Any  # of its buffers, as JSON
+    plan: BufferPlan
     manifest: str
     differences: tuple[str, ...]
     proof: tuple[Any, ...] | None = None

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -23,8 +23,6 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import suggestion
 from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
-    DMA_BUF,
-    ION,
     PRECISIONS,
     BackendHandle,
     Closing,
@@ -34,18 +32,16 @@ from udogen.qnn.handles import (
     DeviceInfo,
     GraphHandle,
     LogHandle,
-    MemoryHandle,
     ProfileHandle,
-    SharedRange,
     devices,
     run_all,
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -64,6 +60,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
     from udogen.runtime.contexts.binaries import StoredContext
+    from udogen.runtime.sessions.session import Session
 
 
 _LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
@@ -164,7 +161,7 @@ class Context(Closing):
         self.deferred = options.deferred  # until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
-        self.session: MemoryAccount | None = None  # its memory counts towards the limit of this session
+        self.session: Session | None = None  # its memory counts towards the limit of this session
         self.ending = ContextCleanup(handle, profile)
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.RLock()
@@ -267,66 +264,24 @@ class Context(Closing):
         return external.external_sizes(self)
 
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
-        """Place its weights in a buffer, before `finalize`: `context.give_weights(buffer)`, with `needs.weights` bytes.
+        """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
 
         `features` names what cannot be read from the context: `udma64`, `securepd`, `graph switching`.
         """
-        from udogen.runtime.buffers import external
-
-        named = arguments.names(features, "the features of the context")
-        return external.register_weights(self, buffer, offset=offset, features=named)
+        return self._give(WEIGHTS, buffer, offset, features)
 
     def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
-        """Let its graphs spill to a buffer, before `finalize`; contexts that share one run in turn."""
+        """Let its graphs spill to a buffer, before `finalize`.
+
+        Contexts that share one run in turn: no two executions of them are in QNN at once.
+        """
+        return self._give(SPILL_FILL, buffer, offset, features)
+
+    def _give(self, kind: str, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
-        return external.register_spill_fill(self, buffer, offset=offset, features=named)
-
-    def register(
-        self,
-        fd: int,
-        *,
-        dtype: str,
-        shape: Sequence[int],
-        kind: str = ION,
-        address: int = 0,
-        offset: int | None = None,
-        size: int = 0,
-        counted: bool = False,
-    ) -> MemoryHandle:
-        """Register memory for one tensor; with `offset`, a part of a shared buffer.
-
-        Deregistered by `MemoryHandle.close`, or with the context, last to first.  With `counted` the session of the
-        context has counted it already.
-        """
-        hint = "give the descriptor of a buffer (`Buffer.fd`)"
-        number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
-        arguments.expect(dtype, str, "the data type", "its name: FLOAT_32")
-        shape = arguments.wholes(shape, "the shape")
-        if kind not in (ION, DMA_BUF):
-            raise UsageError(f"the kind of memory is {arguments.kind_of(kind)}", hint=f"one of: {ION}, {DMA_BUF}")
-        for value, what in ((address, "the address"), (size, "the size"), (offset, "the offset")):
-            if value is not offset or offset is not None:
-                arguments.whole(value, what)
-        with self._lock:
-            self.check_open()
-            if not self.registers:
-                raise RunFailed(
-                    f"context {self.name} is computed by a function: no memory is registered with it",
-                    hint="bind its tensors to arrays",
-                )
-            with ExitStack() as stack:
-                if self.session is not None and not counted:
-                    nbytes = size or byte_size(dtype, shape)
-                    stack.callback(self.session.charge(f"of descriptor {number}", nbytes, COMPUTE))
-                part = None if offset is None else SharedRange(offset, size)
-                made = MemoryHandle(
-                    self.handle, number, dtype=dtype, shape=shape, kind=kind, address=address, shared=part
-                )
-                stack.callback(self.on_close(made.close))
-                made.when_closed = stack.pop_all().close
-            return made
+        return external.register(kind, self, buffer, offset, named)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.

@@ -162,7 +162,7 @@ class ContextWorker:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
         differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
-        return ContextRan(seconds, graphs, placement.as_json(), stored.verdict.message, differences, self.rises(before))
+        return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
 
     def execute(self, command: ExecuteContext) -> ContextExecuted:
         """One execution of one graph; its context stays restored."""

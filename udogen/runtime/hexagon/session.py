@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from udogen import backends, process
 from udogen.build import qemu_hexagon
-from udogen.build.demangle import demangled
+from udogen.build.dwarf import demangled
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed
 from udogen.qnn.handles import Closing
@@ -117,7 +117,7 @@ class HexagonSession(Closing):
         self._arch, self._by_op = arch or self._harness.arch, backends.ALL[folder.backend].library_per_op
         self._qemu = qemu_hexagon.find_qemu()
         self._programs: dict[str, Path] = {}
-        self._plugin = qemu_hexagon.build_plugin(self._qemu) if count else None
+        self._plugin = qemu_hexagon.plugin_build(self._qemu).ready() / "count.so" if count else None
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 

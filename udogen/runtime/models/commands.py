@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow, TensorBytes
 from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
@@ -107,7 +108,7 @@ class StepsRan:
     timings: tuple[GraphTiming, ...] = ()
     memory: str = ""
     memory_rows: Any = ()
-    plan: Any = None  # of buffers, as JSON
+    plan: BufferPlan | None = None
     copied: Mapping[str, int] | None = None
     zeros: tuple[str, ...] = ()  # inputs that were given nothing
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph

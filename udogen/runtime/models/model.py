@@ -17,13 +17,13 @@ from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn import socs
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import ION, Closing
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import ION, RAW
+from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package

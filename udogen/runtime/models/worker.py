@@ -86,7 +86,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         timings=tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps),
         memory=str(model.memory),
         memory_rows=model.memory.as_json(),
-        plan=model.plan.as_json(),
+        plan=model.plan,
         copied=model.copied._asdict(),
         zeros=tuple(feeds.zeros),
         profiles=tuple(each for rows in profiles.values() for each in rows),

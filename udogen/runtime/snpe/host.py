@@ -17,6 +17,7 @@ from udogen import backends
 from udogen.backends.backend import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.qnn.udo import RegisteredOp, RegisteredTensor, Registration
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
@@ -24,9 +25,6 @@ from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import (
-    DescribedOp,
-    DescribedParam,
-    DescribedTensor,
     JudgeOps,
     LibraryLocated,
     LocateLibrary,
@@ -34,13 +32,7 @@ from udogen.runtime.package_queries import (
     ask,
     read_records,
 )
-from udogen.runtime.snpe.registration import (
-    RegisteredOp,
-    RegisteredParam,
-    RegisteredTensor,
-    Registration,
-    read_registration,
-)
+from udogen.runtime.snpe.registration import read_registration
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
@@ -279,22 +271,6 @@ _ELEMENTS = {
 }
 _ANY = "Any_Element_Type"
 
-# SNPE's data types -> possible types of QNN, the usual one first.
-_MEANS = {
-    "UINT_8": ("UINT_8", "UFIXED_POINT_8", "BOOL_8"),
-    "UINT_16": ("UINT_16", "UFIXED_POINT_16"),
-    "UINT_32": ("UINT_32", "UFIXED_POINT_32", "UINT_64"),
-    "INT_8": ("INT_8", "SFIXED_POINT_8", "BOOL_8"),
-    "INT_16": ("INT_16", "SFIXED_POINT_16"),
-    "INT_32": ("INT_32", "SFIXED_POINT_32", "INT_64"),
-    "FIXED_4": ("UFIXED_POINT_4", "SFIXED_POINT_4"),
-    "FIXED_8": ("UFIXED_POINT_8", "SFIXED_POINT_8", "UINT_8", "INT_8"),
-    "FIXED_16": ("UFIXED_POINT_16", "SFIXED_POINT_16", "UINT_16", "INT_16"),
-    "FIXED_32": ("UFIXED_POINT_32", "SFIXED_POINT_32", "UINT_32", "INT_32"),
-    "FLOAT_16": ("FLOAT_16", "BFLOAT_16"),
-    "FLOAT_32": ("FLOAT_32", "FLOAT_64"),
-}
-
 
 def provider_of(registration: Registration) -> str:
     """The interface provider of a core's library."""
@@ -365,11 +341,9 @@ def compare_validation(registration: Registration, path: Path) -> bool:
     The interface of a CPU package has only names; only its validation knows the types.
     """
     ops = registration.ops_of("CPU")
-    if any(tensor.types.get("CPU") not in _MEANS for op in ops for tensor in (*op.inputs, *op.outputs)):
+    if not all(tensor.on_cpu for op in ops for tensor in (*op.inputs, *op.outputs)):
         return False
-    command = JudgeOps(
-        path.resolve(), provider_of(registration), registration.package, tuple(_described(op) for op in ops)
-    )
+    command = JudgeOps(path.resolve(), provider_of(registration), registration.package, ops)
     judged = ask(command, OpsJudged, Situation(str(path)), _SECONDS).ops
     for op, row in zip(ops, judged, strict=False):
         if row.other:
@@ -379,19 +353,6 @@ def compare_validation(registration: Registration, path: Path) -> bool:
                 hint="generate and build both from the same config",
             )
     return bool(judged) and all(row.accepted for row in judged)
-
-
-def _described(op: RegisteredOp) -> DescribedOp:
-    def side(tensors: Sequence[RegisteredTensor]) -> tuple[DescribedTensor, ...]:
-        return tuple(DescribedTensor(each.name, _MEANS[each.types["CPU"]]) for each in tensors)
-
-    def param(each: RegisteredParam) -> DescribedParam:
-        types = ("STRING",) if each.kind == "string" else _MEANS.get(each.type, ("FLOAT_32",))
-        if each.kind == "tensor":
-            return DescribedParam(each.name, types, each.shape, None)
-        return DescribedParam(each.name, types, None, each.value)
-
-    return DescribedOp(op.type, side(op.inputs), side(op.outputs), tuple(param(each) for each in op.params))
 
 
 def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:

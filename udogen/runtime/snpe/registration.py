@@ -8,22 +8,12 @@ from pathlib import Path
 from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.qnn import udo
-from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.qnn.udo import Registration
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
 from udogen.runtime.package_queries import ReadRegistration, ask
-
-__all__ = [
-    "RegisteredOp",
-    "RegisteredParam",
-    "RegisteredTensor",
-    "Registration",
-    "RegistrationUnreadable",
-    "is_registration",
-    "read_registration",
-]
 
 
 class RegistrationUnreadable(RunFailed):

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn.handles import GraphHandle
+from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar, ScaleOffset
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.runtime.channel import Block
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Context

@@ -21,11 +21,9 @@ from udogen.opdef import datatypes
 from udogen.qnn import abi, udo
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
+from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import (
-    DescribedOp,
-    DescribedParam,
-    DescribedTensor,
     Judgement,
     JudgeOps,
     LibraryLocated,
@@ -317,7 +315,7 @@ def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
     return OpsJudged(tuple(_judge(op, command.package, accepts) for op in command.ops))
 
 
-def _judge(op: DescribedOp, package: str, accepts: _Accepts) -> Judgement:
+def _judge(op: RegisteredOp, package: str, accepts: _Accepts) -> Judgement:
     reason = ""
     for rank in _RANKS:
         types: dict[str, str] = {}
@@ -334,7 +332,7 @@ def _judge(op: DescribedOp, package: str, accepts: _Accepts) -> Judgement:
     return Judgement(accepted=False, reason=reason)
 
 
-def _mend(op: DescribedOp, refusal: _Refusal, types: dict[str, str], ranks: dict[str, int]) -> bool:
+def _mend(op: RegisteredOp, refusal: _Refusal, types: dict[str, str], ranks: dict[str, int]) -> bool:
     """Try what the package accepts, where the description may mean that."""
     name = (refusal.tensor or b"").decode("utf-8", "replace")
     if refusal.kind == _Refusal.RANK and name not in ranks:
@@ -342,7 +340,7 @@ def _mend(op: DescribedOp, refusal: _Refusal, types: dict[str, str], ranks: dict
         return True
     if refusal.kind != _Refusal.TYPE or name in types:
         return False
-    described: Sequence[str] = next((each.types for each in _all(op) if each.name == name), ())
+    described: Sequence[str] = next((each.on_cpu for each in _all(op) if each.name == name), ())
     names = {row.name for code in refusal.accepted[: refusal.count] if (row := datatypes.by_code(code))}
     fitting = next((each for each in described if each in names), None)
     if fitting is None:
@@ -351,17 +349,17 @@ def _mend(op: DescribedOp, refusal: _Refusal, types: dict[str, str], ranks: dict
     return True
 
 
-def _all(op: DescribedOp) -> list[DescribedTensor | DescribedParam]:
+def _all(op: RegisteredOp) -> list[RegisteredTensor | RegisteredParam]:
     return [*op.inputs, *op.outputs, *op.params]
 
 
-def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
-    def tensor(each: DescribedTensor, role: str) -> QnnTensor:
+def _config(op: RegisteredOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
+    def tensor(each: RegisteredTensor, role: str) -> QnnTensor:
         shape = [1] * ranks.get(each.name, rank)
-        return QnnTensor(each.name, dtype=types.get(each.name, each.types[0]), shape=shape, role=role)
+        return QnnTensor(each.name, dtype=types.get(each.name, each.on_cpu[0]), shape=shape, role=role)
 
-    def param(each: DescribedParam) -> Param:
-        dtype = types.get(each.name, each.types[0])
+    def param(each: RegisteredParam) -> Param:
+        dtype = types.get(each.name, each.on_cpu[0])
         if each.value is not None:
             return Scalar(each.name, dtype, each.value)
         return QnnTensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)

@@ -197,8 +197,8 @@ class SafetyChecks(Closing):
             package = self._built.folder
             names = [row.id for row in package.rows if row.native and row.backend == self._backend]
             [step] = variants.plan(package, names, variant, toolchain="auto", env=tools.environment())
-            make.build(package, [step.step], on_step=self._on_step)
-            library, preload = step.step.artifact, preload or step.preload
+            make.build(package, [step], on_step=self._on_step)
+            library, preload = step.artifact, preload or step.preload
         elif variant.sanitizers:
             raise UsageError(
                 f"{library} is not of a package that udogen generated: it cannot be built with a sanitizer here",

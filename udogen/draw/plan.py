@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
-from html import escape
 
-from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.draw.diagram import LETTER, shorten
+from udogen.draw.svg import document, line, text_of
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
 from udogen.tables import many
 
 _LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; space around everything
 _NAME, _WHEN, _WHERE = 56, 300, 300  # letters of a name; widths of the two drawings
-_LETTER = 7.3  # of a monospaced font of 12 px, or a little more
 _TICKS = 12  # at most so many steps get a number, or the numbers would touch
 _GAP = 18
 
-_LEFT = _MARGIN + int(_NAME * _LETTER) + _GAP
+_LEFT = _MARGIN + int(_NAME * LETTER) + _GAP
 _MIDDLE = _LEFT + _WHEN + _GAP
 _RIGHT = _MIDDLE + _WHERE + _GAP
-_WIDTH = _RIGHT + int(30 * _LETTER) + _MARGIN
+_WIDTH = _RIGHT + int(30 * LETTER) + _MARGIN
 
 _STYLE = """
   :root { --paper: #ffffff; --ink: #1b1f24; --quiet: #59636e; --rule: #d1d9e0; --band: #f3f5f7;
@@ -28,10 +27,6 @@ _STYLE = """
     :root { --paper: #0d1117; --ink: #e6edf3; --quiet: #9aa4af; --rule: #3d444d; --band: #161c24;
             --write: #539bf5; --read: #f0883e; --both: #b587f2 }
   }
-  svg { background: var(--paper) }
-  text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--ink) }
-  .quiet { fill: var(--quiet) }
-  .head { font-weight: bold }
   .band { fill: var(--band) }
   .rail { fill: none; stroke: var(--rule) }
   .write { fill: var(--write) }
@@ -44,27 +39,13 @@ _ROLES = (("write", "input"), ("read", "output"), ("both", "shared with another 
 def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
     """Draw a plan as an SVG document, for light and dark, with text for screen readers.
 
-    `Path("plan.svg").write_text(draw_plan(plan))`
+    `Path("plan.svg").writetext_of(draw_plan(plan))`
     """
-    body = list(_body(plan))
-    height = body.pop()
     described = (
         f"{many(len(plan.buffers), 'buffer')} of {_bytes(plan.size)} for {many(len(plan.tensors), 'tensor')} "
         f"in {many(len(plan.steps), 'execution')}. Each line is a tensor: name, lifetime in steps, place in its buffer."
     )
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-            f'height="{height}" role="img" aria-labelledby="title what">',
-            f'<title id="title">{_text(title)}</title>',
-            f'<desc id="what">{_text(described)}</desc>',
-            f"<style>{_STYLE}</style>",
-            f'<rect width="{_WIDTH}" height="{height}" fill="var(--paper)"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return document(title, described, _WIDTH, _STYLE, _body(plan))
 
 
 def _body(plan: BufferPlan) -> Iterator[str]:
@@ -72,26 +53,26 @@ def _body(plan: BufferPlan) -> Iterator[str]:
     kind = f" of {plan.buffers[0].allocator} memory" if plan.buffers else ""
     shared = {value for value, uses in Counter(row.value for row in plan.tensors).items() if uses > 1}
     y = _MARGIN + 14
-    yield _line(_MARGIN, y, f"{_bytes(plan.size)} in {many(len(plan.buffers), 'buffer')}{kind}", "head")
+    yield line(_MARGIN, y, f"{_bytes(plan.size)} in {many(len(plan.buffers), 'buffer')}{kind}", "head")
     x: float = _LEFT
     for colour, meaning in _ROLES:
         yield f'<rect class="{colour}" x="{x:g}" y="{y - 9}" width="10" height="10"/>'
-        yield _line(x + 16, y, meaning)
-        x += 16 + (len(meaning) + 3) * _LETTER
+        yield line(x + 16, y, meaning)
+        x += 16 + (len(meaning) + 3) * LETTER
     y += _LINE
     for x, meaning in ((_MARGIN, "shard graph.tensor"), (_LEFT, "alive in step"), (_MIDDLE, "place in its buffer")):
-        yield _line(x, y, meaning, "quiet")
+        yield line(x, y, meaning, "quiet")
     for buffer in plan.buffers:
         y += _HEAD
         rows = sorted(
             (row for row in plan.tensors if row.buffer == buffer.name), key=lambda row: (row.offset, row.first)
         )
-        yield f'<g role="group" aria-label="{_text(f"buffer {buffer.name}, {_bytes(buffer.size)}")}">'
-        yield _line(_MARGIN, y, _short(f"{buffer.name}: {_bytes(buffer.size)}", _NAME), "head")
+        yield f'<g role="group" aria-label="{text_of(f"buffer {buffer.name}, {_bytes(buffer.size)}")}">'
+        yield line(_MARGIN, y, shorten(f"{buffer.name}: {_bytes(buffer.size)}", _NAME), "head")
         yield from _axis(plan, y)
-        yield _line(_MIDDLE, y, "0", "quiet")
-        yield _line(_MIDDLE + _WHERE, y, _bytes(buffer.size), "quiet", "end")
-        yield _line(_RIGHT, y, "offset + bytes", "quiet")
+        yield line(_MIDDLE, y, "0", "quiet")
+        yield line(_MIDDLE + _WHERE, y, _bytes(buffer.size), "quiet", "end")
+        yield line(_RIGHT, y, "offset + bytes", "quiet")
         for index, row in enumerate(rows):
             y += _LINE
             if index % 2 == 0:
@@ -106,7 +87,7 @@ def _axis(plan: BufferPlan, y: int) -> Iterator[str]:
     steps = max(len(plan.steps), 1)
     every = -(-steps // _TICKS)
     for step in range(0, steps, every):
-        yield _line(_LEFT + _WHEN * (step + 0.5) / steps, y, str(step), "quiet", "middle")
+        yield line(_LEFT + _WHEN * (step + 0.5) / steps, y, str(step), "quiet", "middle")
 
 
 def _tensor(plan: BufferPlan, buffer: PlannedBuffer, row: PlannedTensor, y: int, *, is_shared: bool) -> Iterator[str]:
@@ -120,34 +101,15 @@ def _tensor(plan: BufferPlan, buffer: PlannedBuffer, row: PlannedTensor, y: int,
         f"{row.nbytes} bytes at offset {row.offset} of {row.buffer}, "
         f"steps {row.first} to {row.last}, bound as {row.bound}"
     )
-    yield f"<g><title>{_text(title)}</title>"
-    yield _line(_MARGIN, y, _short(name, _NAME))
+    yield f"<g><title>{text_of(title)}</title>"
+    yield line(_MARGIN, y, shorten(name, _NAME))
     for left, width, (begin, length) in ((_LEFT, _WHEN, when), (_MIDDLE, _WHERE, where)):
         thick = max(length, 2)  # small tensors stay visible
         from_x = min(begin, left + width - thick)
         yield f'<rect class="rail" x="{left}" y="{y - 9.5}" width="{width}" height="11"/>'
         yield f'<rect class="{colour}" x="{from_x:.2f}" y="{y - 9}" width="{thick:.2f}" height="10"/>'
-    yield _line(_RIGHT, y, f"{row.offset} + {row.nbytes}", "quiet")
+    yield line(_RIGHT, y, f"{row.offset} + {row.nbytes}", "quiet")
     yield "</g>"
-
-
-def _line(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> str:
-    looks = f' class="{kind}"' if kind else ""
-    looks += f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x:g}" y="{y:g}"{looks}>{_text(text)}</text>'
-
-
-def _short(text: str, letters: int) -> str:
-    """Shorten a text in the middle: the start names the graph, the end the tensor."""
-    if len(text) <= letters:
-        return text
-    head = (letters - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
-
-
-def _text(text: str) -> str:
-    """Escape text for XML, without control characters and lone surrogates."""
-    return escape(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text))
 
 
 def _bytes(number: int) -> str:
