@@ -385,3 +385,34 @@ def test_every_test_folder_but_the_benchmarks_is_collected(pytestconfig: pytest.
         if fnmatch(name, pattern)
     }
     assert left_out == {"tests/bench"}
+
+def delayed(path: Path) -> list[tuple[int, list[str]]]:
+    """(line, modules) of each import inside a function."""
+    inside = {
+        inner
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    }
+    return [
+        (node.lineno, [each.name for each in node.names] if isinstance(node, ast.Import) else imported_from(node))
+        for node in inside
+    ]
+
+
+def imported_from(node: ast.ImportFrom) -> list[str]:
+    known = {module_name(path) for path in MODULES}
+    return [str(node.module), *(name for each in node.names if (name := f"{node.module}.{each.name}") in known)]
+
+
+def test_an_import_inside_a_function_delays_the_loading_of_a_module() -> None:
+    """An import of what its module has loaded already belongs to the top."""
+    needless = []
+    for path in MODULES:
+        if rows := delayed(path):
+            text = f"import sys\nimport {module_name(path)}\nprint(*sys.modules)"
+            done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT, check=True)
+            loaded = set(done.stdout.split())
+            needless += [f"{path}:{line}: {' '.join(names)}" for line, names in rows if loaded.issuperset(names)]
+    assert not needless, "\n".join(needless)

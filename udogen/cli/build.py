@@ -18,6 +18,7 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
 from udogen.cli import output
 from udogen.cli.options import POSITIVE, argument, json_option, option, verb
+from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.pipeline import in_kernel_sources, kernels_not_used
 
@@ -104,7 +105,6 @@ def command(options: BuildOptions) -> None:
 
 def print_run(package: PackageLibrary) -> None:
     """Print how to run an op of a built package: as its project does, or with inputs that fit its config."""
-    from udogen.configs.load import load
     from udogen.generate.op_tests import run_arguments
 
     run = output.make_command("run", package.path.resolve().parents[:2])

@@ -6,6 +6,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -232,8 +233,6 @@ def _kernel(options: InspectArguments) -> None:
 
 def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> Iterator[str]:
     """The functions of each machine."""
-    from itertools import groupby
-
     for (backend, machine), functions in groupby(codes, lambda each: (each.backend, each.machine)):
         yield f"{machine} ({backend})"
         for code in functions:

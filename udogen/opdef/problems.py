@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import NamedTuple
 
 from udogen.errors import UdogenError, open_plain
@@ -181,8 +182,6 @@ def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
 
 def wrapped(label: str, text: str, width: int) -> list[str]:
     """A text in lines of this width, indented below its label; paths and commands stay whole."""
-    from textwrap import wrap
-
     indent = " " * len(label)
     lines = wrap(
         text, width, initial_indent=label, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class OpenOrt:
@@ -41,8 +43,6 @@ class ArrayRow:
     @property
     def array(self) -> Any:
         """The array of a row that was received."""
-        import numpy as np
-
         return np.frombuffer(self.data.data, self.dtype).reshape(self.shape)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen.build import elf
 from udogen.clients.ort import open_session, versions
 from udogen.clients.ort.commands import (
@@ -89,8 +91,6 @@ class OrtWorker:
     def _execute(
         self, session: Any, command: RunModel | RunNetwork, inputs: Sequence[ArrayRow], what: str, hint: str
     ) -> tuple[ArrayRow, ...]:
-        import numpy as np
-
         feeds = {row.name: row.array for row in inputs}
         self._phase("execute")
         try:

@@ -31,7 +31,7 @@ _ORDER = "contexts run in the order in which they are given, and read outputs of
 _HINTS = {MISSING: _ORDER, UNEQUAL: _EQUAL, UNKNOWN: _HINT}
 
 
-class _Fault(NamedTuple):
+class _WiringFault(NamedTuple):
     """What is wrong, and which row of which table it is about ("" where it is about none)."""
 
     table: str
@@ -189,7 +189,9 @@ def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_Fault]:
+def _unknown(
+    chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]
+) -> Iterator[_WiringFault]:
     """Names that no graph has, and states without an output that writes them."""
     stages = [stage for chain in chains for stage in chain.stages]
     inputs = dict.fromkeys(each.name for stage in stages for each in stage.inputs)
@@ -203,10 +205,10 @@ def _unknown(chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapp
                 near = nearest(plain, known)
                 guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
                 why = f"{what} `{reads}` has no {side}" if side == "output" else f"{what} `{reads}={writes}`"
-                yield _Fault(table, reads, f"{why}: no graph has the {side} `{plain}`{guess}")
+                yield _WiringFault(table, reads, f"{why}: no graph has the {side} `{plain}`{guess}")
 
 
-def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_Fault]:
+def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_WiringFault]:
     """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
     for reads in links:
         if _plain(reads) in state:
@@ -214,13 +216,13 @@ def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator
                 f"input `{reads}` has two writers: the link from `{links[reads]}` "
                 f"and the state, whose next value is `{state[_plain(reads)]}`"
             )
-            yield _Fault("links", reads, text, _TWICE)
+            yield _WiringFault("links", reads, text, _TWICE)
     for writes in dict.fromkeys(state.values()):
         readers = [reads for reads, other in state.items() if other == writes]
         if len(readers) > 1:
             names = " and ".join(f"`{each}`" for each in readers)
             text = f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
-            yield _Fault("state", readers[-1], text, _TWICE)
+            yield _WiringFault("state", readers[-1], text, _TWICE)
 
 
 def _plain(name: str) -> str:
@@ -271,24 +273,26 @@ def _uses_in(chains: Sequence[GraphChain], context: int, reads: str, writes: str
     return _StateUses(context, reads, writes, tuple(found))
 
 
-def _wrong_states(chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]) -> Iterator[_Fault]:
+def _wrong_states(
+    chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]
+) -> Iterator[_WiringFault]:
     """States that no graph of a context writes, though one elsewhere does; tensors that cannot be one state."""
     outputs = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
     for each in states:
         context = names[each.context]
         if each.writes in outputs and not any(use.written for use in each.uses):
             text = f"state `{each.reads}` of context {context} has no output: no graph there writes `{each.writes}`"
-            yield _Fault("state", each.reads, text)
+            yield _WiringFault("state", each.reads, text)
         (first, a), *others = [(use.graph, tensor) for use in each.uses for tensor in use.tensors]
         for second, b in others:
             what = f"`{a.name}` of graph `{first}`", f"`{b.name}` of graph `{second}`"
             if (a.dtype, a.shape) != (b.dtype, b.shape):
                 kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
                 text = f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
-                yield _Fault("state", each.reads, text, _EQUAL)
+                yield _WiringFault("state", each.reads, text, _EQUAL)
             elif a.quant != b.quant:
                 text = f"a state of context {context}: {what[0]} and {what[1]} {different(a, b)}"
-                yield _Fault("state", each.reads, text, _EQUAL)
+                yield _WiringFault("state", each.reads, text, _EQUAL)
 
 
 def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
@@ -300,14 +304,16 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 
 def _all_wired(
     chains: Sequence[GraphChain], names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
-) -> tuple[list[WiredChain], list[_Fault]]:
+) -> tuple[list[WiredChain], list[_WiringFault]]:
     """All chains, and what is wrong with their links: tensors that differ, links that connect nothing."""
-    made, faults = list[WiredChain](), list[_Fault]()
+    made, faults = list[WiredChain](), list[_WiringFault]()
     for chain in chains:
         wired, wrong = _wired(chain, names, links, states)
         made.append(wired)
         faults += [
-            _Fault("links" if each.link else "", each.link, f"graph `{chain.name}`: {each.text}", _HINTS[each.kind])
+            _WiringFault(
+                "links" if each.link else "", each.link, f"graph `{chain.name}`: {each.text}", _HINTS[each.kind]
+            )
             for each in wrong
         ]
     ends = {
@@ -316,7 +322,7 @@ def _all_wired(
     for reads, writes in links.items():
         if (_plain(reads), _plain(writes)) not in ends and reads not in {fault.key for fault in faults}:
             text = f"link `{reads}={writes}` connects nothing: no context before one with that input writes `{writes}`"
-            faults.append(_Fault("links", reads, text, _ORDER))
+            faults.append(_WiringFault("links", reads, text, _ORDER))
     return made, faults
 
 
