@@ -386,6 +386,7 @@ def test_every_test_folder_but_the_benchmarks_is_collected(pytestconfig: pytest.
     }
     assert left_out == {"tests/bench"}
 
+
 def delayed(path: Path) -> list[tuple[int, list[str]]]:
     """(line, modules) of each import inside a function."""
     inside = {

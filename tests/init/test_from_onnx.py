@@ -159,6 +159,14 @@ def test_quantized_around(tmp_path: Path) -> None:
 # --- which nodes ------------------------------------------------------------------------------------------------------
 
 
+def test_a_misspelt_standard_op_is_recognized(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Reluu", ["x"], ["y"])
+    sides = [[onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2])] for name in "xy"]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", *sides)), tmp_path / "m.onnx")
+    remark = from_onnx.draft(tmp_path / "m.onnx").remarks[0]
+    assert remark.sentence == "it is in ONNX's own domain, which has no such op; did you mean Relu?" and remark.decide
+
+
 def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     text = (
@@ -167,8 +175,8 @@ def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(text), path)
     with pytest.raises(UsageError) as caught:
         from_onnx.draft(path)
-    assert caught.value.message == "m.onnx has no custom ops: all of its 1 nodes are of published types"
-    assert caught.value.hint == "name one of its types with --op; it has Softmax (1)"
+    assert caught.value.message == "m.onnx has no custom ops: all nodes are ops of ONNX or ONNX Runtime"
+    assert caught.value.hint == "name one of them with --op; it has Softmax (1)"
     draft = from_onnx.draft(path, wanted=["Softmax"])
     assert draft.references == {"Softmax": "onnx:Softmax"}
     assert tensor(draft, "axis").default == -1, "as ONNX has it"

@@ -117,8 +117,8 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
     used = Counter(str(node.op) for node, _ in walk(loaded.model.graph))
     shown = ", ".join(f"{name} ({count})" for name, count in used.most_common(12))
     return UsageError(
-        f"{loaded.model.file} has no custom ops: all of its {sum(used.values())} nodes are of published types",
-        hint=f"name one of its types with --op; it has {shown}" if used else "it has no nodes at all",
+        f"{loaded.model.file} has no custom ops: all nodes are ops of ONNX or ONNX Runtime",
+        hint=f"name one of them with --op; it has {shown}" if used else "it has no nodes at all",
     )
 
 
@@ -126,6 +126,10 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     model = loaded.model
     uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
     remarks: list[Remark] = []
+    if not source.domain and function is None and not custom_ops.knows(source):
+        near = custom_ops.nearest_standard(source.type)
+        text = f"it is in ONNX's own domain, which has no such op{f'; did you mean {near}?' if near else ''}"
+        remarks.append(Remark((name,), text, decide=True))
     if name != source.type:
         text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
         remarks.append(Remark((name,), text, decide=True))

@@ -7,6 +7,7 @@ from typing import Any
 
 from udogen.opdef.onnx.model import Function, Node, OnnxGraph, OnnxModel, OpName, walk
 from udogen.opdef.onnx.reading import onnx_module
+from udogen.opdef.problems import nearest
 
 # Domains whose ops are documented and which converters know; of the first ones onnx itself knows every op.
 _WITH_SCHEMAS = ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview")
@@ -30,6 +31,11 @@ def is_custom(op: OpName, model: OnnxModel) -> bool:
 def knows(op: OpName) -> bool:
     """Whether onnx has a schema for it, of any version."""
     return bool(onnx_module("defs").has(op.type, op.domain))
+
+
+def nearest_standard(name: str) -> str:
+    """The standard op whose name is like this one; empty if there is none."""
+    return nearest(name, [each.name for each in onnx_module("defs").get_all_schemas() if not each.domain], cutoff=0.8)
 
 
 def schema(op: OpName, opsets: Mapping[str, int]) -> Any | None:

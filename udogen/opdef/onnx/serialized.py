@@ -79,7 +79,7 @@ def fields(data: memoryview, at: int, end: int) -> Iterator[WireField]:
         elif wire in (_EIGHT, _FOUR):
             at += 8 if wire == _EIGHT else 4
         else:
-            raise Malformed("it holds a field of no known kind")
+            raise Malformed("it has a field of an unknown type")
         if at > end or not number:
             raise Malformed("it is cut off")
         yield WireField(number, wire, begin, body, at)
