@@ -191,14 +191,15 @@ def replace_file(file: Path, content: Any) -> None:
     """Write bytes under another name, then rename; a device, a pipe and what is read-only are written directly."""
     streams = any(file.is_relative_to(each) for each in ("/dev", "/proc"))
     place = file if streams else Path(os.path.realpath(file))  # a link stays one
-    mode = place.stat().st_mode if place.exists() else stat.S_IFREG | 0o666
-    if streams or not stat.S_ISREG(mode) or (place.exists() and not _replaceable(place)):
+    mode = place.stat().st_mode if place.exists() else None
+    if streams or (mode is not None and not (stat.S_ISREG(mode) and _replaceable(place))):
         place.write_bytes(content)
         return
     beside = place.with_name(f".udogen-{os.getpid()}-{id(content)}")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(beside, flags, stat.S_IMODE(mode)), "wb") as stream:
+        with open(beside, "xb") as stream:
+            if mode is not None:
+                os.fchmod(stream.fileno(), stat.S_IMODE(mode))
             stream.write(content)
         os.replace(beside, place)
     except BaseException:

@@ -351,7 +351,7 @@ def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> 
             "SFIXED_POINT_32", False, "tensor t is SFIXED_POINT_32, and QuantizeLinear makes 8 and 16 bits",
         ),
         (AxisScaleOffset(0, (ScaleOffset(1.0),)), False, "tensor t is quantized by AXIS_SCALE_OFFSET"),
-        (ScaleOffset(1.0, 3), False, "tensor t has the offset 3, which is no zero point of uint8"),
+        (ScaleOffset(1.0, 3), False, "tensor t has the offset 3, which is not a zero point of uint8"),
         (None, False, "tensor t is UFIXED_POINT_8, and the binary has no scale for it"),
         ("name", True, "tensor g/a;b has a `;` or `=` in its name, the separators of the provider"),
         ("twice", False, "graph g has two tensors called `o`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -205,10 +206,15 @@ def soc_of(text: str | None, backend: str) -> int:
     return model
 
 
-def check_folders(*files: Path | None) -> None:
-    """Raise before a run, which may take minutes, if a file cannot be written after it: its folder is missing."""
-    for file in files:
-        if file is not None and not file.absolute().parent.is_dir():
+def check_writable(*files: Path | None) -> None:
+    """Raise before a run, which may take minutes, if a file cannot be written after it."""
+    for file in filter(None, files):
+        folder = file.absolute().parent
+        if not folder.is_dir():
             raise UsageError(
                 f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
             )
+        if file.is_dir():
+            raise UsageError(f"cannot write {file}: Is a directory", hint="choose another file")
+        if not os.access(file if file.exists() else folder, os.W_OK):
+            raise UsageError(f"cannot write {file}: Permission denied", hint="choose another file")

@@ -19,7 +19,7 @@ from udogen.cli.options import (
     POSITIVE,
     SECONDS,
     argument,
-    check_folders,
+    check_writable,
     given,
     json_option,
     option,
@@ -162,7 +162,7 @@ def command(options: RunContextOptions) -> int:
     """
     if options.tolerance and not options.against:
         raise UsageError("--tolerance is for --against, which compares tensors", hint="give --against FILE.npz too")
-    check_folders(options.plan_file, options.trace_file)
+    check_writable(options.plan_file, options.trace_file)
     if options.is_model:
         fault = _run_model(options)
         return fault.exit_code if fault else 0

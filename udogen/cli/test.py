@@ -17,7 +17,7 @@ from udogen.cli.options import (
     POSITIVE,
     SECONDS,
     argument,
-    check_folders,
+    check_writable,
     heap_option,
     json_option,
     option,
@@ -116,7 +116,7 @@ def command(arguments: TestArguments) -> int:
     measure = bool(arguments.cost or arguments.save or arguments.compare)
     options = same_options(TestOptions, arguments, safety=safety, measure=measure, jobs=arguments.jobs or 0)
     options.safety.check_tools()
-    check_folders(arguments.junit, arguments.html, arguments.save)
+    check_writable(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
     plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
@@ -189,7 +189,7 @@ def _merge(arguments: TestArguments) -> int:
 
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
-    check_folders(arguments.junit)
+    check_writable(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
     result = machine.merge([machine.read(path) for path in arguments.paths])
