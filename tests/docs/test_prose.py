@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +86,23 @@ def table(path: Path) -> Iterator[Text]:
         yield Text(text[: max(text.find(words), 0)].count("\n") + 1, re.sub(r"`[^`]*`", CODE, words))
 
 
+def comments(path: Path) -> Iterator[Text]:
+    """The docstrings and comments of a source."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (words := ast.get_docstring(node)):
+                yield Text(node.body[0].lineno, words)
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        found = [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
+    else:
+        c = re.search(r"\.(c|h|cpp|hpp|cl)(\.mako)?$", path.name)
+        hits = re.finditer(C_COMMENT if c else r"(?:^|\s)#+ (.*)", text, re.S if c else re.M)
+        found = [(text[: hit.start()].count("\n") + 1, "".join(hit.groups(""))) for hit in hits]
+    for number, words in found:
+        yield Text(number, re.sub(r"`[^`]*`", CODE, " ".join(re.sub(r"^\s*\*", "", words, flags=re.M).split())))
+
+
 READERS: dict[str, Callable[[Path], Iterator[Text]]] = {
     ".md": markdown,
     ".mako": markdown,
@@ -108,6 +127,21 @@ def long_sentences(text: str, check: Check) -> Iterator[CheckResult]:
         if count > RULES["longest_sentence"] and re.search(r"\b(is|are|the)\b", sentence):
             yield CheckResult(check.path, check.message.format(count), (at, at + 60), None)
 
+
+# Sources whose docstrings and comments are read.
+COMMENTED = {
+    "udogen": ["udogen/**/*.py", "udogen/**/*.[ch]", "udogen/**/*.[ch]pp", "udogen/data/**/*.toml"],
+    "templates": [
+        "templates/**/*.[ch]",
+        "templates/**/*.[ch]pp*",
+        "templates/**/*.mk",
+        "templates/**/Makefile*",
+        "templates/**/*.py*",
+    ],
+    "examples": ["examples/**/*.[ch]", "examples/**/*.[ch]pp", "examples/**/*.toml", "examples/**/*.py"],
+    "tests": ["tests/**/*.py", "tests/[!g]*/**/*.[ch]", "tests/[!g]*/**/*.[ch]pp"],
+}
+C_COMMENT = r'"(?:\\.|[^"\\\n])*"|//[/!<]*([^\n]*)|/\*(.*?)\*/'
 
 CHECKS = (
     *(each for each in checks_of_proselint if any(each.matches_partial(name) for name in RULES["proselint"])),
@@ -136,14 +170,19 @@ def findings(texts: list[Text]) -> Iterator[tuple[int, str]]:
             )
 
 
+def all_findings(patterns: Sequence[str], reader: Callable[[Path], Iterator[Text]] | None = None) -> Iterator[str]:
+    paths = sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()})
+    assert paths
+    for path in paths:
+        if texts := list((reader or READERS[path.suffix])(path)):
+            yield from (f"{path.relative_to(ROOT)}:{line}: {found}" for line, found in sorted(findings(texts)))
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_it_is_plain_english(kind: str) -> None:
-    paths = sorted({path for pattern in SOURCES[kind] for path in ROOT.glob(pattern)})
-    assert paths
-    found = [
-        f"{path.relative_to(ROOT)}:{line}: {finding}"
-        for path in paths
-        if (texts := list(READERS[path.suffix](path)))
-        for line, finding in sorted(findings(texts))
-    ]
-    assert not found, "\n".join(found)
+    assert "\n".join(all_findings(SOURCES[kind])) == ""
+
+
+@pytest.mark.parametrize("kind", COMMENTED)
+def test_comments_are_plain_english(kind: str) -> None:
+    assert "\n".join(all_findings(COMMENTED[kind], comments)) == ""
