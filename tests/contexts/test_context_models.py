@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -150,7 +151,7 @@ def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
 def test_steps_leave_memory_and_descriptors_as_they_were(
     model_of: Callable[[str, str], Path], steps: int, backend: str, kind: str
 ) -> None:
-    with Model.open(model_of(backend, kind), memory="shared") as model:
+    with Model.open(model_of(backend, kind), memory="shared" if kind == "emulator" else "raw") as model:
         x = ramp(0) * 0
         for _ in range(200):
             model.step(x=x, graph="step")
@@ -161,6 +162,17 @@ def test_steps_leave_memory_and_descriptors_as_they_were(
         print(f"\n{steps} steps on {backend} {kind}: {grown / 1024:+.0f} KiB, {more:+} descriptors")
         assert grown < 1 << 20
         assert more == 0
+
+
+@pytest.mark.parametrize(("backend", "kind"), BACKENDS)
+def test_a_runtime_that_registers_no_memory_is_named(
+    model_of: Callable[[str, str], Path], backend: str, kind: str
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Model.open(model_of(backend, kind), memory="shared").close()
+    expected = [f"libQnn{backend.capitalize()}.so registers no shared memory here"] if kind == "real" else []
+    assert [str(each.message).partition(":")[0] for each in caught] == expected
 
 
 def resident() -> int:
