@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -340,3 +341,43 @@ def test_explain() -> None:
     assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
     refused = udogen("inspect", kernel, "--config", EXAMPLE / "IndexKernels.xml")
     assert refused.returncode == 2 and "is named `AddSatU8`" in refused.stderr
+
+
+_PACKAGE = """<OpDefCollection PackageName="Rows" Domain="test" Version="1.0"><OpDefList>
+{}
+</OpDefList></OpDefCollection>"""
+_TENSOR = """<{tag}><Name>{name}</Name><Mandatory>true</Mandatory>
+<Datatype>{type}</Datatype><Shape><Rank>ND</Rank></Shape></{tag}>"""
+_REDUCED = {"of_elements": "x[k]", "of_products": "x[k] * x[k]", "of_negated": "-x[k]"}
+
+
+def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
+    """Each alone is the output: in a sum with other numbers a wrong one could stay below the tolerance."""
+    need_packets()
+    types = {"of_elements": "SFIXED_POINT_8", "of_products": "UFIXED_POINT_8", "of_negated": "UFIXED_POINT_16"}
+    ops, cases, references = (
+        [],
+        ['config = "Rows.xml"', 'kernels = "kernels"'],
+        ["import numpy as np", "k = slice(None)"],
+    )
+    (tmp_path / "kernels").mkdir()
+    for (name, term), kind in product(_REDUCED.items(), ("min", "max", "mean")):
+        op, dtype = f"{kind}_{name}", types[name]
+        tensors = [_TENSOR.format(tag=tag, name=each, type=dtype) for tag, each in (("Input", "x"), ("Output", "y"))]
+        ops.append(f"<OpDef><Name>{op}</Name>{''.join(tensors)}<SupportedBackend>HTP</SupportedBackend></OpDef>")
+        (tmp_path / "kernels" / f"{op}.py").write_text(
+            "import halide as hl\nfrom udogen.kernels import Rows\n"
+            f"def {op}(x: Rows, y: Rows):\n    k = hl.Var('k')\n    y[k] = x.{kind}(lambda k: {term})\n"
+        )
+        references.append(f"def {op}(x):\n    return np.broadcast_to(({term}).{kind}(axis=-1, keepdims=True), x.shape)")
+        step, offset = (2 / 65535, -32768) if dtype == "UFIXED_POINT_16" else (2 / 255, 0 if dtype[0] == "S" else -128)
+        grid = f"{{ scale = {step}, offset = {offset} }}"
+        cases.append(
+            f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\nshape = ["1", "2x130", "3x257"]\n'
+            f'values = "uniform(0.3, 0.9)"\nquant = {{ x = {grid}, y = {grid} }}'
+        )
+    (tmp_path / "Rows.xml").write_text(_PACKAGE.format("".join(ops)))
+    (tmp_path / "reference.py").write_text("\n".join(references))
+    (tmp_path / "op_tests.toml").write_text("\n".join(cases))
+    done = udogen("test", tmp_path, "--backend", "htp,hexagon")
+    assert "54 passed" in done.stdout, done.stdout + done.stderr

@@ -221,7 +221,8 @@ class KernelTensor:
         if kind == "sum":
             return self._fixed_sum(get, sample)
         plain = sample.zero is None
-        start = sample.integer.type().min() if plain else sample.stored.type().min()
+        integers = sample.integer.type() if plain else sample.stored.type()
+        start = integers.max() if kind == "min" else integers.min()
         [found] = self._over_row(kind, [start], both, lambda k: [get(k).integer if plain else get(k).stored])
         made = Largest if kind == "max" and of is None else OfRow
         return made(found, sample.scale, sample.bound, sample.zero)
