@@ -1,6 +1,6 @@
 """The base class of all errors that a user can cause, and their exit codes.
 
-An error states what is wrong, where, and what to do next.  `cli.main` prints it; nothing else does.
+An error states the fault, where, and what to do next.  `cli.main` prints it; nothing else does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LeakyRelu inside a model of ONNX Runtime, on Qualcomm's libraries: `onnx_runtime.py PACKAGE [cpu|htp]`.
 
-PACKAGE is a folder of `udogen generate` that is built, or its library.  What ONNX Runtime would do in silence (run the
+PACKAGE is a folder of `udogen generate` that is built, or its library.  What ONNX Runtime does silently otherwise (run the
 op on its own CPU, or not at all) is an error here.
 """
 

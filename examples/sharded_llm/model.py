@@ -87,14 +87,14 @@ class Numpy:
 
 
 def mask(sizes: Sizes, tokens: int, position: int) -> Array:
-    """What is added to the scores: each token sees itself and what stands before it."""
+    """What is added to the scores: each token sees itself and what precedes it."""
     seen = np.arange(sizes.context) <= position + np.arange(tokens)[:, None]
     return np.where(seen, 0.0, MASKED)[None, None]
 
 
 @dataclass
 class Model:
-    """The whole model with its caches; what it holds is rounded where `grids` say so."""
+    """The whole model with its caches; what it holds is rounded where `grids` has one."""
 
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = SEED
@@ -139,7 +139,7 @@ class Model:
 
 
 def padded(sizes: Sizes, prompt: list[int]) -> list[int]:
-    """A prompt as long as prefill_forward takes it; nobody looks at what stands behind."""
+    """A prompt as long as prefill_forward takes it; what follows is not used."""
     if not 0 < len(prompt) <= sizes.prefill:
         raise ValueError(f"a prompt has 1 to {sizes.prefill} tokens, not {len(prompt)}")
     return prompt + [0] * (sizes.prefill - len(prompt))

@@ -1,4 +1,4 @@
-"""A language model of the usual kind, very small, told once: what computes or builds it is handed in as `Ops`."""
+"""A small language model of the usual kind, described once; `Ops` computes or builds it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTPUTS = ("hidden_out", "key", "value", "logits")
 # Tensors that lie on one grid (scale and offset), so that one's bytes are the other's.
 SAME_GRID = {"hidden_out": "hidden", "past_key": "key", "past_value": "value"}
 BYTES = ("key", "value", "past_key", "past_value")  # fixed point of 8 bits, as weights are; activations have 16
-MASKED = -64.0  # what the mask adds where nobody may look: far below every score
+MASKED = -64.0  # what the mask adds to masked scores: far below every score
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Ops(Protocol):
 
 
 def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
-    """One shard: a block of the model for so many tokens at once; the last one also says what the next token may be."""
+    """One shard: a block of the model for so many tokens at once; the last one also computes the scores of the next token."""
     hidden = ops.input("hidden", (1, tokens, sizes.width))
     mask = ops.input("mask", (1, 1, tokens, sizes.context))
     position = ops.input("position", (1,))

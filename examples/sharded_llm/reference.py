@@ -1,4 +1,4 @@
-"""The three ops of the model in numpy, and the cases that the kernels beside it are held against."""
+"""The three ops of the model in numpy, and the cases that the kernels beside it are compared with."""
 
 from pathlib import Path
 

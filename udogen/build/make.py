@@ -92,7 +92,7 @@ def build(
 ) -> list[Artifact]:
     """Build every step; raises with the compilers' errors, those in the user's files first.
 
-    The package is locked against `generate`; `say` is called to report waiting for one.
+    The package is locked against `generate`; `say` reports waiting for one.
     """
     locked = open_locked(package.path, shared=True, say=say)
     try:

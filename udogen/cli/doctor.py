@@ -1,4 +1,4 @@
-"""`udogen doctor`: what this machine has, what is wrong, and how to get the rest."""
+"""`udogen doctor`: what this machine has, its errors, and how to get the rest."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
 
 
 class LazyChoice(click.ParamType):  # type: ignore[type-arg]
-    """An option with one of these names, which are asked for when it is given, or shown by --help."""
+    """An option with one of these names, which are requested when it is given, or shown by --help."""
 
     name = "choice"
 

@@ -119,7 +119,7 @@ def warn(text: str) -> None:
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
-    """Print what is wrong with a kernel."""
+    """Print the errors of a kernel."""
     for finding in findings:
         print_result(f"{paint(finding.cause, 'wrong')}: {finding.sentence}")
         for line in finding.evidence.splitlines():
@@ -163,7 +163,7 @@ def _indented(text: str) -> str:
 
 
 def print_usage_error(fault: click.ClickException) -> None:
-    """Show what is wrong with a command line."""
+    """Show the errors of a command line."""
     if not json_requested():
         shown = StringIO()
         fault.show(file=shown)

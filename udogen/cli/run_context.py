@@ -242,7 +242,7 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
 
 
 def _run_model(options: RunContextOptions) -> UdogenError | None:
-    """Run a model and print its steps; returns what is wrong: a difference, or op packages that counted nothing."""
+    """Run a model and print its steps; returns the error: a difference, or op packages that counted nothing."""
     from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
@@ -309,7 +309,7 @@ _PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is
 
 
 def _description(options: RunContextOptions) -> ModelDescription:
-    """The model that the command line describes: a file or folder, and what options say instead."""
+    """The model that the command line describes: a file or folder, and what options replace."""
     from udogen.runtime.contexts.commands import is_description
     from udogen.runtime.models.description import ModelDescription, describe
 

@@ -170,7 +170,7 @@ class _OpResult:
     built: Built
     result: OpResult
     saved: dict[str, str]  # output -> its file
-    stages: object  # of HTP's graph, where they were asked for
+    stages: object  # of HTP's graph, where they were requested
     findings: Sequence[Finding] | None  # of the heap
     warnings: Sequence[str]
 
@@ -244,7 +244,7 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
 
 
 def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, object]:
-    """Run it in a runtime; also the stages of HTP's graph, where they are asked for."""
+    """Run it in a runtime; also the stages of HTP's graph, where they are requested."""
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch

@@ -262,7 +262,7 @@ def _with_lookahead(lines: Iterator[str]) -> Iterator[tuple[int, str, list[str]]
 
 
 def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
-    """What is known of one line; `after` are the lines that follow it."""
+    """What is known about one line; `after` are the lines that follow it."""
     for row in log_lines("harmless"):
         if row.pattern.search(text):
             yield LineMeaning(row.id, row.id, row.meaning, (), harmless=True)

@@ -47,7 +47,7 @@ class OpRow:
 
 
 def _rows(group: str, *rows: str | tuple[str, dict[str, Any]], whole: bool = True, **common: Any) -> Iterator[OpRow]:
-    """Rows of a group; a text names several ops that have nothing of their own."""
+    """Rows of a group; a text names several ops without facts of their own."""
     for row in rows:
         names, own = (row, {}) if isinstance(row, str) else row
         fields = {**common, **own}
@@ -164,9 +164,9 @@ _ROWS = (
 )
 TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
 _NUMBERS = ("min", "max", "axis", "value", "depth", "k")  # settings that are one number
-# Nodes of these depend on shapes and constants alone: they are calculated before, whatever they are.
+# Nodes of these depend on shapes and constants alone: they are calculated before, regardless of the op.
 OF_SHAPES = ("Shape", "Size")
-# Types that numbers are cast to; floats are calculated in 32 bits whatever the type.
+# Types that numbers are cast to; floats are calculated in 32 bits regardless of the type.
 _CAST = frozenset("FLOAT FLOAT16 DOUBLE BFLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64".split())
 _OLD_ROWS = 13  # before this opset Softmax and its kin flattened the axes from theirs on
 

@@ -60,7 +60,7 @@ class _OpenAxis:
 
     @property
     def fault(self) -> str:
-        """What is wrong with it."""
+        """Its error."""
         known = f", only the name {self.name}" if self.name else ""
         return f"axis {self.axis} of input `{self.input}` has no size{known}"
 

@@ -63,7 +63,7 @@ class FusedOp:
     part: Subgraph
     inputs: tuple[OpPort, ...]
     outputs: tuple[OpPort, ...]
-    flat: bool  # each element for itself, whatever the shape
+    flat: bool  # each element for itself regardless of the shape
     calls: tuple[Call, ...]
     params: Mapping[str, str] = field(default_factory=dict)  # constants that are parameters of the op -> their names
 

@@ -24,7 +24,7 @@ _OF_ANY_RANK = ("7", "3x5", "1x8x8x16")
 
 @dataclass(frozen=True)
 class KnownTests:
-    """What is known of the tests of one op."""
+    """What is known about the tests of one op."""
 
     config: str = ""  # where no packages lie beside the test file
     reference: str = ""  # as test files name it; empty: a function that a person has to write

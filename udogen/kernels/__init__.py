@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Flat:
-    """All elements in one row, whatever the shape: `x[i]`.  A tensor without an annotation is taken so."""
+    """All elements in one row regardless of the shape: `x[i]`.  A tensor without an annotation is taken so."""
 
 
 @dataclass(frozen=True)

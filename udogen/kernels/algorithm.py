@@ -45,7 +45,7 @@ class RowLayout:
 
     @property
     def rest(self) -> list[hl.Var]:
-        """What says which row it is."""
+        """The index of the row."""
         return [self.row] if self.last else [self.inner, self.row]
 
     def begin(self) -> None:
@@ -136,7 +136,7 @@ class KernelTensor:
         return self.buffer[tuple(at)]
 
     def to_real(self, raw: hl.Expr) -> hl.Expr:
-        """The number that a stored one stands for."""
+        """The real number of a stored one."""
         if self._stored == "f16":
             half = self._place.machine.half_vectors
             return hl.cast(hl.Float(32), hl.reinterpret(hl.Float(16), raw)) if half else _from_half(raw)
@@ -185,7 +185,7 @@ class KernelTensor:
         low, high = (float(each) for each in _RANGES[self._stored])
         offset = hl.cast(hl.Float(32), self.offset)
         whole = hl.cast(hl.Float(32), value) / self.scale
-        whole = hl.select(whole > low + offset, whole, low + offset)  # also where it is no number
+        whole = hl.select(whole > low + offset, whole, low + offset)  # also where it is not a number
         whole = hl.min(whole, high + offset) + _ROUNDER
         integer = hl.reinterpret(hl.Int(32), whole) - hl.reinterpret(hl.Int(32), hl.f32(_ROUNDER))
         return hl.cast(TYPES[self._stored], hl.clamp(integer - self.offset, int(low), int(high)))

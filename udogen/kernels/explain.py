@@ -41,7 +41,7 @@ _LOOP = re.compile(r"^\s*(produce|consume|for|let .* = 0\b|allocate)\b.*\{?$")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"(\.L\w+)")
 _REPEAT = re.compile(r"loop([01])\((\.L\w+)")
-# The call of a function of ours that records a kernel: its name, its groups, their threads, the bytes that they share.
+# The call of a function of udogen that records a kernel: its name, its groups, their threads, the bytes that they share.
 _LAUNCH = re.compile(r'halide_opencl_run\(\S+, "(?P<entry>\w+)", (?P<sizes>.*?), \(void \*\)make_struct')
 _TERM = re.compile(r"^ *let (t\d+) = (.*)$", re.M)
 _OPENCL_VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|half)(?:2|3|4|8|16)\b")
@@ -223,7 +223,7 @@ def _of_hexagon(text: str) -> str:
 
 
 def _of_x86(text: str) -> str:
-    """The last letters say how many numbers."""
+    """The last letters give the count of numbers."""
     name = text.split(None, 1)[0] if re.search(r"%[xyz]mm\d", text) else ""
     return "" if name.endswith(("ss", "sd")) else name
 

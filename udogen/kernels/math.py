@@ -65,7 +65,7 @@ def exp(x: Any) -> hl.Expr:
     for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
         poly = poly * rest + hl.f32(factor)
     found = poly * rest * rest + rest + hl.f32(1.0)
-    # 2 ** 128 is no float: the power is put on in two steps.
+    # 2 ** 128 is not a float: the power is put on in two steps.
     half = power >> 1
     for each in (half, power - half):
         found = found * hl.reinterpret(hl.Float(32), (each + 127) << 23)

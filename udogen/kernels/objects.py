@@ -34,7 +34,7 @@ _KEY = "key"
 # The modules that decide what is compiled; those of a kind of machine only for such machines.
 _DECIDING = ("__init__", "algorithm", "math", "request", "worker")
 _LONGEST = 7200.0  # seconds of a clock for a worker, which limits its processor time itself
-# What HVX code of Halide refers to and never calls here: nobody need have it.
+# What HVX code of Halide refers to and never calls here: it may be missing.
 _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
     *("halide_error", "halide_string_to_string", "halide_msan_annotate_memory_is_initialized"),
@@ -62,7 +62,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     about = (kernels.package, kernels.backend, kernels.layout)
     calls = [path.read_bytes() for path in (*kernels.configs, Path(glue.__file__))]
     version = _halide()
-    missing: dict[str, list[Path]] = {}  # folders for what a key says; many machines take the same code
+    missing: dict[str, list[Path]] = {}  # folders by key; many machines take the same code
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
         for machine in known:
@@ -111,7 +111,7 @@ def _install(cached: Path, folder: Path, include: str) -> None:
 
 
 def _deciding(machine: TargetMachine) -> list[bytes]:
-    """What a machine's code is made of, besides the kernel and what is asked for."""
+    """What a machine's code is made of, besides the kernel and the options."""
     names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
     return [repr(machine).encode(), *(Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)]
 
@@ -177,14 +177,14 @@ def _compile_into(cached: Path, request: Request) -> None:
 
 
 def _is_there(folder: Path, key: str, version: str | None) -> bool:
-    """Whether a folder was made of this, by this release of Halide; without Halide any release will do."""
+    """Whether a folder was made of this, by this release of Halide; without Halide any release is accepted."""
     made = (folder / _KEY).read_text("utf-8").split() if (folder / _KEY).is_file() else []
     return made[:1] == [key] and (version is None or made[1:] == [version])
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """A folder that nobody else writes to: programs for several ops of a package may be built at once."""
+    """A private folder: programs for several ops of a package may be built at once."""
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -230,7 +230,7 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
 
 
 def _stored(datatype: DataType, backend: str) -> str:
-    """How C++ tells it; empty where kernels in Python do not take it."""
+    """How C++ states it; empty where kernels in Python do not take it."""
     kind = _TYPES.get(datatype.kind, "")
     if backend == "gpu" and (datatype.quantized or kind == "f"):
         return "f32"  # the text converts them

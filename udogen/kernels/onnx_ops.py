@@ -24,7 +24,7 @@ from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
 
 Index = tuple[Any, ...]  # an expression for each axis, in ONNX's order
-ANY = -1  # the length of a tensor that is taken as one row, whatever its shape
+ANY = -1  # the length of a tensor that is taken as one row regardless of its shape
 _LANES = 32  # partial results of a row
 STACK_BYTES = 16384  # what results of folds may take at once: there is no heap
 _INTEGER_RANGES = {
@@ -787,7 +787,7 @@ def _is_int(x: Value) -> bool:
 
 
 def _sample(x: Value) -> Any:
-    """An element, of which the type is asked for."""
+    """An element, of the requested type."""
     _stores.append(_Store())
     try:
         return x.at(*([ZERO] * x.rank))

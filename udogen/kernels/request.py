@@ -9,7 +9,7 @@ from typing import Any
 
 COMPILING = "compiling "  # how the line begins that the worker prints before each function
 
-MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may take for ever
+MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
 
 
 @dataclass(frozen=True)

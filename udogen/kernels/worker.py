@@ -182,7 +182,7 @@ class _Kernel:
         return self.autoschedule is not None and is_processor and variant.last and not variant.small
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
-        """Let the function say what the outputs are; an optional tensor that is left out is None."""
+        """Let the function define the outputs; an optional tensor that is left out is None."""
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
     def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
@@ -260,7 +260,7 @@ def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
         )
     if way.auto and not line:
         raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
-    is_wrong = machine.gpu and "unbounded" in str(fault)  # whatever the schedule
+    is_wrong = machine.gpu and "unbounded" in str(fault)  # regardless of the schedule
     if way.lanes == 1 or is_wrong or (line and not way.fixed):
         raise fault
     in_floats = not machine.float_vectors and "float32x" in str(fault)
@@ -382,7 +382,7 @@ def _division_by_inverses() -> Iterator[None]:
 
 
 def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool) -> None:
-    """Raise if a function needs what nobody gives it, with the part of the kernel that needs it."""
+    """Raise if a function needs an argument that is not given, with the part of the kernel that needs it."""
     request = kernel.request
     missing = [need for name, need in _MISSING.items() if name in compiled.read_bytes()]
     if not missing:

@@ -32,11 +32,11 @@ class DataType(NamedTuple):
 
     @property
     def integral(self) -> bool:
-        """True for types of whole numbers."""
+        """True for types of integers."""
         return self.kind in ("int", "uint", "bool")
 
     def range(self) -> tuple[int, int] | None:
-        """Smallest and largest storable whole number; None for floats and strings."""
+        """Smallest and largest storable integer; None for floats and strings."""
         if self.kind == "bool":
             return (0, 1)
         if self.kind in ("int", "sfixed"):

@@ -69,7 +69,7 @@ def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] 
 
 
 def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
-    """The value with `1.0` as `1`, if all the types store whole numbers."""
+    """The value with `1.0` as `1`, if all the types store integers."""
     if isinstance(value, tuple):
         return tuple(fit(part, datatypes) for part in value)
     whole = bool(datatypes) and all(datatype.range() for datatype in datatypes)

@@ -26,7 +26,7 @@ _C = TypeVar("_C", bound="Closing")
 
 
 def run_all(steps: Iterable[Callable[[], object]]) -> None:
-    """Call each function, whatever the others do; then raise the first error."""
+    """Call each function, even if others fail; then raise the first error."""
     errors: list[Exception] = []
     for step in steps:
         try:

@@ -25,7 +25,7 @@ from udogen.qnn.tensors import OpConfig
 
 _NAMES = ("stdout", "stderr")
 _IOLBF = 1
-_PIPE_SIZE = 1 << 20  # bytes; further output is lost, as nothing reads the pipe during the call
+_PIPE_SIZE = 1 << 20  # bytes; further output is dropped, as nothing reads the pipe during the call
 
 
 @contextmanager

@@ -303,7 +303,7 @@ def _numbers(blob: Any, members: Sequence[str]) -> dict[str, int]:
 
 
 def htp_graph_of(numbers: Mapping[str, int]) -> HtpGraph:
-    """Properties by the names of HTP_KEYS; the size of VTCM may be in MiB, as the header says, or in bytes."""
+    """Properties by the names of HTP_KEYS; the size of VTCM may be in MiB, as the header states, or in bytes."""
     found = {HTP_KEYS[key]: number for key, number in numbers.items()}
     if "vtcm" in found and found["vtcm"] <= 1 << 16:  # libQnnHtp 2.47 of x86-64 writes bytes
         found["vtcm"] <<= 20

@@ -48,7 +48,7 @@ def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
 
 
 def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
-    """A whole number from `least` to `most`."""
+    """An integer from `least` to `most`."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
     number = value.__index__()
@@ -58,14 +58,14 @@ def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: s
 
 
 def wholes(value: object, what: str) -> tuple[int, ...]:
-    """A sequence of whole numbers: a shape."""
+    """A sequence of integers: a shape."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise UsageError(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
 def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
-    """The error about what is wrong: one fault, or `2 SEVERAL` with the faults as details."""
+    """The error of all faults: one, or `2 SEVERAL` with the faults as details."""
     if len(faults) == 1:
         return UsageError(before + faults[0], hint=hint)
     return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)

@@ -1,7 +1,7 @@
 // RepackedMatMul: x of 8 bits times weights in the rows of a udogen.runtime.RepackBuffer.
 //
 // A row has its quants first, 128 of Q8_0 or 256 of Q4_0 in each 128 bytes (Q4_0: byte i has quant i in its low nibble and
-// quant i + 128 in its high one), then a float16 scale for each 32 quants.  Sums within a block are whole numbers.
+// quant i + 128 in its high one), then a float16 scale for each 32 quants.  Sums within a block are integers.
 #include "ops/RepackedMatMul.hpp"
 
 #include <cstring>

@@ -39,7 +39,7 @@ _SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
 _WRITE_AGAIN = "write the model again: udogen onnx context FILE.bin -o MODEL.onnx"
 _QHPI = "qhpi_init"  # exported by a QHPI package; a context need not have the names of other packages
 
-Fault = tuple[str, str]  # what is wrong, what to do
+Fault = tuple[str, str]  # the error, what to do
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: 
 
 
 def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:
-    """(what is wrong with one node, what to do)."""
+    """(the error of one node, what to do)."""
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     for each in node.attributes:
         if fault := _attribute_fault(each):

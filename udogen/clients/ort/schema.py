@@ -215,7 +215,7 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
 
 
 def _alike(pairs: Sequence[tuple[ValueType, ValueType]]) -> bool:
-    """Whether all that is known of an output is true of the first input."""
+    """Whether all that is known about an output is true of the first input."""
     return all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs)
 
 

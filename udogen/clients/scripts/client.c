@@ -59,7 +59,7 @@ typedef struct {
 
 typedef struct {
   const char *backend, *context, *graph, *output;
-  long samples, loops, seconds, device;  // seconds: 0 is no limit; device: -1 is the default one
+  long samples, loops, seconds, device;  // seconds: 0: unlimited; device: -1 is the default one
   Package packages[MOST];
   int package_count;
 } Options;

@@ -261,7 +261,7 @@ std::vector<unsigned char> stored(const Context& context) {
     Writer nodes;
     nodes.number(graph.nodes.size());
     for (const auto& node : graph.nodes) write(nodes, *node);
-    out.number(nodes.out.size());  // so that whoever only describes the context can skip them
+    out.number(nodes.out.size());  // so that code that only describes the context can skip them
     out.bytes(nodes.out.data(), nodes.out.size());
   }
   Head head{{}, version, identity.backendId, out.out.size(), checksumOf(out.out.data(), out.out.size())};

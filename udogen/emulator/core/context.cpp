@@ -43,7 +43,7 @@ void apply(const QnnContext_Config_t** config, Context& context) {
   }
 }
 
-/// Lets go of everything; what runs ends first, for it holds what it needs.
+/// Releases everything; what runs ends first, for it holds what it needs.
 void release(Context& context) {
   context.queue.finish();
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;
@@ -139,10 +139,10 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
   });
 }
 
-/// One of a list: whoever waits for it hears of each graph, and then of the context.
+/// One of a list: a waiting client is notified of each graph, and then of the context.
 struct Awaited {
   std::shared_ptr<Context> context;
-  std::vector<unsigned char> binary;  // a copy: its client may let go of the bytes
+  std::vector<unsigned char> binary;  // a copy: its client may release the bytes
   std::shared_ptr<Profile> profile;
   QnnContext_createFromBinaryNotifyFn_t notify;
   void* param;

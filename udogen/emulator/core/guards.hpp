@@ -1,4 +1,4 @@
-// Bytes around the memory of a tensor that must stay as they are.
+// Bytes around the memory of a tensor that must not change.
 //
 // They depend on the tensor and on the place.  Those of outputs are between 0x21 and 0x3e in the first execution, between
 // 0xc1 and 0xde from the second on; all others are between 0x41 and 0xbe, without 0x7f and 0x80, and stay.  So what a

@@ -100,7 +100,7 @@ Qnn_ErrorHandle_t memDeRegister(const Qnn_MemHandle_t* handles, std::uint32_t co
   if (handles == nullptr || count == 0) return QNN_MEM_ERROR_INVALID_ARGUMENT;
   return guarded([&]() -> Qnn_ErrorHandle_t {
     Qnn_ErrorHandle_t status = QNN_SUCCESS;
-    for (std::uint32_t i = 0; i < count; ++i) {  // those that can be are let go of, whatever the others are
+    for (std::uint32_t i = 0; i < count; ++i) {  // those that can be are released, even if others cannot
       const Qnn_ErrorHandle_t code = letGo(handles[i]);
       if (code != QNN_SUCCESS) status = code;
     }

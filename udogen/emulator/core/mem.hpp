@@ -35,7 +35,7 @@ struct Mem : Object {
   Qnn_MemType_t type = QNN_MEM_TYPE_UNDEFINED;
   Qnn_DataType_t dataType = QNN_DATATYPE_UNDEFINED;
   std::size_t bytes = 0;         // that the tensor takes
-  std::uint64_t file[2] = {};    // what the descriptor leads to: a number may be given anew after a close
+  std::uint64_t file[2] = {};    // what the descriptor leads to: a number may be given again after a close
   std::weak_ptr<Context> context;
   std::atomic<unsigned> uses{0};     // executions that are bound to it, and whatever else must not lose it
 

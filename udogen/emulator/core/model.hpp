@@ -112,7 +112,7 @@ struct Graph : Object {
                             std::uint32_t numOutputs, std::shared_ptr<Profile> profile, std::shared_ptr<Signal> signal,
                             std::function<void(Qnn_ErrorHandle_t)> done);
 
-  const std::shared_ptr<Context> context;  // which lets go of its graphs when it is freed
+  const std::shared_ptr<Context> context;  // which releases its graphs when it is freed
   const std::string name;
   std::mutex mutex;  // one call at a time: an execution too
   std::uint32_t option = 0;

@@ -68,7 +68,7 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   const Qnn_ErrorHandle_t started = calls.init(infrastructure);
   if (started != QNN_SUCCESS) {
     logger.error("init of op package %s failed with %llu", path, static_cast<unsigned long long>(started));
-    return started;  // as libQnnCpu: whatever it returned
+    return started;  // as libQnnCpu: regardless of its result
   }
   package->started_ = true;
   package->listens_ = listens;

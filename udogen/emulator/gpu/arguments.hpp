@@ -10,7 +10,7 @@ namespace emulator {
 std::size_t sizeOf(QnnGpu_DataKernelArgType_t type);
 const char* nameOf(QnnGpu_DataKernelArgType_t type);
 
-/// What is wrong with the argument at this place, in words; empty where nothing is.
+/// The error of the argument at this place, in words; empty where nothing is.
 std::string faultOf(const ClDevice& device, cl_kernel kernel, cl_uint at, const QnnGpu_KernelArg_t& arg, bool isImage);
 
 }  // namespace emulator

@@ -6,7 +6,7 @@
 
 namespace emulator {
 
-/// The tensor's data as the graph describes it, whatever the node before made of it: halves, or an image.
+/// The tensor's data as the graph describes it, regardless of how the node before stored it: halves, or an image.
 cl_int OnHost::fetch(ClDevice& device, Side& side) {
   std::vector<unsigned char> stored(side.memory->bytes());
   const cl_int code = side.memory->read(device, stored.data());

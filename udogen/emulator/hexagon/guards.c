@@ -1,4 +1,4 @@
-/* Memory of tensors, with guards around it: bytes that must stay as they are, and inaccessible pages.
+/* Memory of tensors, with guards around it: bytes that must not change, and inaccessible pages.
  *
  * The bytes of a guard depend on the tensor and on the place.  Those of outputs are between 0x21 and 0x3e in the first
  * execution, between 0xc1 and 0xde from the second on; all others are between 0x41 and 0xbe, without 0x7f and 0x80, and
@@ -167,7 +167,7 @@ void guards_say(void) {
   const size_t page = page_size();
   for (size_t k = 0; k < number_of_all; ++k) {
     const Guarded* const one = &all[k];
-    /* Whoever reads the results now may read beyond them: memcpy() of Hexagon does. */
+    /* A reader of the results may read beyond them: memcpy() of Hexagon does. */
     protect(one->inside - page, one->inside_size + 2 * page, PROT_READ | PROT_WRITE);
     uint32_t farthest = 0, count = 0;
     for (size_t i = 0; i < one->before; ++i) {

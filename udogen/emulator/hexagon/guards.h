@@ -5,7 +5,7 @@
 #include "wire.h"
 
 enum { GUARD_INPUT = 0, GUARD_OUTPUT = 1, GUARD_PARAM = 2, GUARD_MEMORY = 3 };
-/* GUARD_MEMORY is no tensor: its number is one of these. */
+/* GUARD_MEMORY is not a tensor: its number is one of these. */
 enum { MEMORY_VTCM = 0, MEMORY_PRECOMPUTED = 1, MEMORY_SYNC_BLOCK = 2 };
 enum { GUARD_AT_END = 1, GUARD_AT_BEGIN = 2 };
 

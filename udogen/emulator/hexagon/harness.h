@@ -67,7 +67,7 @@ void wire_read(Request* request);
 
 /* kernels.c: what the package has registered, and which of it fits */
 const QHPI_OpInfo_v1* find_op(const char* name);
-/* Drops what stands for inputs that are left out, where the package does not prepare graphs. */
+/* Drops the placeholders of inputs that are left out, where the package does not prepare graphs. */
 void drop_left_out(const QHPI_OpInfo_v1* op, Request* request);
 const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request);
 

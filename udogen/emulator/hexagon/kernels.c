@@ -134,7 +134,7 @@ static uint32_t accepts(const QHPI_Kernel_v1* kernel, Request* request) {
   return fits;
 }
 
-/* What stands for an optional input that is left out: packages of udogen put it there when a graph is prepared. */
+/* The placeholder of an optional input that is left out: packages of udogen put it there when a graph is prepared. */
 static const int32_t LEFT_OUT[] = {0x6f647561, 0x62736e74, -0x1d6e3c85, 0x5eed0c0d};
 
 void drop_left_out(const QHPI_OpInfo_v1* op, Request* request) {

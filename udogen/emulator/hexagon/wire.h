@@ -21,7 +21,7 @@ enum {
   RECORD_FAILED = 3,   /* text: why there is no result; details may have come before */
   RECORD_DETAIL = 4,   /* text */
   RECORD_KERNEL = 5,   /* resources, or worker threads: u32; function name: text */
-  RECORD_STATUS = 6,   /* what the kernel returned, where it is no success: u32 */
+  RECORD_STATUS = 6,   /* what the kernel returned, where it is not success: u32 */
   RECORD_TIME = 7,     /* of one execution, in nanoseconds: u64 */
   RECORD_STRAY = 8,    /* memory that is not the kernel's: whose, number, where, how, offset, count, size: u32[7] */
   RECORD_OUTPUT = 9,   /* the bytes of one output, in their order */
@@ -30,7 +30,7 @@ enum {
   RECORD_SHAPE = 12    /* of the output that comes next, where an op may choose it: its dimensions: u32[] */
 };
 
-/* wire.c: every size is checked; what is wrong ends the program */
+/* wire.c: every size is checked; an error ends the program */
 void wire_open(const char* request, const char* result);
 const void* wire_take(size_t size); /* filled up to a multiple of 4 */
 uint32_t wire_number(void);

@@ -180,7 +180,7 @@ QnnInterface_ImplementationV2_t core = {};
 const Identity identity = {6, "HTP_UDOGEN_EMULATOR", {5, 36, 0}, "CPU", true, false, false, specialize};
 
 Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made) {
-  // Packages find `qhpi_…` in the process: whoever opened this library for itself alone has it opened for all here.
+  // Packages find `qhpi_…` in the process: a process that opened this library with local symbols has it opened for all here.
   static const bool isGlobal = [] {
     Dl_info own = {};
     if (dladdr(reinterpret_cast<const void*>(&startEngine), &own) == 0 || own.dli_fname == nullptr) return false;

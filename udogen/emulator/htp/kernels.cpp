@@ -78,7 +78,7 @@ Qnn_ErrorHandle_t choose(const QHPI_Op& op, const Logger& logger, KernelChoice& 
     const bool isConstant = from->kind == OpKind::constant;
     const unsigned char memory = signatureOf(kernel.input_signature, kernel.min_inputs, i).mem_placement;
     chosen.isReadable.push_back(isConstant && memory == QHPI_MemLoc_DDR_Only);
-    // A constant of the client's stays in DDR unless its kernel minds; parameters come along.
+    // A constant of the client's stays in DDR unless its kernel asks for another; parameters come along.
     const bool stays = (isConstant && !from->isParam && !tensor.isIndirect) || tensor.definition.type == QHPI_UNKNOWN;
     if (memory != QHPI_MemLoc_TCM_Only && stays) tensor.placement = QHPI_MemLoc_DDR_Only;
   }

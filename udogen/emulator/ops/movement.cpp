@@ -101,7 +101,7 @@ class Cast : public BuiltIn {
       for (std::size_t i = 0; i < whole.size(); ++i) {
         if (out_.family() == truths) {
           whole[i] = values[i] != 0.0;
-        } else if (std::fabs(values[i]) < 9.2e18) {  // what has no whole number is zero
+        } else if (std::fabs(values[i]) < 9.2e18) {  // what has no integer is zero
           whole[i] = static_cast<std::int64_t>(values[i]);
         }
       }

@@ -118,7 +118,7 @@ EXPORT long udogen_fence_changed(int number) {
       else if (first < 0) first = (long)at;
     }
     if (first < 0) return -1;
-    if (same * 2 > size) found = first;  // mostly the same: a copy that somebody changed
+    if (same * 2 > size) found = first;  // mostly the same: a copy that was changed
   }
   return found;
 }

@@ -29,7 +29,7 @@ typedef struct {
 } udogen_site;
 
 typedef struct {
-  uint64_t seen;      // allocations while it was armed, whoever made them
+  uint64_t seen;      // allocations while it was armed, by any caller
   uint64_t examined;  // of those: stacks that were walked
   uint64_t lost;      // allocations of the package that there was no room to remember
   uint64_t sites;

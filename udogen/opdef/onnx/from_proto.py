@@ -91,7 +91,7 @@ class _Freezer:
         )
 
     def attribute(self, proto: Any) -> Attribute:
-        """Of a kind that very old files leave out, the kind follows from the value."""
+        """Of a kind that old files leave out, the kind follows from the value."""
         kind = self._kinds.get(proto.type, "UNDEFINED")
         value: Any = None
         if kind in ("FLOAT", "INT", "STRING"):

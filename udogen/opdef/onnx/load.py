@@ -1,4 +1,4 @@
-"""Path -> the frozen model with everything that can be known of its values, and its custom ops."""
+"""Path -> the frozen model with all known properties of its values, and its custom ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ONNX model, frozen: graphs of nodes, what is known of each value, and constants that are small enough to keep."""
+"""An ONNX model, frozen: graphs of nodes, what is known about each value, and constants that are small enough to keep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OpName(NamedTuple):
 
 @dataclass(frozen=True)
 class ValueType:
-    """What is known of a value; `dtype` is ONNX's name (FLOAT), empty where it is not known or no tensor.
+    """What is known about a value; `dtype` is ONNX's name (FLOAT), empty where it is not known or no tensor.
 
     A dimension is a number, the name of one, or None; no shape at all means that not even the rank is known.
     """
@@ -126,7 +126,7 @@ def walk(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...] = ()) -> Iterator[tuple
 
 
 def type_in(name: str, scopes: tuple[OnnxGraph, ...]) -> ValueType:
-    """What is known of a value where a node sees it."""
+    """What is known about a value where a node sees it."""
     for graph in reversed(scopes):
         if name in graph.types:
             return graph.types[name]

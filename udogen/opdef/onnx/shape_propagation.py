@@ -1,4 +1,4 @@
-"""Types and shapes of values that custom ops block: onnx's inference knows nothing of their outputs.
+"""Types and shapes of values that custom ops block: onnx's inference does not know their outputs.
 
 Where an output of an op is like one of its inputs, inference can look through it.  Such a rule comes from other uses of
 the op, where both are known; or it is assumed, and the model confirms it: what it declares of its outputs is removed,
@@ -232,7 +232,7 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
             yield from _all_nodes(body)
 
 
-# Ops whose output has the shape of their first input, whatever it is.
+# Ops whose output has the shape of their first input, regardless of its kind.
 _KEEP_SHAPE = frozenset(
     """Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
     DequantizeLinear Dropout Elu Erf Exp Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity
@@ -242,13 +242,13 @@ _KEEP_SHAPE = frozenset(
 )
 
 
-TypeOf = Callable[[str], ValueType]  # what is known of a value where a node sees it
+TypeOf = Callable[[str], ValueType]  # what is known about a value where a node sees it
 # What a node returns, as far as it is known; empty or UNKNOWN where it is not.
 Outputs = Callable[[Node, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
 
 
 def no_outputs(_node: Node, _scopes: tuple[OnnxGraph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
-    """Nothing is known of any node."""
+    """No node has known properties."""
     return ()
 
 

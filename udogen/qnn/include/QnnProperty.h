@@ -1,4 +1,4 @@
-// Capabilities a backend can be asked for: group number + a small number.
+// Capabilities a backend can be queried for: group number + a small number.
 #ifndef UDOGEN_QNN_PROPERTY_H
 #define UDOGEN_QNN_PROPERTY_H
 

@@ -14,7 +14,7 @@ A repacked row of `columns` numbers has two parts, each padded to a multiple of 
 
     Q8_0          all quants in order, one byte each; padding is 0
     Q4_0, MXFP4   256 quants in each 128 bytes: byte i has quant i in its low nibble and quant i + 128 in its high one,
-                  so an `and` and a shift give two vectors of neighbours; padding is the quant that stands for 0
+                  so an `and` and a shift give two vectors of neighbours; padding is the quant of the number 0
     then          all scales in order (f16, little-endian, or the byte of E8M0); padding is 0
 
 Rows are `stride` bytes apart.  The idea is that of ggml-hexagon's x4x2 rows (quants of a row first, then its scales);
@@ -48,7 +48,7 @@ class BlockFormat(NamedTuple):
     name: str
     layout: np.dtype[Any]  # of one block: its scale, its quants
     bits: int  # of a quant
-    nothing: int  # the quant that stands for 0
+    nothing: int  # the quant of the number 0
     quantize: Callable[[Floats], tuple[Scales, Bytes]]  # 32 numbers in each row -> its scale, 32 quants
     dequantize: Callable[[Scales, Bytes], Floats]
 
@@ -183,7 +183,7 @@ _NAN_EXPONENT = 255
 def _quantize_mxfp4(numbers: Floats) -> tuple[Scales, Bytes]:
     sizes = np.abs(numbers)
     peak = sizes.max(axis=1)
-    # ggml takes log2 as a float32, which is rounded up to the next whole number just below it.
+    # ggml takes log2 as a float32, which is rounded up to the next integer just below it.
     power = np.floor(np.log2(peak, dtype=np.float64, where=peak > 0, out=np.zeros(len(peak))).astype(np.float32))
     exponents = np.where(peak > 0, np.clip(power - 2 + 127, 0, 254), 0).astype(np.uint8)
     half = _half_power(exponents)[:, None]

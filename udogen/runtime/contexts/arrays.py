@@ -87,7 +87,7 @@ def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
 
 
 def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> Array:
-    """An input as its tensor stores it: see `as_stored`; whole numbers that fit are converted, and a scalar is."""
+    """An input as its tensor stores it: see `as_stored`; integers that fit are converted, and a scalar is."""
     shape, dtype = layout(info)
     if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
         array = array.reshape(shape)

@@ -1,7 +1,7 @@
-"""What is in a context binary, read in a worker: for files that nobody vouches for.
+"""What is in a context binary, read in a worker: for files from unknown sources.
 
 libQnnSystem (2.47 to 2.51) trusts the offsets inside a file: of all single flipped bits in the description of a binary,
-about two in a hundred end the process that reads it, and some keep it busy for ever.
+about two in a hundred end the process that reads it, and some never end.
 """
 
 from __future__ import annotations

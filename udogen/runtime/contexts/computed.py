@@ -30,7 +30,7 @@ class ComputedContext:
 
 
 class ComputedHandle(ContextHandle):
-    """The handle of such a context; the runtime knows nothing of it."""
+    """The handle of such a context; the runtime does not know it."""
 
     def __init__(self, interface: Interface, computed: ComputedContext) -> None:
         super().__init__(interface, object())

@@ -526,7 +526,7 @@ class Graph:
             for binding in self._bindings.values():
                 binding.borrow(binding.zeros(), into=binding.role != APP_WRITE)
             self._size({})
-            self._call(*self._args)  # what is wrong with it shows in the next execution
+            self._call(*self._args)  # its error shows in the next execution
         finally:
             for binding in self._bindings.values():
                 binding.end_borrowing()
@@ -544,7 +544,7 @@ class Graph:
     def _check_sizes(self) -> None:
         """Warn where all outputs came back with the largest size though an input was smaller.
 
-        libQnnCpu 2.47 executes some ops at the full size: elements that nobody gave are computed too.
+        libQnnCpu 2.47 executes some ops at the full size: elements that were not given are computed too.
         """
         outputs = [each for each in self._outs if each.is_dynamic]
         smaller = [each for each in self._ins if each.shape != each.info.shape]

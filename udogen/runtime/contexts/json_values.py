@@ -103,7 +103,7 @@ class JsonNode:
         return node.value
 
     def whole(self, key: str, otherwise: int) -> int:
-        """A whole number that is not negative."""
+        """An integer that is not negative."""
         node = self.get(key)
         if node is None:
             return otherwise

@@ -229,7 +229,7 @@ def _close(memory: mmap.mmap) -> None:
 
 
 def _unmap(memory: mmap.mmap) -> None:
-    """Let go of the pages part by part first: other threads, which may allocate, do not wait for all of it."""
+    """Release the pages part by part first: other threads, which may allocate, do not wait for all of it."""
     view = abi.ffi().from_buffer(memory)
     start, madvise = int(abi.ffi().cast("uintptr_t", view)), ctypes.CDLL(None).madvise
     for offset in range(0, len(memory), _CHUNK_UNMAPPED):

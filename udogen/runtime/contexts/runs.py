@@ -51,7 +51,7 @@ def jobs_of(shards: Sequence[Shard]) -> list[Job]:
 
 
 class ContextSession(Closing):
-    """A worker with one runtime in it; started anew after a context has ended it."""
+    """A worker with one runtime in it; started again after a context has ended it."""
 
     def __init__(
         self,

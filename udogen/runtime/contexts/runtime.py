@@ -112,7 +112,7 @@ def _close_all() -> None:
 
 
 def _after_fork() -> None:
-    """In a forked child: use, free and destroy nothing of the parent."""
+    """In a forked child: use, free and destroy no resource of the parent."""
     for runtime in list(opened):
         runtime.disown()
     opened.clear()

@@ -219,7 +219,7 @@ class ContextWorker:
 
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
-    """What is known of the reason that the runtime, or a package, logged for an error number."""
+    """What is known about the reason that the runtime, or a package, logged for an error number."""
     if isinstance(problem, QnnError) and (meant := log_messages.explain(subject, "\n".join(problem.logged))):
         return RunFailed(meant.sentence, hint=meant.hint, details=[problem.message, *problem.details])
     return problem

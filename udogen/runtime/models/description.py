@@ -188,7 +188,7 @@ def _lines_in(text: str) -> dict[str, int]:
 
 
 class _Reader:
-    """Reads the values of a description; what is wrong is collected, with its line."""
+    """Reads the values of a description; errors are collected, with their lines."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, _lines_in(text)
@@ -380,7 +380,7 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
 
 
 def _tables(description: ModelDescription, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The tables of a description that are written; empty links and states say that there are none."""
+    """The tables of a description that are written; empty links and states mean that there are none."""
     for key, table in (("links", description.links), ("state", description.state)):
         if table is not None:
             yield key, table

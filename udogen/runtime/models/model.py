@@ -227,7 +227,7 @@ class Model(Closing):
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with `model.toml` in it, or without), or one
-        binary.  What else is given takes the place of what the description has; links and states that nobody gives
+        binary.  What else is given takes the place of what the description has; links and states that are not given
         are proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
         step: `model.profile_of("step")`.
 
@@ -326,7 +326,7 @@ class Model(Closing):
         if len(fitting) == 1:
             return fitting[0]
         if len(self._chains) == 1:
-            return next(iter(self._chains.values()))  # which reports what is wrong with the inputs
+            return next(iter(self._chains.values()))  # which reports errors of the inputs
         raise UsageError(
             f"{'several' if fitting else 'none'} of the graphs of the model can take these inputs: "
             + (", ".join(f"`{each.name}`" for each in fitting) or ", ".join(given) or "none are given"),

@@ -32,7 +32,7 @@ _HINTS = {MISSING: _ORDER, UNEQUAL: _EQUAL, UNKNOWN: _HINT}
 
 
 class _WiringFault(NamedTuple):
-    """What is wrong, and which row of which table it is about ("" where it is about none)."""
+    """An error, and which row of which table it is about ("" where it is about none)."""
 
     table: str
     key: str
@@ -186,7 +186,7 @@ def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
             yield GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def _unknown(
@@ -305,7 +305,7 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
 def _all_wired(
     chains: Sequence[GraphChain], names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
 ) -> tuple[list[WiredChain], list[_WiringFault]]:
-    """All chains, and what is wrong with their links: tensors that differ, links that connect nothing."""
+    """All chains, and the errors of their links: tensors that differ, links that connect nothing."""
     made, faults = list[WiredChain](), list[_WiringFault]()
     for chain in chains:
         wired, wrong = _wired(chain, names, links, states)

@@ -1,4 +1,4 @@
-"""Watches ops while they run: allocations, and accesses beside tensors.
+"""Watches ops while they run: allocations, and accesses outside tensors.
 
 In the worker, the preloaded library udogen/emulator/watch does it.
 """

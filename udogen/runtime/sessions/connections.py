@@ -60,7 +60,7 @@ MISSING, UNEQUAL, UNKNOWN = "missing", "unequal", "unknown"
 
 
 class LinkFault(NamedTuple):
-    """What is wrong with a connection: no such output, tensors that differ, no such input."""
+    """The error of a connection: no such output, tensors that differ, no such input."""
 
     kind: str
     link: str  # "" for tensors of one name
@@ -105,7 +105,7 @@ def find_connections(
 def connect(
     stages: Sequence[Stage], *, links: Mapping[str, str], apart: Collection[tuple[int, str]], names: Sequence[str]
 ) -> tuple[tuple[Connection, ...], list[LinkFault]]:
-    """As `find_connections`, but what is wrong is returned."""
+    """As `find_connections`, but the errors are returned."""
     places = names or [f"stage {number}" for number in range(len(stages))]
     used, faults = set[str](), list[LinkFault]()
     found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}

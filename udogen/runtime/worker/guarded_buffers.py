@@ -1,4 +1,4 @@
-"""In the worker: memory for tensors in which accesses beside a tensor are detected.
+"""In the worker: memory for tensors in which accesses outside a tensor are detected.
 
 `plain`: guards before and behind the data, compared afterwards.  `guarded`: the data ends (`end`) or begins (`begin`)
 at a guard page, and inputs are read-only.  `exact`: a separate allocation, for a sanitizer.
@@ -88,7 +88,7 @@ class GuardedBuffer:
             self._note(INTO, self.data, self.content)
 
     def strays(self) -> Iterator[Stray]:
-        """Writes beside it, or into a read-only one."""
+        """Writes outside it, or into a read-only one."""
         size = self.data.nbytes
         for where, found in self.changed.items():
             first = min(found)
@@ -170,7 +170,7 @@ class GuardedBuffers:
                 buffer.open(later=True)
 
     def check(self, op: str) -> None:
-        """Raise for writes beside any of them."""
+        """Raise for writes outside any of them."""
         for buffer in self._watched():
             buffer.compare()
         refuse_strays(op, (stray for buffer in self._watched() for stray in buffer.strays()))

@@ -270,7 +270,7 @@ def _timed(function: Callable[[], None]) -> float:
 
 # --- many executions: leaks and races ----------------------------------------------------------------------------
 
-_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # memory that is allocated once and kept is no leak
+_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # memory that is allocated once and kept is not a leak
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def failed(error: UdogenError) -> Failed:
 
 
 def _listen(channel: Channel, expected: list[type], taken: queue.SimpleQueue[object]) -> None:
-    """Receive commands; when the parent is gone, end the whole process group, whatever an op is doing."""
+    """Receive commands; when the parent is gone, end the whole process group, even while an op runs."""
     try:
         while True:
             try:

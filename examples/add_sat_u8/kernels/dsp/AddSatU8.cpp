@@ -20,7 +20,7 @@ void addScalar(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, 
   }
 }
 
-// Nobody promises that tensors begin at a multiple of 128.
+// It is not guaranteed that tensors begin at a multiple of 128.
 void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, std::size_t count) {
   std::size_t done = 0;
 #if defined(__HVX__)

@@ -1,7 +1,7 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
 // The C++ side of an op: its tensors, as far as they are known before an execution, and the kernels that the backend shall
-// run.  The backend compiles and executes them: nothing of this runs during an execution.
+// run.  The backend compiles and executes them: none of this runs during an execution.
 #pragma once
 
 #include <cmath>

@@ -10,7 +10,7 @@
 
 # Ours come behind the SDK's: older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOUT_HEADERS),include/QNN)
-# Another interface of the backend has headers and flags of its own: it sets HEADERS anew, API_CXXFLAGS and API_LIBS.
+# Another interface of the backend has headers and flags of its own: it sets HEADERS again, API_CXXFLAGS and API_LIBS.
 API_CXXFLAGS :=
 API_LIBS :=
 -include $(or $(LAYOUT_SUPPORT),makefiles)/htp_core.mk
@@ -124,7 +124,7 @@ $(RUNTIME):
 	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@ && : > $@.done
 endif
 
-# After a failure: is this a kernel for support files of Qualcomm's generators, in a package that has none of ours for it?
+# After a failure: is this a kernel for support files of Qualcomm's generators, in a package that has none of udogen's for it?
 VENDOR_SUPPORT := %/CustomOps.cpp %/GpuVendorOps.cpp %/DspVendorOps.cpp %/HtpCoreUtils.cpp
 VENDOR_MARKS   := REGISTER_OP *\(|BEGIN_PKG_OP_DEFINITION|QnnGpu_Kernel_t|UdoDspShared
 check_style = $(if $(filter $(VENDOR_SUPPORT),$(SOURCES)),,if grep -qE '$(VENDOR_MARKS)' $(1); then echo "$(1):1: error: this kernel \

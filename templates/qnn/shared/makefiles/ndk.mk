@@ -1,5 +1,5 @@
 # Auto-generated part of every op package that udogen generates for Android with ndk-build; regenerating rewrites this file.
-# ndk-build goes by the times of files, and knows nothing of flags in the environment.  So what lies here is compared with
+# ndk-build goes by the times of files, and ignores flags in the environment.  So what lies here is compared with
 # what lay here when it was called last: what changed without becoming newer makes it compile everything (-B).
 # A launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) is its NDK_CCACHE, and makes nothing old.
 # $(1): its folder of objects; $(2): its arguments

@@ -10,7 +10,7 @@
 
 namespace UdoUtil UDO_HIDDEN {
 
-/// Room for the structures that SNPE reads; they are filled from the tables when the library is initialised.
+/// Space for the structures that SNPE reads; they are filled from the tables when the library is initialised.
 struct Room {
   SnpeUdo_LibraryInfo_t* libraries;
   SnpeUdo_OperationInfo_t* operations;

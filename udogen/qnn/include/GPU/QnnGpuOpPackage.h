@@ -81,7 +81,7 @@ typedef struct {
 
 // dimensions: {elements} of a buffer, {height, width} of an image; offsets has as many.
 // What lies behind `layout` is of another shape in nearly every release (GPU API 3.3: nothing; 3.12: as here; later:
-// quantization): whoever makes one puts zeros there and behind it, whoever gets one does not read it.
+// quantization): the caller writes zeros there and behind it, the receiver does not read it.
 typedef struct {
   QnnGpu_MemoryObjectType_t type;
   Qnn_DataType_t dataType;

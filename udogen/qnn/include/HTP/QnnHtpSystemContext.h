@@ -11,7 +11,7 @@ typedef struct {
   union { QnnHtpSystemContext_HwBlobInfoV1_t contextBinaryHwInfoBlobV1_t; };
 } QnnHtpSystemContext_HwBlobInfo_t;
 
-// graphBlobInfo, in descriptions of graphs of version 3: the first, and where its size has room for it, the second behind it.
+// graphBlobInfo, in descriptions of graphs of version 3: the first, and where its size has space for it, the second behind it.
 typedef struct {
   uint64_t spillFillBufferSize;
   uint32_t vtcmSize;

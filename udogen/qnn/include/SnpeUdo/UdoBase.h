@@ -133,7 +133,7 @@ typedef enum {
 } SnpeUdo_ParamType_t;
 typedef SnpeUdo_ParamType_t Udo_ParamType_t;
 
-// TF: the smallest and the largest real value that the numbers stand for.
+// TF: the smallest and the largest real value of the numbers.
 typedef enum {
   SNPE_UDO_QUANTIZATION_NONE = 0x00,
   UDO_QUANTIZATION_NONE = 0x00,
@@ -199,7 +199,7 @@ typedef struct {
 } SnpeUdo_PerCoreDatatype_t;
 typedef SnpeUdo_PerCoreDatatype_t Udo_PerCoreDatatype_t;
 
-// The data has room for maxDimensions; an op may write smaller currDimensions of its outputs.
+// The data has space for maxDimensions; an op may write smaller currDimensions of its outputs.
 typedef struct {
   uint32_t *maxDimensions;
   uint32_t *currDimensions;

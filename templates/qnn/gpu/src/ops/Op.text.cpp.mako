@@ -17,7 +17,7 @@ __kernel void ${op.entry}(
 )cl";
 
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
-// and nothing of this file.
+// and no code of this file.
 udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
   // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("${op.entry}").source(kernelText));

@@ -73,7 +73,7 @@ class Slice {
   QHPI_RuntimeHandle* handle_;
 };
 
-/// What is known of the inputs before they have data; for costs and conditions.
+/// What is known about the inputs before they have data; for costs and conditions.
 class Inputs {
  public:
   Inputs(std::uint32_t count, const QHPI_Tensor* const* tensors) : count_(count), tensors_(tensors) {}

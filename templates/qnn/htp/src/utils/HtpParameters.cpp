@@ -122,7 +122,7 @@ Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t ra
   return print;
 }
 
-/// What is known of a parameter: HTP sets one byte of a Float32 for a boolean; a client may omit the data of a tensor.
+/// What is known about a parameter: HTP sets one byte of a Float32 for a boolean; a client may omit the data of a tensor.
 enum class Known : std::uint32_t { all, truth, shape };
 constexpr std::size_t knownKinds = 3;
 

@@ -163,7 +163,7 @@ class Records {
     return index < spec_.inputs.count && !tensor(index).mandatory && !tensor(index).repeated;
   }
 
-  /// The tensor whose type this one has: the first of those that allow the same types, where hooks say so, or itself.
+  /// The tensor whose type this one has: the first of those that allow the same types, where hooks request it, or itself.
   std::size_t sameAs(std::size_t index) const {
     if (!facts_.sameTypes) return index;
     for (std::size_t i = 0; i < tensors_; ++i) {

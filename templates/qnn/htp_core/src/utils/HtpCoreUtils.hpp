@@ -60,7 +60,7 @@ std::size_t count(const T& tensor) {
   return count(tensor, 0, tensor.rank());
 }
 
-/// One element of a tensor as a real number, whatever its type; fixed point is dequantized.  All tensors are row-major
+/// One element of a tensor as a real number, regardless of its type; fixed point is dequantized.  All tensors are row-major
 /// (the registration asks HTP for it); `tensor(b, h, w, d)` is the SDK's own way, and knows other layouts.
 float real(const Tensor& tensor, std::size_t index);
 template <class T>
@@ -71,7 +71,7 @@ float real(const T& tensor, std::size_t index) {
   return static_cast<float>(value);
 }
 
-/// Writes one element from a real number, whatever the type; rounds and saturates.
+/// Writes one element from a real number, regardless of the type; rounds and saturates.
 void setReal(Tensor& tensor, std::size_t index, float real);
 template <class T>
 void setReal(T& tensor, std::size_t index, float real) {
@@ -117,7 +117,7 @@ class AnyInput : public View {
  public:
   using View::View;
 
-  /// One element as a real number, whatever its type; fixed point is dequantized.
+  /// One element as a real number, regardless of its type; fixed point is dequantized.
   float real(std::size_t index) const { return udo::real(*tensor_, index); }
 };
 

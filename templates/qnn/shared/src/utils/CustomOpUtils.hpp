@@ -128,7 +128,7 @@ class AnyInput : public View {
     return as<const T>();
   }
 
-  /// One element as a real number, whatever its type; fixed point is dequantized.
+  /// One element as a real number, regardless of its type; fixed point is dequantized.
   float real(std::size_t index) const {
     if (isFloat()) return data<float>()[index];
     if (isUint8()) return toReal(data<std::uint8_t>()[index]);
@@ -164,7 +164,7 @@ class AnyOutput : public View {
     return as<T>();
   }
 
-  /// Writes one element from a real number, whatever the type; rounds and saturates.
+  /// Writes one element from a real number, regardless of the type; rounds and saturates.
   void setReal(std::size_t index, float real) const {
     if (isFloat()) return set<float>(index, real);
     if (isUint8()) return set<std::uint8_t>(index, real);
@@ -205,7 +205,7 @@ class Hooks;  // HTP: src/utils/HtpHooks.hpp
 // allows that behind the use and at the end of the file, and requires no diagnostic where the two differ ([temp.point]).
 // GCC, Clang (so zig, the NDK, and the tools of Hexagon) and MSVC take the end of the file.  A compiler that took the
 // first place would find no `execute`, and checkKernel() would not compile: it cannot choose a wrong function silently.
-// So nothing of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is no constexpr
+// So no name of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is no constexpr
 // function and returns void: those are what compilers instantiate at once.
 namespace glue {
 

@@ -307,7 +307,7 @@ class View {
 
   std::size_t inner_ = 0, size_ = 0, outer_ = 0;
   Type type_ = {};
-  Dimension dims_[8];  // as many as `raw` says
+  Dimension dims_[8];  // as many as `raw` has
 };
 
 // Machines with aligned vectors have a second function, for tensors that are aligned.

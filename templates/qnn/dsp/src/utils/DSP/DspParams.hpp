@@ -12,7 +12,7 @@ namespace udo {
 
 struct Factory;
 
-/// Logs what is wrong, and returns the code for the DSP.
+/// Logs the error, and returns the code for the DSP.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif

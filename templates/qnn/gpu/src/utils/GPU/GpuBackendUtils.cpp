@@ -10,7 +10,7 @@
 namespace udo {
 namespace {
 
-// --- what is known of a tensor ------------------------------------------------------------------------------------
+// --- what is known about a tensor ------------------------------------------------------------------------------------
 
 const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::uint32_t id) {
   if (node.storageTypes == nullptr) return nullptr;

@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Stands for the header of this name in the Hexagon SDK, where there is no SDK: lines for the log of the DSP.
+// Replaces the header of this name in the Hexagon SDK, where there is no SDK: lines for the log of the DSP.
 #pragma once
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Stands for the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: small helpers of HVX kernels.
+// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: small helpers of HVX kernels.
 #pragma once
 
 #include <hexagon_types.h>

@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Stands for the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: kernels include it for
+// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: kernels include it for
 // the types and intrinsics of HVX. The functions of that library need the SDK.
 #pragma once
 
