@@ -33,7 +33,7 @@ from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, Tensor
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
 
-# Outputs are read after the second execution, which exposes state that an op keeps from the first; guards differ too.
+# Outputs are those of the second execution: it exposes state that an op keeps from the first; guard bytes differ in it.
 _EXECUTIONS = 2
 _TIMED = 5  # enough for a first impression of the time
 _SLOW = 1.0  # if one execution takes more seconds, it is not executed again for timing
