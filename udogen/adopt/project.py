@@ -331,7 +331,7 @@ def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
 
 
 def _datatype(kernels: Sequence[Kernel]) -> DataType:
-    """The type of tensors: quantized if all kernels use stored numbers with a range (UDO_QUANTIZATION_TF)."""
+    """The type of tensors: quantized if the kernels (for the DSP) use stored numbers with a range."""
     quantized = all("UDO_QUANTIZATION_TF" in _code(each) for each in kernels)
     return BY_NAME["UFIXED_POINT_8" if quantized else "FLOAT_32"]
 

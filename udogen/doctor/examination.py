@@ -117,7 +117,7 @@ def _row(name: str, found: CheckOutcome) -> CheckResult:
 # --- as text -------------------------------------------------------------------------------------------------------
 
 
-Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
+Paint = Callable[[str, str], str]  # (text, state) -> the text to print
 
 MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
 _WORDS = {MISSING: "", WRONG: "wrong"}

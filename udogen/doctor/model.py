@@ -55,7 +55,7 @@ def this_machine() -> Machine:
 
 
 def command(text: str) -> list[str]:
-    """The words of a user's command line; the whole text if its quotes do not match."""
+    """The words of a user's command line; the whole text if its quotes are unbalanced."""
     try:
         return shlex.split(text)
     except ValueError:

@@ -206,7 +206,7 @@ _FIELD = re.compile(r"^ *udo::(?:Input|Output)<([^>]*)> (\w+);", re.MULTILINE)
 
 
 def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -> bytes:
-    """The skeleton of the first package for a project; it lists its arguments, because its header is not there."""
+    """The skeleton of the first package for a project; it lists the arguments, as no header is next to it."""
     text = packages[0][source].decode().replace(source, path)
     headers = [
         files[name].decode()

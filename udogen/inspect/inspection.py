@@ -47,7 +47,7 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Whether it will register, in words."""
+        """Whether it will register, as text."""
         return VERDICTS[self.weight]
 
 

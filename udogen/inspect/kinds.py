@@ -73,7 +73,7 @@ class SdkRelease(NamedTuple):
     """The SDK release that a library was built for, and the evidence for it."""
 
     release: str  # v2.43.0.260129...; empty if irrelevant or unknown
-    source: str  # in words
+    source: str  # as text
 
 
 @dataclass(frozen=True)

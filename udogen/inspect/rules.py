@@ -57,7 +57,7 @@ class LibraryEvidence:
     runtime: ComparedRuntime
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageLibrary | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # the package that it belongs to
     provider: str = ""
     registered: tuple[OpPackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering

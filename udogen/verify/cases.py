@@ -44,7 +44,7 @@ class Origin:
     # The same case with inputs of other shapes; None if the reference does not accept them.
     reshaped: Callable[[Mapping[str, tuple[int, ...]]], Case | None]
     reference: ReferenceCall
-    baseline: Callable[[], object]  # the reference alone, for its time
+    baseline: Callable[[], object]  # calls only the reference, for timing
     location: str = ""  # file:line of the test file
 
 

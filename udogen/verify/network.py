@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 FLOAT, BITS_8 = "float", "8"
-# The largest own error of a layer: relative to the range of its output, and in steps of 8 bits.
+# The largest allowed own error of a layer: relative to the range of its output, and in steps of 8 bits.
 TOLERANCES = {("cpu", FLOAT): 1e-5, ("htp", FLOAT): 4e-3}  # HTP computes FLOAT_32 with 16 bits
 STEPS = 1.5
 _STANDARD = ("", "ai.onnx")
@@ -48,7 +48,7 @@ _STANDARD = ("", "ai.onnx")
 _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 _WEIGHTED = (*_BIASED, "MatMul")
-# Ops that a runtime may fuse with earlier ones, so that their inputs are not rounded to 8 bits.
+# Ops that a runtime may compute together with earlier ones, from inputs that are not rounded to 8 bits yet.
 _FUSED = ("Relu", "Clip", "Concat")
 _OPSET_8_BITS = 10  # the first with QuantizeLinear
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
@@ -249,7 +249,7 @@ class Quant:
 
 
 def _rounded(values: Mapping[str, Array], quants: Mapping[str, Quant]) -> dict[str, Array]:
-    """The tensors, with those that have 8 bits rounded to them."""
+    """The tensors; those in `quants` are rounded to 8 bits."""
     return {name: quants[name].rounded(array) if name in quants else array for name, array in values.items()}
 
 
@@ -325,7 +325,7 @@ class Network:
         return found
 
     def _check(self) -> None:
-        """Raise for nodes that Qualcomm's provider does not compute, or does not return all tensors of."""
+        """Raise for nodes that Qualcomm's provider does not compute, or whose tensors it returns only in part."""
         readers = self._readers()
         for node in self.nodes:
             where = f"{self.path}: node `{_title(node)}` ({node.op_type})"

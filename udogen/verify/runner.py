@@ -35,7 +35,7 @@ from udogen.verify.test_files.model import Builtin
 
 # Outputs are those of the second execution: it exposes state that an op keeps from the first; guard bytes differ in it.
 _EXECUTIONS = 2
-_TIMED = 5  # enough for a first impression of the time
+_TIMED = 5  # executions by default: enough for a rough estimate of the time
 _SLOW = 1.0  # if one execution takes more seconds, it is not executed again for timing
 _SECONDS = 0.1  # for one precise measurement
 _FEWEST, _MOST = 10, 2000  # executions of one precise measurement
@@ -224,7 +224,7 @@ class CaseRunner(Closing):
         else:
             # Without poison, memory that an op does not write would look like a result of zeros.
             result = self._session.run(replace(calls[-1], poison=POISON, loops=self._executions))
-        # The op is not counted if it is a rewrite in HTP's C++ style.
+        # In HTP's C++ style, executions of a rewrite are not counted.
         folder = self._built.folder
         if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
             result.proof.check()
@@ -237,7 +237,7 @@ class CaseRunner(Closing):
         return [each.call(op, self._built, loops=loops, by_name=self._place.client) for each in (*case.before, case)]
 
     def _time(self, outcome: Outcome, call: OpCall, loops: int) -> Cost:
-        """The cost with the times of more executions; on CPU without poison, because its hook costs time too."""
+        """The cost with the times of more executions; on CPU without poison, because its hook takes time too."""
         if outcome.execute > _SLOW and not loops:
             return outcome.cost
         poison = POISON if RUNTIMES[self._place.config].keeps_memory else 0

@@ -171,7 +171,7 @@ class _Planner:
         return HERE in (self.options.on or (HERE,))
 
     def _places(self) -> list[Place]:
-        """The places of this machine, and on devices those that the user names, by default all usual ones possible."""
+        """The places of this machine, and those on devices: named by the user, or all usual ones that can run there."""
         devices = [device for device in dict.fromkeys(self.options.on) if device != HERE]
         bases = [place for place in self._named if not place.device]
         bases = bases or [row for row in PLACES.values() if row.usual and runs_on_devices(row)]
@@ -354,7 +354,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
 def _run_others(
     batch: Batch, error: BuildFailed, options: TestOptions, on_case: OnCase, on_step: OnStep
 ) -> _BatchResult:
-    """Run the ops that compile in a separate package; the cases of the others are errors."""
+    """Run the ops that compile, in a separate package; the cases of the others are errors."""
     ops = tuple(op for op in batch.package.ops if op.name not in error.ops)
     broken = replace(batch, cases=tuple(case for case in batch.cases if case.op in error.ops))
     cases = tuple(case for case in batch.cases if case.op not in error.ops)
@@ -362,7 +362,7 @@ def _run_others(
         return _not_run(batch, error)
     on_step(f"without {', '.join(error.ops)}: {error.message}")
     found = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
-    if found.state.state in ABSENT:  # the reason of the whole package is the first one
+    if found.state.state in ABSENT:  # report the first error, which is that of the whole package
         return _not_run(batch, error)
     warning = () if broken.cases else ("\n    ".join((error.message, *error.details)),)
     state = replace(found.state, cases=len(batch.cases), build_failed=True)

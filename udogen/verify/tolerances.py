@@ -140,7 +140,7 @@ _UNITS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
 
 
 def _term(text: str) -> tuple[float, str] | None:
-    """A nonnegative number and its unit; None if the text is neither."""
+    """A nonnegative number and its unit; None if the text is invalid."""
     match = _TERM.match(text.strip())
     try:
         number = float(match["number"]) if match else -1.0

@@ -173,7 +173,7 @@ def _wraps(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _wide_results(output: WrongOutput) -> Iterator[tuple[str, Array, tuple[float, int] | None]]:
-    """The result before it is stored; if the reference does not return it, guesses: sum, difference and product."""
+    """The result before it is stored; if the reference does not return it, sum, difference and product of inputs."""
     if output.real is not None:
         yield "from the result before it is stored", output.real, output.quant
         return

@@ -142,7 +142,7 @@ class _JUnitRow(NamedTuple):
     classname: str
     name: str
     seconds: float
-    tag: str = ""  # none: it passed
+    tag: str = ""  # empty: it passed
     message: str = ""
     kind: str = ""
     text: str = ""

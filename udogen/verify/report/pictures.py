@@ -275,7 +275,7 @@ def _pick(off: Array, high: int, wide: int) -> tuple[Array, Array]:
     best = blocks.argmax(axis=2)
     down = np.arange(rows)[:, None] * high + best // wide
     right = np.arange(columns)[None, :] * wide + best % wide
-    # A block may lie beyond the end of a vector.
+    # A block may be beyond the end of a vector.
     return np.minimum(down, off.shape[0] - 1), np.minimum(right, off.shape[1] - 1)
 
 

@@ -129,7 +129,7 @@ def seconds(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """`24.6 KB`, as memory is counted."""
+    """`24.6 KB`, where 1 KB is 1,024 bytes."""
     for unit, much in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
         if count >= much:
             return f"{count / much:.3g} {unit}"

@@ -105,7 +105,7 @@ class SafetyChecks(Closing):
             except RunFailed as error:
                 finding = self._of_error(error, prepared, call)
                 what = finding.sentence.partition(" bytes)")[0]
-                if what not in found or isinstance(error, OpCrashed):  # which has the line
+                if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
                     found[what] = finding
         return tuple(found.values())
 
@@ -141,7 +141,7 @@ class SafetyChecks(Closing):
         return bool(backends.RUNTIMES[self._backend].one_at_a_time) and self._kind != "emulator"
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
-        """Two graphs at the same time must return what each returns alone."""
+        """Compare two graphs that run at the same time with the results of each one alone."""
         outputs = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
         for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):

@@ -141,7 +141,7 @@ def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
 
 
 def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: str) -> Case | None:
-    """The case whose input is the output of an earlier one; its tolerance includes that of the earlier one."""
+    """The case whose input is the output of an earlier one; its tolerance includes the error allowed there."""
     into, out = plan.op.inputs[0], plan.op.outputs[0]
     case = make(plan, reference, backend)
     if case.origin is None:
