@@ -1,1 +1,1 @@
-"""Packages of Qualcomm's generators, or written by hand in their style, become packages of udogen."""
+"""Converts packages of Qualcomm's generators, or handwritten ones in their style, to packages of udogen."""

@@ -1,4 +1,4 @@
-"""A folder of sources -> a project of udogen: config, unchanged kernels, first tests, packages; and a report."""
+"""Makes a project from a folder of sources: config, unchanged kernels, first tests, packages; and a report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 @dataclass(frozen=True)
 class AdoptOptions:
-    """What a user asks of `udogen new --from-package`."""
+    """Options of `udogen new --from-package`."""
 
     folder: Path
     out: Path
@@ -42,7 +42,7 @@ class AdoptOptions:
 
 @dataclass
 class AdoptReport:
-    """The result: what was recognized, what is left to decide, what a port to QHPI changes."""
+    """The result: what was recognized, what the user must decide, what a port to QHPI changes."""
 
     config: Path
     recognized: list[str]
@@ -66,7 +66,7 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
     report = AdoptReport(options.out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
     in_core = [kernel for kernel in found.kernels if kernel.is_core]
     generating = _generate_options(options, found)
-    with TemporaryDirectory() as folder:  # faults of the config are reported before anything is written
+    with TemporaryDirectory() as folder:  # report errors in the config before any file is written
         first = Path(folder, chosen.name)
         first.write_bytes(chosen.content)
         checked, problems = load([first])
@@ -98,7 +98,7 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
 def _write_commands(
     options: AdoptOptions, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport
 ) -> None:
-    """Makefile and README, as other projects have them; the packages lie in the project's own folder."""
+    """Write Makefile and README as in other projects; the packages are directly in the project's folder."""
     flags = [f"--backend {each}" for each in generating.backends]
     flags += [f"--htp-api {generating.htp_api}"] if generating.htp_api else []
     flags += [f"--layout {generating.layout}"] if generating.layout else []
@@ -109,7 +109,7 @@ def _write_commands(
 
 
 def _read(options: AdoptOptions) -> AdoptedFolder:
-    """The folder, or an error where it cannot be adopted."""
+    """Read the folder; raises if it cannot be adopted."""
     if (options.folder / ".udogen" / "manifest.json").is_file():
         raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
     found = read_folder(options.folder)
@@ -152,7 +152,7 @@ class _Config(NamedTuple):
 
 
 def _config(found: AdoptedFolder) -> tuple[_Config, list[str]]:
-    """The adopted config, or one derived from the sources; and what is left to decide."""
+    """The adopted config, or one derived from the sources; and what the user must decide."""
     if not found.configs:
         package, comments, doubts = derived(found)
         return _Config(f"{package.name}.xml", xml_write.write(package, Problems(), comments).encode()), doubts
@@ -175,7 +175,7 @@ def _unmatched(found: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]
 
 
 def _lost_types(found: AdoptedFolder) -> list[str]:
-    """Types that kernels use and only replaced headers declare; classes that are udogen's now."""
+    """Messages about types that only replaced headers declare, and classes that udogen also declares."""
     code = {kernel.op: _code(kernel) for kernel in found.kernels}
     headers = sorted((resources.templates() / "qnn").rglob("*.hpp*"))
     own = "".join([*code.values(), *(path.read_text("utf-8") for path in headers)])
@@ -231,7 +231,7 @@ def _undecided(found: AdoptedFolder) -> list[str]:
 
 
 def _best(found: AdoptedFolder) -> Path:
-    """The config that names most ops of the kernels; the first of several."""
+    """The config that names the most ops of the kernels; the first one of several."""
     ops = {kernel.op for kernel in found.kernels}
 
     def known(path: Path) -> int:
@@ -242,7 +242,7 @@ def _best(found: AdoptedFolder) -> Path:
 
 
 def _kernel_files(found: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
-    """The kernels below kernels/, by backend and op; a source of several ops is that of its first."""
+    """The files below kernels/, by backend and op; a source with several ops is named after the first one."""
     files: dict[str, bytes] = {}
     homes: dict[tuple[str, Path], str] = {}
     for kernel in found.kernels:
@@ -260,7 +260,7 @@ def _kernel_files(found: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
 
 
 def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
-    """user.mk beside each Makefile: flags of the old Makefiles, and where sources that kernels need are."""
+    """Write user.mk next to each Makefile: flags of the old Makefiles, and paths of sources that kernels need."""
     sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
     folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
     for each in report.packages:
@@ -284,7 +284,7 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
 
 
 def _core_of(path: Path) -> str:
-    """The backend whose folder of a UDO package a source is in; empty if it is in none."""
+    """The backend in whose folder of a UDO package a source is; empty if it is in none."""
     core = re.match(r"jni/src/(CPU|GPU|DSP)(?:_V(\d+))?/", path.as_posix())
     if not core:
         return ""
@@ -295,7 +295,7 @@ def _core_of(path: Path) -> str:
 
 
 def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
-    """The package that the sources describe, comments for its config, and what is left to decide."""
+    """The package that the sources describe, comments for its config, and what the user must decide."""
     by_op: dict[str, list[Kernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)
@@ -331,13 +331,13 @@ def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
 
 
 def _datatype(kernels: Sequence[Kernel]) -> DataType:
-    """The type of tensors: quantized if the kernels of the DSP take stored numbers with a range."""
+    """The type of tensors: quantized if the kernels (for the DSP) use stored numbers with a range."""
     quantized = all("UDO_QUANTIZATION_TF" in _code(each) for each in kernels)
     return BY_NAME["UFIXED_POINT_8" if quantized else "FLOAT_32"]
 
 
 def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
-    """The numbers of inputs and outputs that sources check, read or have as arguments; 1 where they do not."""
+    """The numbers of inputs and outputs that sources check, read or declare as arguments; at least 1."""
     found = []
     declared = [_declared_counts(each) for each in kernels if each.backend == "htp"]
     for index, word in enumerate(("Input", "Output")):
@@ -353,7 +353,7 @@ def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
 
 
 def _declared_counts(kernel: Kernel) -> tuple[int, int]:
-    """Inputs and outputs of the function that DEF_PACKAGE_OP registers: its arguments that are not parameters."""
+    """The number of inputs and outputs of the function that DEF_PACKAGE_OP registers (arguments minus parameters)."""
     text = _code(kernel)
     function = re.search(rf'\bDEF_PACKAGE_OP\w*\s*\([\s(]*(\w+)[^"]*"{kernel.op}"', text)
     head = re.search(rf"\b{function[1]}\s*\(([^;{{)]*)\)\s*[;{{]", text) if function else None
@@ -369,7 +369,7 @@ def _code(kernel: Kernel) -> str:
 
 
 def _params(kernels: Sequence[Kernel]) -> list[Tensor]:
-    """Parameters by name: of the CPU's getParam, and of HTP's DEF_PACKAGE_PARAM_ORDER."""
+    """Parameters from getParam (CPU) and DEF_PACKAGE_PARAM_ORDER (HTP)."""
     found: dict[str, Tensor] = {}
     for kernel in kernels:
         text = _code(kernel)
@@ -393,7 +393,7 @@ MARK = "// PORT: "
 
 
 class Member(NamedTuple):
-    """A member of the SDK's classes that a release has renamed or removed."""
+    """A member of a class of the SDK that a release has renamed or removed."""
 
     name: str
     absent: str  # the releases without it
@@ -401,7 +401,7 @@ class Member(NamedTuple):
 
 
 class PortRule(NamedTuple):
-    """The replacement for a piece of C++ in a kernel with Args; empty where it must be written by hand."""
+    """The replacement for a piece of C++ in a kernel with Args; empty if it must be written by hand."""
 
     pattern: re.Pattern[str]
     replacement: str
@@ -424,7 +424,7 @@ def rules() -> tuple[PortRule, ...]:
 
 
 def port_changes(kernels: Iterable[Kernel]) -> list[str]:
-    """What a port to QHPI changes in these sources; members that other SDK releases lack."""
+    """What a port to QHPI changes in these sources, and members that other SDK releases lack."""
     lines = []
     for kernel in kernels:
         text = vendor.without_comments(kernel.text).decode("utf-8", "replace")
@@ -447,7 +447,7 @@ _REGISTRATION = re.compile(
 
 
 def to_args(kernel: Kernel, package: OpPackage) -> tuple[bytes, str]:
-    """The source with all mechanical replacements, in the op's namespace; and a line on what is left."""
+    """The source with all mechanical replacements, in the op's namespace; and a line about the remaining work."""
     op = next((each for each in package.ops if each.name == kernel.op), None)
     source = kernel.text.decode("utf-8", "replace").replace("\r\n", "\n")
     includes: list[str] = []

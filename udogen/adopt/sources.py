@@ -36,9 +36,9 @@ _OPS = {
 }
 _QHPI = re.compile(r"\bqhpi_(?:init|register_ops\w*)\b|\bQHPI_\w+")
 
-_PROVIDER = f"[{PROVIDER[0]}{PROVIDER[0].lower()}]{PROVIDER[1:]}"  # people write its first letter small, too
+_PROVIDER = f"[{PROVIDER[0]}{PROVIDER[0].lower()}]{PROVIDER[1:]}"  # its first letter is sometimes lowercase
 
-# Flags that packages of udogen have anyway, or that belong to Qualcomm's own build.
+# Flags that packages of udogen already have, or that belong to Qualcomm's own build.
 _OWN_FLAGS = re.compile(
     r"-D(QNN_API|THIS_PKG_NAME|USE_OS_\w+|PREPARE_DISABLED|__HVXDBL__|__QAIC\w*|NDEBUG|ANDROID)\b|-f(omit-frame-pointer|exceptions|PIC|visibility|no-exceptions|lto)"
 )
@@ -69,7 +69,7 @@ class AdoptedFolder:
     kernels: list[Kernel] = field(default_factory=list)
     qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
     support: list[Path] = field(default_factory=list)  # replaced by udogen's own
-    interfaces: list[Path] = field(default_factory=list)  # those that implement QNN's interface
+    interfaces: list[Path] = field(default_factory=list)  # sources that implement QNN's interface
     others: list[Path] = field(default_factory=list)  # sources and headers that kernels may need
     flags: dict[str, None] = field(default_factory=dict)
     packages: dict[str, None] = field(default_factory=dict)  # names, from interfaces and libraries
@@ -82,7 +82,7 @@ class AdoptedFolder:
         return (self.folder / "jni").is_dir()
 
     def add(self, path: Path, text: bytes) -> None:
-        """Add one file to its kind."""
+        """Classify one file and add it."""
         if path.suffix in (".xml", ".json"):
             if b"<OpDefCollection" in text or b"UDO_PACKAGE_NAME" in text:
                 self.configs.append(path)
@@ -103,7 +103,7 @@ class AdoptedFolder:
 
 
 def read_folder(folder: Path) -> AdoptedFolder:
-    """Read a folder of sources; no link is followed."""
+    """Read a folder of sources; symbolic links are not followed."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="name the folder of the package to adopt")
     found = AdoptedFolder(folder)
@@ -160,7 +160,7 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
 
 
 def _flags(makefile: bytes) -> Iterator[str]:
-    """Macros and -f flags that were added to a Makefile."""
+    """Macros and -f flags that the user added to a Makefile."""
     for line in makefile.decode("utf-8", "replace").splitlines():
         if re.match(r"\s*[\w.]*FLAGS[\w.]*\s*[:+?]?=", line):
             yield from (flag for flag in _FLAG.findall(line) if not _OWN_FLAGS.match(flag))

@@ -1,1 +1,1 @@
-"""What this machine is ready for: tools, SDKs, variables, runtimes, emulators."""
+"""Checks what this machine is ready for: tools, SDKs, variables, runtimes, emulators."""

@@ -1,4 +1,4 @@
-"""The checks of a machine, as rows: programs, variables, runtimes, emulators, and what works with them."""
+"""The checks of a machine: programs, variables, runtimes, emulators, and what works with them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _find(machine: Machine, *, name: str, flag: str) -> CheckOutcome:
 
 
 def _qemu_hexagon(machine: Machine) -> CheckOutcome:
-    """Counting packets needs a QEMU with plug-ins; without, it knows no `-plugin`."""
+    """Counting packets needs a QEMU with plug-ins; without them, it has no option `-plugin`."""
     found = _find(machine, name="qemu-hexagon", flag="--version")
     if found.state == FOUND and not machine.version([found.where, "-plugin", "none", "--version"]):
         return found._replace(where=f"{found.where} (no plug-ins, so no --count: the qemu-user of Debian has them)")
@@ -270,7 +270,7 @@ def _builds(machine: Machine, *, target: Target) -> CheckOutcome:
 
 
 def _short(title: str) -> str:
-    """A compiler by its name, without the path of an SDK behind it."""
+    """The name of a compiler, without the path of its SDK."""
     first, _, rest = title.partition(", ")
     words = command(first)
     return ", ".join([" ".join([Path(words[0]).name, *words[1:]]) if words else first, *([rest] if rest else [])])

@@ -1,4 +1,4 @@
-"""Runs all checks, inspects the packages of a folder, returns the verdict, and shows it."""
+"""Runs all checks, inspects the packages of a folder, and reports the verdict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Examination:
 
     @property
     def works(self) -> bool:
-        """The open path: generate, build for this machine, run in the CPU runtime."""
+        """Whether the open path works: generate, build for this machine, run in the CPU runtime."""
         return not any(row.fails for row in self.rows)
 
     @property
@@ -70,7 +70,7 @@ _FROM_FOLDER = re.compile(r"^\s*(?:export\s+)?PACKAGE_NAME\s*[:?]?=\s*\$\(notdir
 
 
 def packages_in(folder: Path, env: Environment) -> Iterator[CheckResult]:
-    """A row for each package and library; they are only read, nothing of them runs."""
+    """A row for each package and library; they are only read, not run."""
     found = inspect_all(folder, InspectOptions((), env, register=False))
     for package in found.packages:
         name = package.folder.name
@@ -97,7 +97,7 @@ def _library(found: InspectedLibrary) -> CheckResult:
 
 
 def _named_by_folder(folder: Path) -> Iterator[CheckResult]:
-    """Packages of the vendor's generator: their Makefile takes the package's name from the folder's."""
+    """Packages of the vendor's generator, whose Makefile takes the package's name from the folder."""
     for each in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())) if folder.is_dir() else ():
         if (each / MANIFEST).exists() or not _FROM_FOLDER.search(text_of(each / "Makefile")):
             continue
@@ -117,12 +117,12 @@ def _row(name: str, found: CheckOutcome) -> CheckResult:
 # --- as text -------------------------------------------------------------------------------------------------------
 
 
-Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
+Paint = Callable[[str, str], str]  # (text, state) -> the text to print
 
 MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
 _WORDS = {MISSING: "", WRONG: "wrong"}
-_SHORT = 30  # a message up to this length is printed beside the name, a longer one below it
-_LEAST = 14  # the width of names; wider ones get a width of their own
+_SHORT = 30  # a message up to this length is printed next to the name, a longer one below it
+_LEAST = 14  # the minimal width of the column of names
 
 
 def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _any_found(rows: Sequence[CheckResult]) -> bool:
 
 
 def _fitted(text: str, width: int) -> str:
-    """A path keeps its end, the more useful part."""
+    """Shorten a text to a width; a path keeps its end, the more useful part."""
     limit = max(width, 12)
     if len(text) <= limit:
         return text

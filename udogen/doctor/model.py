@@ -1,4 +1,4 @@
-"""A machine as checks see it (tests have others), a check, and its result."""
+"""The machine as checks see it (tests use other machines), a check, and its result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Machine:
     """A machine as checks see it."""
 
     env: tools.Environment
-    program: Callable[[str], str]  # its path; empty if missing
+    program: Callable[[str], str]  # the path of a program; empty if missing
     version: Callable[[Sequence[str]], str]  # of a program; empty if it does not run
     wheel: Callable[[str], str]  # the version of an installed Python package; empty if missing
-    choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
+    choose: Callable[[Target], Choice | UdogenError]  # the toolchain for a target
     runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
     release: Callable[[Path], str]  # the SDK release of a runtime library
     cache: Path
@@ -55,7 +55,7 @@ def this_machine() -> Machine:
 
 
 def command(text: str) -> list[str]:
-    """The words of a user's command line; the whole text if its quotes do not match."""
+    """The words of a user's command line; the whole text if its quotes are unbalanced."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -89,13 +89,13 @@ FOUND, MISSING, WRONG, UNSET = "found", "missing", "wrong", "unset"
 
 
 class CheckOutcome(NamedTuple):
-    """What a check found."""
+    """The outcome of a check."""
 
     state: str
     version: str = ""
     where: str = ""  # the path, or a description
-    message: str = ""  # what is wrong
-    get: str = ""  # what helps, if it is not `MachineCheck.get`
+    message: str = ""  # the problem
+    get: str = ""  # the remedy, if it differs from `MachineCheck.get`
 
 
 class MachineCheck(NamedTuple):
@@ -110,7 +110,7 @@ class MachineCheck(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """A check and what it found: one row of the report."""
+    """A check and its outcome: one row of the report."""
 
     check: MachineCheck
     outcome: CheckOutcome

@@ -1,4 +1,4 @@
-"""Libraries that are compiled once and kept: `udogen doctor --warm` compiles them before a verb has to wait."""
+"""Libraries that are compiled once and cached: `udogen doctor --warm` compiles them before a verb needs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True)
 class WarmResult:
-    """The result for an item: warm, compiled, or missing (no tool for it)."""
+    """The result for an item: warm, compiled, or missing (its tool is missing)."""
 
     id: str
     title: str
@@ -29,18 +29,18 @@ class WarmResult:
     hint: str = ""
 
 
-# The longest first, as they are compiled in parallel.
+# The slowest first, because they are compiled in parallel.
 _ITEMS: dict[str, Callable[[], KeptBuild | ZigLibraries]] = {
     **{row.id: partial(lambda row: row, row) for row in zig_libraries.ALL},
     **{f"{name}-emulator": partial(emulator.backend_build, name) for name, row in backends.ALL.items() if row.emulator},
     "watch": emulator.watch_build,
     "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu_hexagon.find_qemu()),
 }
-_PLACES = {"dsp": "hexagon", "gpu": "gpu-emulator"}  # places of tests -> what they need
+_PLACES = {"dsp": "hexagon", "gpu": "gpu-emulator"}  # place of tests -> item that it needs
 
 
 def names_of(chosen: Sequence[str]) -> list[str]:
-    """The items of these names (`hexagon`, `htp_v68`, `gpu`); all of them where none is chosen."""
+    """The items with these names (`hexagon`, `htp_v68`, `gpu`); all items if `chosen` is empty."""
     found = []
     for name in chosen:
         item = "hexagon" if name.startswith(("htp_v", "dsp_v")) else _PLACES.get(name, name)
@@ -51,7 +51,7 @@ def names_of(chosen: Sequence[str]) -> list[str]:
 
 
 def warm(names: Sequence[str], *, required: bool, on_step: OnStep) -> list[WarmResult]:
-    """Compile what is cold, several at a time; `required`: a missing tool is an error, not a result."""
+    """Compile all cold items, several in parallel; `required`: a missing tool is an error, not a result."""
 
     def one(name: str) -> WarmResult:
         begun = time.perf_counter()

@@ -1,1 +1,1 @@
-"""Pictures of ops and graphs with their tensors, as SVG that a browser shows in light and dark."""
+"""Pictures of ops and graphs with their tensors, as SVG for light and dark mode."""

@@ -1,4 +1,4 @@
-"""Diagrams: boxes with lines of text, joined by lines, in sections one below the other."""
+"""Diagrams: boxes with lines of text, connected by lines, in sections from top to bottom."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from udogen.tables import many, shape_text
 
-LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
+LETTER, LINE = 7.3, 17  # width of a letter in a 12 px monospaced font, rounded up; height of a line
 PAD_X, PAD_Y = 10, 7
-LONGEST = 44  # letters of a line; a longer one loses its middle, and is whole in the box's title
+LONGEST = 44  # letters of a line; longer ones are shortened in the middle, and complete in the box's tooltip
 
-# Kinds of boxes, and what a legend calls them.
+# Kinds of boxes, and their names in a legend.
 KINDS: Mapping[str, str] = {
     "op": "op",
     "custom": "custom op",
@@ -39,7 +39,7 @@ class TextLine:
 
 @dataclass(frozen=True)
 class Box:
-    """Something with a name: an op, or a tensor."""
+    """A named element: an op or a tensor."""
 
     id: str
     kind: str
@@ -48,12 +48,12 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Of the longest line."""
+        """The width of the longest line, with padding."""
         return round(max((len(row.shown) for row in self.rows), default=1) * LETTER + 2 * PAD_X, 1)
 
     @property
     def height(self) -> float:
-        """Of all lines."""
+        """The height of all lines, with padding."""
         return len(self.rows) * LINE + 2 * PAD_Y
 
 
@@ -79,7 +79,7 @@ class Diagram:
 
 
 def shorten(text: str, letters: int = LONGEST) -> str:
-    """The text without its middle if it is too long: names often begin alike."""
+    """The text, without its middle if it is too long, because names often begin alike."""
     if len(text) <= letters:
         return text
     head = (letters - 1) // 2
@@ -97,12 +97,12 @@ def quiet(text: str) -> TextLine:
 
 
 def shape_or_word(shape: Sequence[object] | None) -> str:
-    """`1x3x8`, or a word."""
+    """A shape as `1x3x8`, or words if it is unknown or a scalar."""
     return "of unknown shape" if shape is None else shape_text(shape) or "scalar"
 
 
 def lines(diagram: Diagram) -> Iterator[str]:
-    """A summary of the diagram."""
+    """A summary of the diagram as text."""
     yield f"{diagram.title}: {diagram.description}"
     for section in diagram.sections:
         ops = [box for box in section.boxes if box.kind in ("op", "custom")]

@@ -1,4 +1,4 @@
-"""The layout of a diagram: in rows, with lines that run down and cross no box, or in columns beside one op.
+"""The layout of a diagram: in rows, with lines that run down and do not cross boxes, or in columns next to one op.
 
 Graphviz is missing on many machines, and layered layouts on PyPI are under the GPL.  This is Sugiyama's method: rows by
 longest paths, order by barycentres, positions by least squares.
@@ -15,9 +15,9 @@ from typing import Any
 from udogen.draw.diagram import Box, Diagram, Section
 
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
-_LANE = 6.0  # the width of a line that passes a row
+_LANE = 6.0  # the width reserved for a line that passes through a row
 _SWEEPS = 6
-_SETTLING, _STILL = 15, 0.2  # most sweeps, and the least movement
+_SETTLING, _STILL = 15, 0.2  # the maximum of sweeps, and the movement below which they stop
 Point = tuple[float, float]
 
 
@@ -42,7 +42,7 @@ class Connector:
 
 @dataclass(frozen=True)
 class DiagramLayout:
-    """Where everything is."""
+    """The positions of all boxes and connectors."""
 
     boxes: tuple[PlacedBox, ...]
     connectors: tuple[Connector, ...]
@@ -92,7 +92,7 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
         if source != target and source in followers and target in followers:
             followers[source].append(target)
     found: dict[tuple[str, str], None] = {}
-    state: dict[str, int] = {}  # 1 on the way down, 2 done
+    state: dict[str, int] = {}  # 1: on the current path, 2: done
     for start in ids:
         stack = [(start, iter(followers[start]))] if start not in state else []
         state.setdefault(start, 1)
@@ -112,7 +112,7 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
 
 
 def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest path from the top; a box moves down to just above its users if that makes no line longer."""
+    """The row of each box: its longest path from the top; boxes move down to their users if no line gets longer."""
     above: dict[str, list[str]] = {each: [] for each in ids}
     below: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in edges:
@@ -129,7 +129,7 @@ def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int
 
 
 def _chain(source: _Slot, target: _Slot) -> list[_Slot]:
-    """The slots from box to box, one in each row between."""
+    """The slots from box to box, with one in each row between them."""
     chain = [source, *(_Slot(row) for row in range(source.row + 1, target.row)), target]
     for one, other in pairwise(chain):
         one.below.append(other)
@@ -138,7 +138,7 @@ def _chain(source: _Slot, target: _Slot) -> list[_Slot]:
 
 
 def _order(rows: list[list[_Slot]]) -> None:
-    """Barycentres, down and up again: neighbours move below each other."""
+    """Order the rows by barycentres, alternately down and up, so that neighbours are below each other."""
     for row in rows:
         for place, slot in enumerate(row):
             slot.order = float(place)
@@ -179,7 +179,7 @@ def _place(rows: list[list[_Slot]]) -> None:
     """Move boxes near their neighbours, without overlap."""
     for row in rows:
         _center(row)
-    # First towards one side per sweep, which makes chains straight at once; then towards both.
+    # First towards one side per sweep, which straightens chains immediately; then towards both.
     for sweep in range(_SETTLING):
         both = sweep >= _SETTLING - 3
         moved = 0.0
@@ -195,11 +195,11 @@ def _place(rows: list[list[_Slot]]) -> None:
 
 
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
-    """The positions nearest to the given ones (least squares) with enough space between neighbours."""
+    """The positions closest to the given ones (least squares) with enough space between neighbours."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
-    blocks: list[tuple[float, int]] = []  # the mean of neighbours that touch, and how many they are
+    blocks: list[tuple[float, int]] = []  # the mean of adjacent boxes that touch, and their number
     for position, offset in zip(wanted, offsets, strict=True):
         mean, count = position - offset, 1
         while blocks and blocks[-1][0] > mean:
@@ -246,7 +246,7 @@ _GAP = 10.0
 
 
 def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
-    """The op in the middle, its inputs and outputs in columns beside it, in their order."""
+    """The layout with the op in the middle, and its inputs and outputs in columns next to it, in order."""
     [middle] = [each for each in boxes if each.kind in ("op", "custom")]
     sources, targets = ({each for edge in edges for each in edge[end : end + 1]} - {middle.id} for end in (0, 1))
     left, right = ([each for each in boxes if each.id in ids] for ids in (sources, targets))

@@ -1,4 +1,4 @@
-"""A buffer plan as SVG: for each buffer its tensors, one per line, with lifetime and place."""
+"""A buffer plan as SVG: the tensors of each buffer, one per line, with lifetime and place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from udogen.draw.svg import document, line, text_of
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
 from udogen.tables import many
 
-_LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; space around everything
+_LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; margin
 _NAME, _WHEN, _WHERE = 56, 300, 300  # letters of a name; widths of the two drawings
-_TICKS = 12  # at most so many steps get a number, or the numbers would touch
+_TICKS = 12  # the maximum of steps with a number, so that numbers do not touch
 _GAP = 18
 
 _LEFT = _MARGIN + int(_NAME * LETTER) + _GAP

@@ -1,4 +1,4 @@
-"""Configs, context binaries and ONNX models -> diagrams: ops with their tensors, custom ops marked."""
+"""Diagrams of configs, context binaries and ONNX models: ops with their tensors, custom ops highlighted."""
 
 from __future__ import annotations
 
@@ -138,14 +138,14 @@ def _context_tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
 
 
 MOST_NODES = 250  # of a graph; larger ones are drawn only near their custom ops
-_NEAR = 3  # nodes from a custom op
+_NEAR = 3  # the default distance from a custom op, in nodes
 _ATTRIBUTES = 4
 _VALUES = 6  # numbers of a constant that are shown
 _CONSTANT = OpName("", "Constant")
 
 
 def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
-    """The model; `around` draws only nodes that are at most so many away from its custom ops."""
+    """The diagram of a model; `around` is the largest distance of drawn nodes from its custom ops."""
     model = loaded.model
     sections = tuple(
         _Painter(model, frozenset(loaded.ops), around).sections(model.graph, (), model.graph.name or "graph")
@@ -171,7 +171,7 @@ class _Painter:
     around: int | None
 
     def sections(self, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...], title: str) -> Iterator[Section]:
-        """The graph, and then the graphs inside of its nodes."""
+        """The section of the graph, then those of the graphs inside its nodes."""
         inside = (*scopes, graph)
         shown, note = self._shown(graph)
         yield self._section(graph, inside, shown, title, note)
@@ -206,7 +206,7 @@ class _Painter:
         used = {name for node in nodes for name in node.inputs}
 
         def value(name: str) -> str:
-            """The box of a value, added where it is new."""
+            """The id of a value's box; the box is added if it is new."""
             id = f"value {name}"
             if id not in boxes:
                 boxes[id] = self._value(name, graph, scopes)
@@ -258,7 +258,7 @@ class _Painter:
 
 
 def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[Node]:
-    """The nodes that are at most so many steps from one of the centres."""
+    """The nodes that are at most `around` steps from one of the centres."""
     makers: dict[str, int] = {name: number for number, node in enumerate(nodes) for name in node.outputs if name}
     joined: list[set[int]] = [set() for _ in nodes]
     for number, node in enumerate(nodes):
@@ -275,7 +275,7 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
 
 
 def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> dict[str, str]:
-    """Constants shown inside boxes: initializers of all enclosing graphs, and Constant nodes."""
+    """The constants to show inside boxes: initializers of all enclosing graphs, and Constant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:

@@ -1,4 +1,4 @@
-"""Pictures as SVG: documents without scripts, fonts or external resources; and a diagram as one."""
+"""SVG documents without scripts, fonts or external resources; and diagrams as such documents."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def document(title: str, description: str, width: int, style: str, body: Iterabl
 
 def _texts(diagram: Diagram, kinds: Sequence[str]) -> Iterator[str]:
     """The texts outside boxes, which must fit too."""
-    yield diagram.title + "    "  # it is larger
+    yield diagram.title + "    "  # marks the larger font for `_wide`
     yield diagram.description
     for section in diagram.sections:
         yield section.title
@@ -125,7 +125,7 @@ def _section(layout: DiagramLayout, top: float) -> Iterator[str]:
 
 
 def _path(points: Sequence[Point], *, sideways: bool) -> str:
-    """Straight along an axis, otherwise a curve."""
+    """An SVG path: straight along an axis, otherwise a curve."""
     parts = [f"M{points[0][0]:g} {points[0][1]:g}"]
     for (x0, y0), (x1, y1) in pairwise(points):
         if x0 == x1 or y0 == y1:
@@ -159,5 +159,5 @@ def line(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> str
 
 
 def text_of(text: str) -> str:
-    """Text for XML, which has no control characters and no lone surrogates."""
+    """Escape text for XML, which does not allow control characters and lone surrogates."""
     return escape(re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", text))

@@ -1,1 +1,1 @@
-"""A first config and test cases: from a model, from flags, or from answers to questions."""
+"""Makes a first config and test cases: from a model, from flags, or from an interview."""

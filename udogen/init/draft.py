@@ -1,4 +1,4 @@
-"""What becomes a config and its test cases: a package, remarks (comments in the config), cases."""
+"""The draft of a config and its test cases: a package, remarks (comments in the config), cases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from udogen.opdef.model import OpPackage
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
-USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # where none is chosen
+USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # if none is chosen
 TODO = "TODO: "
 
 
 def obstacle(backend: str, *, repeated: str, text: str) -> str:
-    """Why a backend cannot have an op with such a repeated tensor or text parameter (none: ""); empty where it can."""
+    """Why a backend does not support this repeated tensor or text parameter (none: ""); empty if it does."""
     row = backends.ALL[backend]
     if repeated and not row.can_repeat:
         return f"{row.title} is left out, as `{repeated}` is repeated, which it cannot take"
@@ -28,7 +28,7 @@ def obstacle(backend: str, *, repeated: str, text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """A text that may hold names from a model, as a file of text can hold it."""
+    """A text with names from a model, made printable for text files."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
@@ -43,7 +43,7 @@ class Remark:
 
     about: tuple[str, ...]
     sentence: str
-    decide: bool = False  # the model does not decide it
+    decide: bool = False  # the model leaves it open, so the user must decide
 
     def __str__(self) -> str:
         return clean(TODO + self.sentence if self.decide else self.sentence)
@@ -55,24 +55,24 @@ class Remark:
 
 @dataclass(frozen=True)
 class CaseTensor:
-    """A tensor of a case: its shape and, where it is quantized, how; `values` where the model holds them."""
+    """A tensor of a case: its shape, its quantization if any, and its `values` if the model contains them."""
 
     shape: tuple[int, ...]
-    dtype: str  # of QNN
+    dtype: str  # name in QNN
     quant: tuple[float, int] | None = None
     values: Array | None = None
 
 
 @dataclass(frozen=True)
 class DraftCase:
-    """One run of an op as a model has it."""
+    """One run of an op, as in a model."""
 
     name: str
     op: str
     inputs: Mapping[str, CaseTensor]
     outputs: Mapping[str, CaseTensor]
     params: Mapping[str, object] = field(default_factory=dict)
-    backends: tuple[str, ...] = ()  # where it can run; none: everywhere
+    backends: tuple[str, ...] = ()  # where it can run; empty: everywhere
     note: str = ""
 
 
@@ -83,5 +83,5 @@ class Draft:
     package: OpPackage
     remarks: tuple[Remark, ...] = ()
     cases: tuple[DraftCase, ...] = ()
-    references: Mapping[str, str] = field(default_factory=dict)  # by op, as test files name them
-    files: Mapping[str, bytes] = field(default_factory=dict)  # what the references need, by name
+    references: Mapping[str, str] = field(default_factory=dict)  # by op, as written in test files
+    files: Mapping[str, bytes] = field(default_factory=dict)  # files that the references need, by name

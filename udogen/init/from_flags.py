@@ -1,4 +1,4 @@
-"""Flags, or answers to questions (`x:FLOAT_32:4D`, `axis:INT_32=-1`) -> a draft of one op, or all faults."""
+"""Makes a draft of one op from flags or an interview (`x:FLOAT_32:4D`, `axis:INT_32=-1`), or reports all faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode
 
 
 class BadTensorText(ValueError):
-    """A text that describes no tensor or parameter; the message has the reason."""
+    """A text does not describe a tensor or parameter; the message has the reason."""
 
 
 def draft(
@@ -32,7 +32,7 @@ def draft(
     package: str = "",
     chosen: Sequence[str] = (),
 ) -> Draft:
-    """The op that texts describe; raises an error with everything that is wrong with them."""
+    """The draft of the op that these texts describe; raises an error with all faults in them."""
     faults: list[str] = []
     if symbol := names.fault_of_symbol(name):
         faults.append(f"the name of the op, `{name[:60]}`, {symbol}; try `{names.suggestion(name)}`")
@@ -64,7 +64,7 @@ def draft(
 
 
 def _faults_of(package: OpPackage) -> list[str]:
-    """Its faults by the rules for configs."""
+    """The faults of a package by the rules for configs."""
     problems = Problems()
     rules.check(package, problems)
     return [f"{each.message}: {each.hint}" for each in problems.errors]
@@ -76,7 +76,7 @@ def _check_name(name: str) -> None:
 
 
 def tensor(text: str, role: str) -> Tensor:
-    """`x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank may be left out."""
+    """Parse a tensor such as `x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank are optional."""
     name, *parts = text.split(":")
     _check_name(name)
     found: tuple[DataType, ...] = ()
@@ -104,7 +104,7 @@ def tensor(text: str, role: str) -> Tensor:
 
 
 def parameter(text: str) -> Tensor:
-    """`axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; with a default it is optional."""
+    """Parse `axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; optional with a default."""
     head, equals, default = text.partition("=")
     name, *parts = (each.strip() for each in head.split(":"))
     _check_name(name)
@@ -152,7 +152,7 @@ def _free(name: str, tensors: Sequence[Tensor]) -> str:
 
 
 def _able(tensors: Sequence[Tensor]) -> list[str]:
-    """The usual backends, as far as they can take such tensors at all."""
+    """The usual backends that support these tensors."""
     repeated = next((each.name for each in tensors if each.repeated), "")
     text = next((each.name for each in tensors if each.datatypes[0].kind == "string"), "")
     return [name for name in USUAL_BACKENDS if not obstacle(name, repeated=repeated, text=text)]
@@ -163,17 +163,17 @@ def _meant(word: str) -> str:
     return f"; did you mean {close}?" if close else ""
 
 
-# --- answers to questions --------------------------------------------------------------------------------------------
+# --- interview -------------------------------------------------------------------------------------------------------
 
 
-# (question, what Enter means) -> the answer.
+# (question, default for Enter) -> reply.
 Ask = Callable[[str, str], str]
 Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers, as the texts of flags."""
+    """The replies to an interview, as texts of flags."""
 
     name: str
     inputs: tuple[str, ...]
@@ -183,7 +183,7 @@ class Answers:
 
 
 def interview(*, ask: Ask, log: Log) -> Answers:
-    """Ask for everything that a config needs."""
+    """Ask for all values that a config needs."""
     name = ""
     while not name or names.fault_of_symbol(name):
         if name:
@@ -198,7 +198,7 @@ def interview(*, ask: Ask, log: Log) -> Answers:
 
 
 def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, log: Log, usual: str) -> tuple[str, ...]:
-    """Answers until an empty one; a required first one has a default."""
+    """Ask until a reply is empty; a required first reply has a default."""
     found: list[str] = []
     while True:
         first = must and not found

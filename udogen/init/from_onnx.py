@@ -1,4 +1,4 @@
-"""An ONNX model -> a draft: its custom ops, over all their uses, with test cases."""
+"""Makes a draft from an ONNX model: its custom ops, from all their uses, with test cases."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _FLOAT = 1  # of AttributeProto
 
 @dataclass(frozen=True)
 class DraftedOp:
-    """One op of a model, as a config has it."""
+    """One op of a model, as defined in a config."""
 
     op: Op
     remarks: tuple[Remark, ...]
     cases: tuple[DraftCase, ...]
     supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
     reference: str = ""
-    file: bytes | None = None  # that the reference needs
+    file: bytes | None = None  # the file that the reference needs
     kernel: str = ""
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What is written for it beside the config, by path."""
+        """The files to write in addition to the config, by path."""
         found = {} if self.file is None else {self.reference.partition(":")[2]: self.file}
         return found | ({f"kernels/{self.op.name}.py": self.kernel.encode()} if self.kernel else {})
 
@@ -91,7 +91,7 @@ def draft(
 
 
 def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
-    """A name of QNN for each (domain, type): the type, if it can be one and no other op has it."""
+    """A QNN name for each (domain, type): the type, if it is a valid name and unique."""
     found: list[str] = []
     for domain, name in types:
         made = names.suggestion(name)
@@ -104,12 +104,12 @@ def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def package_name(stem: str) -> str:
-    """A package named after a model's file: `yolo_v5` becomes YoloV5OpPackage."""
+    """The name of a package from the model's file name: `yolo_v5` becomes YoloV5OpPackage."""
     return names.suggestion(f"{camel_case(stem)}OpPackage", "MyOpPackage")
 
 
 def domain_name(name: str) -> str:
-    """A Domain for the package: that of the op, where it has one."""
+    """A Domain for the package: that of the op if it is valid, otherwise `custom`."""
     return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name) else "custom"
 
 
@@ -170,7 +170,7 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
 
 
 def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: Mapping[str, int]) -> tuple[str, str]:
-    """A kernel in Python of the body that the model has for the op, or why there is none."""
+    """A kernel in Python from the body that the model has for the op, or why it is not possible."""
     body, calls = definition(loaded.proto, source)
     if body is None or not calls:
         return "", ""
@@ -192,14 +192,14 @@ def _shapes(use: Use, dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
 
 
 def _inputs(body: Any, use: Use, dims: Mapping[str, int]) -> list[Any]:
-    """The inputs of the body where the model uses it so, as ValueInfoProtos."""
+    """The inputs of the body in one use of the model, as ValueInfoProtos."""
     number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
     rows = zip(body.input, use.inputs, _shapes(use, dims), strict=True)
     return [make(name, number(each.type.dtype), shape) for name, each, shape in rows]
 
 
 def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> FusedOp:
-    """The body (a FunctionProto) as nodes that are fused, with the names of the config; `call` is a node of it."""
+    """The body (a FunctionProto) as a fused op with the names of the config; `call` is a node that calls it."""
     source, params = _body_model(op, file, body, call, inputs)
     nodes = [node for node in source.nodes if not source.is_static(node)]
     made = fused_op(op.name, file, source.subgraph(nodes, source.feeds({})))
@@ -216,7 +216,7 @@ def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> Fu
 def _body_model(
     op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]
 ) -> tuple[SourceModel, Mapping[str, str]]:
-    """The body as a model, and the values in it that are parameters of the op."""
+    """The body as a model, and the values in it that are parameters of the op, with their names."""
     helper = onnx_module("helper")
     given = {each.name: each for each in (*body.attribute_proto, *call.attribute)}
     params, nodes = {}, []
@@ -243,14 +243,14 @@ def _body_model(
 
 
 def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:
-    """Why each backend cannot take the op; empty if it can."""
+    """Why each backend does not support the op; empty if it does."""
     repeated = next((each.name for each in operands if each.repeated), "")
     text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
     return {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
-    """What the op is compared with: ONNX's own reference, or the body that the model has for it."""
+    """The reference of the op: ONNX's own, or the body that the model has for it, with its file."""
     if not source.domain and loaded.model.function(source) is None and custom_ops.knows(source):
         return f"onnx:{source.type}", None
     file = standalone_model(loaded.proto, source, uses)
@@ -340,7 +340,7 @@ _OTHER = 8  # the size of an axis that the model leaves open
 
 
 def size_of(extent: int | str | None, dims: Mapping[str, int]) -> int:
-    """The size that an axis has in a case: 1 for a batch, 8 for any other that is open."""
+    """The size of an axis in a case: 1 for an open batch axis, 8 for any other open axis."""
     if isinstance(extent, int):
         return extent
     if extent is None:
@@ -356,7 +356,7 @@ def cases_of(
     params: Sequence[Param],
     dims: Mapping[str, int],
 ) -> list[DraftCase]:
-    """A case for each different use, and another if it is quantized; uses of unknown shapes have none."""
+    """A case for each distinct use, and another one if it is quantized; uses with unknown shapes are skipped."""
     found: dict[str, DraftCase] = {}
     for number, use in enumerate(uses):
         for quantized in (False, True):
@@ -399,7 +399,7 @@ def _case(
 
 
 def _open(operands: Sequence[Operand], number: int) -> str:
-    """The model's shapes of tensors with open axes."""
+    """A note with the model's shapes of tensors with open axes."""
     text = {
         operand.name: show_shape(argument)
         for operand in operands
@@ -410,7 +410,7 @@ def _open(operands: Sequence[Operand], number: int) -> str:
 
 
 def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
-    """The values of one use that are not the default; of an enumeration its words."""
+    """The values of one use that are not the default; values of an enumeration as words."""
     found: dict[str, object] = {}
     for each in params:
         value = each.in_uses[number]
@@ -420,7 +420,7 @@ def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
 
 
 def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
-    """The backends that hand these tensors to an op; empty for all of the op's."""
+    """The backends that pass these tensors to an op; empty if all backends of the op do."""
     mine = [name.lower() for name in op.backends]
     kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
     given = {*inputs, *outputs}

@@ -1,4 +1,4 @@
-"""Attributes of all uses -> parameters: types, defaults, enumerations; and attributes that QNN cannot express."""
+"""Derives parameters from the attributes of all uses: types, defaults, enumerations; QNN cannot express some."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.opdef.onnx import types
 from udogen.opdef.onnx.model import Attribute, OnnxConstant
 from udogen.opdef.onnx.uses import Use
 
-_MOST_VALUES = 256  # of a default; a larger tensor belongs into a file
+_MOST_VALUES = 256  # of a default; a larger tensor belongs in a file
 _MOST_LETTERS = 2000
 _INT_32 = (-(1 << 31), (1 << 31) - 1)
 _NO_WORD = {
@@ -28,7 +28,7 @@ _NO_WORD = {
 
 @dataclass(frozen=True)
 class FormalAttribute:
-    """An attribute as a schema or function has it; `default` is None where there is none."""
+    """An attribute as declared by a schema or function; `default` is None if there is none."""
 
     name: str
     required: bool
@@ -37,7 +37,7 @@ class FormalAttribute:
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter, and its value in each use: None where a use has none."""
+    """A parameter, and its value in each use (None if a use has none)."""
 
     tensor: Tensor
     attribute: str
@@ -47,7 +47,7 @@ class Param:
 def params_of(
     uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str]
 ) -> tuple[list[Param], list[Remark]]:
-    """The parameters of an op, scalars first (both languages can express that), in the order of first use."""
+    """The parameters of an op, scalars first (both config languages can express that), in order of first use."""
     by_name = {each.name: each for each in formals}
     order = dict.fromkeys([*by_name, *(each.name for use in uses for each in use.attributes)])
     found: list[Param] = []
@@ -103,7 +103,7 @@ def _param(
 
 
 def _kind(samples: Sequence[Attribute]) -> str:
-    """The kind of all; FLOAT where some uses wrote a whole number, TENSOR where uses differ otherwise."""
+    """The kind of all; FLOAT if some uses have an integer instead, TENSOR if uses differ otherwise."""
     kinds = {each.kind for each in samples}
     if len(kinds) == 1:
         return kinds.pop()
@@ -132,23 +132,23 @@ class _Shape:
     enum: tuple[str, ...] = ()
 
     def value(self, attribute: Attribute) -> Value | None:
-        """The value of one use; None where the file does not hold it."""
+        """The value of one use; None if the model file does not contain it."""
         found = _plain(attribute.value)
         if self.enum:
             return self.enum.index(str(found))
-        if isinstance(found, tuple) and self.rank.scalar:  # a tensor of no axes
+        if isinstance(found, tuple) and self.rank.scalar:  # a tensor without axes
             found = values.flatten(found)[0]
         if attribute.value is None or (isinstance(attribute.value, OnnxConstant) and attribute.value.array is None):
             return None
         return _as_floats(found) if self.datatype.kind == "float" else found
 
 
-# A shape, or None if QNN has none for the attribute; and remarks about it.
+# A shape (None if QNN cannot express the attribute), and remarks about it.
 _Shaped = tuple[_Shape | None, list[Remark]]
 
 
 def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
-    """The type and rank that hold all samples."""
+    """The type and rank that can represent all samples."""
     if kind == "STRING":
         return _text(samples, about)
     if kind == "TENSOR":
@@ -159,7 +159,7 @@ def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -
 
 
 def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
-    """Whole numbers: INT_32 where all samples fit; a longer one can be passed by value, but not in a list."""
+    """Integers: INT_32 if all samples fit; a longer one can be passed as a scalar, but not in a list."""
     numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
         shape = _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
@@ -173,7 +173,7 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
 
 
 def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
-    """An enumeration of the texts of the model where they can be names: every backend takes that."""
+    """An enumeration of the texts in the model if they are valid names, because every backend supports that."""
     texts = tuple(dict.fromkeys(str(each.value) for each in samples))
     if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
         text = (
@@ -203,7 +203,7 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 
 
 def _rank_of(tensors: Sequence[OnnxConstant]) -> Rank:
-    """The rank that all have; any, if they differ or QNN has no such rank."""
+    """The common rank; any rank if they differ or QNN does not support it."""
     ranks = {len(each.shape) for each in tensors}
     if len(ranks) > 1 or max(ranks) > 5:
         return Rank()
@@ -221,7 +221,7 @@ def _default(
     shape: _Shape,
     about: tuple[str, str],
 ) -> tuple[Value | None, list[Remark]]:
-    """That of the schema or function; otherwise the one value that all uses have."""
+    """The default of the schema or function; otherwise the value that all uses have in common."""
     if formal is not None:
         return (_small(shape.value(formal.default)) if formal.default else None), []
     if any(each is None for each in found):
@@ -240,14 +240,14 @@ def _default(
 
 
 def _small(value: Value | None) -> Value | None:
-    """The value, if a config can hold it as a default: not too long, and no text that XML has no letters for."""
+    """The value if a config can contain it as a default (not too long, no text that XML cannot represent)."""
     if value is None or (isinstance(value, str) and (len(value) > _MOST_LETTERS or not value.isprintable())):
         return None
     return value if len(values.flatten(value)) <= _MOST_VALUES else None
 
 
 def _plain(value: Any) -> Value:
-    """A value of the model: tuples for arrays."""
+    """A value of the model, with arrays as tuples."""
     if isinstance(value, OnnxConstant):
         return _tuples(value.array.tolist()) if value.array is not None else ()
     return value if isinstance(value, int | float | str | tuple) else ""
@@ -258,7 +258,7 @@ def _tuples(value: Any) -> Value:
 
 
 def _as_floats(value: Value) -> Value:
-    """Numbers as the shortest text that is the same float32: 0.1, not 0.10000000149011612."""
+    """Numbers rounded to the shortest decimal with the same float32: 0.1, not 0.10000000149011612."""
     if isinstance(value, tuple):
         return tuple(_as_floats(each) for each in value)
     return value if isinstance(value, str) else float(str(np.float32(value)))

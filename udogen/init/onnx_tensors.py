@@ -1,4 +1,4 @@
-"""The uses of an op -> inputs and outputs of the config: names, types, ranks, what is optional or repeated; remarks."""
+"""Derives inputs and outputs of the config from the uses of an op: names, types, ranks, optional, repeated; remarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from udogen.tables import shape_text
 
 @dataclass(frozen=True)
 class FormalOperand:
-    """An input or output as its schema or function names it."""
+    """An input or output, as declared by its schema or function."""
 
     name: str
     optional: bool = False
@@ -34,10 +34,10 @@ class Operand:
 
     name: str
     role: str
-    arguments: tuple[tuple[Argument, ...], ...]  # none where it is left out, several where it is repeated
+    arguments: tuple[tuple[Argument, ...], ...]  # empty if it is left out, several if it is repeated
     mandatory: bool = True
     repeated: bool = False
-    decide: str = ""  # why a person must look at it
+    decide: str = ""  # why the user must check it
 
     @property
     def all(self) -> tuple[Argument, ...]:
@@ -46,7 +46,7 @@ class Operand:
 
 
 def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand], taken: set[str]) -> list[Operand]:
-    """The inputs (or outputs) of an op; `formals` are those of its schema; empty if it has none."""
+    """The inputs (or outputs) of an op; `formals` are those of its schema, empty if it has no schema."""
     sides = [use.inputs if role == "input" else use.outputs for use in uses]
     most = max((len(side) for side in sides), default=0)
     if formals:
@@ -73,7 +73,7 @@ def _columns(sides: Sequence[tuple[Argument, ...]], start: int, most: int) -> li
 def _by_schema(
     sides: Sequence[tuple[Argument, ...]], role: str, formals: Sequence[FormalOperand], most: int, taken: set[str]
 ) -> list[Operand]:
-    """Optional ones without a use are left out."""
+    """The operands by schema; optional ones without a use are left out."""
     shown = [each for index, each in enumerate(formals) if index < most or not each.optional]
     found = []
     for index, name in enumerate(distinct([each.name for each in shown], role, taken)):
@@ -85,7 +85,7 @@ def _by_schema(
 
 
 def _suggested_name(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
-    """The name that the model suggests: that of weights, and of inputs and outputs of the graph."""
+    """The name that the model suggests: only weights, inputs and outputs of the graph have meaningful names."""
     arguments = [each for use in column for each in use]
     if repeated or not arguments:
         return role + "s" if repeated else ""
@@ -94,10 +94,10 @@ def _suggested_name(column: tuple[tuple[Argument, ...], ...], role: str, *, repe
 
 
 def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
-    """The index from which on inputs are one repeated input, and why that is only likely.
+    """The index from which inputs are one repeated input, and why this is only likely.
 
-    Uses of different length whose last inputs are all alike (type, rank, not constant) take any number of them, if
-    even the shortest use has one, and the longest three.
+    If uses have different lengths and their last inputs are all alike (type, rank, not constant), the input is
+    repeated, provided that even the shortest use has one of them, and the longest use has three inputs.
     """
     counts = sorted({len(side) for side in sides})
     if len(counts) < 2:
@@ -141,28 +141,28 @@ def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], deci
     return found
 
 
-# A word that a person chose: not `12`, `onnx::Conv_7`, `relu_3`, `t`.
+# A meaningful word: not `12`, `onnx::Conv_7`, `relu_3`, `t`.
 _WORD = re.compile(r"[A-Za-z][A-Za-z_]*[A-Za-z]\Z|[a-z]\Z")
 _LONGEST = 24
 
 
 def word(value: str) -> str:
-    """The last part of a value's name, where it is a word: `layer.0.weight` is a weight."""
+    """The last part of a value's name if it is a word (`weight` for `layer.0.weight`); otherwise empty."""
     last = re.split(r"[/.:\\]", value.strip("/"))[-1]
     good = _WORD.match(last) and len(last) <= _LONGEST and not names.fault_of_tensor(last)
     return last if good else ""
 
 
 def agreed(values: Iterable[str]) -> str:
-    """The word that all uses have for a tensor; empty if they have none, or several."""
+    """The word that all uses have for a tensor; empty if there is none, or if they differ."""
     words = {word(each) for each in values}
     return words.pop() if len(words) == 1 else ""
 
 
 def distinct(wanted: Sequence[str], role: str, taken: set[str]) -> list[str]:
-    """A name for each tensor: the wanted ones as long as they differ, otherwise `input`, or `input_0` and so on.
+    """A name for each tensor: the suggested one if it is unique, otherwise `input`, or `input_0` and so on.
 
-    `taken` holds the identifiers that are in use, and gets the new ones.
+    `taken` contains the identifiers in use; the new ones are added to it.
     """
     found: list[str] = []
     for index, name in enumerate(wanted):
@@ -188,7 +188,7 @@ def _tries(name: str, generic: str) -> Iterable[str]:
 
 
 def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
-    """The types of a tensor over all its uses, and sentences about those that QNN replaces."""
+    """The types of a tensor in all its uses, and notes about those that QNN replaces."""
     found: dict[DataType, None] = {}
     notes: dict[str, None] = {}
     for each in arguments:
@@ -205,7 +205,7 @@ def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, .
 
 
 def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> Mapping[str, tuple[DataType, ...]]:
-    """By backend the types that it hands to an op, or else the nearest ones."""
+    """For each backend, the types that it passes to an op; if there are none, the nearest ones."""
     found = {}
     for backend in chosen:
         delivered = backends.ALL[backend].delivers
@@ -224,7 +224,7 @@ def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
 def types_in_config(
     name: str, role: str, found: Mapping[str, tuple[DataType, ...]]
 ) -> tuple[tuple[DataType, ...], Mapping[str, TensorSupplement]]:
-    """The types as the op definition has them, and in the supplement of each backend."""
+    """The types for the op definition, and for the supplement of each backend."""
     kinds = set(found.values())
     if len(kinds) == 1:
         return kinds.pop(), {}
@@ -306,7 +306,7 @@ def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
 
 
 def show_shape(argument: Argument) -> str:
-    """A shape as people write it."""
+    """A shape as text."""
     shape = argument.type.shape
     return "unknown shape" if shape is None else shape_text(shape) or "a single number"
 
@@ -329,7 +329,7 @@ def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Remark]]
 
 
 def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
-    """ "Same shape as …", if that holds in every use of the model, for the first such input."""
+    """The constraint "Same shape as …" for the first input with that shape in every use; empty if there is none."""
     fitting = [each for each in inputs if each.mandatory and not each.repeated and _always_like(output, each)]
     dynamic = [each for each in fitting if not all(arg.static for arg in each.all)]
     if output.repeated or not dynamic:
@@ -344,7 +344,7 @@ def _always_like(output: Operand, one: Operand) -> bool:
 
 
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
-    """The type of a tensor in a case, and its quantization: fixed point where the model quantizes it."""
+    """The type of a tensor in a case, and its quantization; fixed point if the model quantizes it."""
     quantized = argument.quantized
     stored = types.of_stored(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:
@@ -353,6 +353,6 @@ def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
 
 
 def plain_type(argument: Argument) -> tuple[str, None]:
-    """The type of a tensor in a case that is not quantized."""
+    """The type of a tensor in a case without quantization."""
     plain = types.of_tensor(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None

@@ -1,4 +1,4 @@
-"""A project folder: configs, kernels, references, op_tests.toml, Makefile, README; nothing is overwritten."""
+"""Makes a project folder: configs, kernels, references, op_tests.toml, Makefile, README; overwrites nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problem
 
-KERNELS = ("cpp", "python")  # what kernels can be written in
+KERNELS = ("cpp", "python")  # languages of kernels
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
 _SHOWN_OPS = 3
 _BUILT = "*/obj/\n*/libs/"
@@ -33,13 +33,13 @@ _BUILT = "*/obj/\n*/libs/"
 
 @dataclass(frozen=True)
 class ProjectFiles:
-    """What a project begins with."""
+    """The initial contents of a project."""
 
     configs: Mapping[str, bytes]  # by file name
     cases: Sequence[DraftCase] = ()
-    references: Mapping[str, str] = field(default_factory=dict)  # by op, as test files name them
-    files: Mapping[str, bytes] = field(default_factory=dict)  # finished ones, by path
-    is_starter: bool = False  # the op is y = factor * x, and its kernel and reference are finished
+    references: Mapping[str, str] = field(default_factory=dict)  # by op, as written in test files
+    files: Mapping[str, bytes] = field(default_factory=dict)  # finished files, by path
+    is_starter: bool = False  # the op is y = factor * x, with finished kernel and reference
     warnings: Sequence[Problem] = ()
 
 
@@ -50,16 +50,16 @@ class Project:
     files: Mapping[Path, str]  # path -> `created` or `unchanged`
     packages: Sequence[OpPackage]
     warnings: Sequence[Problem]
-    unwritten: Sequence[str]  # references and kernels that a person has to write, in this order
+    unwritten: Sequence[str]  # references and kernels that the user must write, in this order
 
 
 def op_name(folder: Path) -> str:
-    """An op named after the folder of its project: `leaky_relu` becomes LeakyRelu."""
+    """The name of an op from the folder of its project: `leaky_relu` becomes LeakyRelu."""
     return names.suggestion(camel_case(folder.name), "MyOp")
 
 
 def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
-    """The op y = factor * x, whose kernel and reference are finished."""
+    """The draft of the op y = factor * x, whose kernel and reference are finished."""
     return from_flags.draft(
         name,
         inputs=(f"x:{_STARTER_TYPES}",),
@@ -71,7 +71,7 @@ def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
 
 
 def per_op(draft: Draft) -> list[Draft]:
-    """One package for each op of a draft, as ONNX Runtime needs it."""
+    """One package for each op of a draft, as ONNX Runtime requires."""
     ops = draft.package.ops
     return [_only(draft, op, is_first=op is ops[0]) for op in ops]
 
@@ -111,7 +111,7 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
 
 
 def of_config(config: Path) -> ProjectFiles:
-    """A config as it is; its name becomes that of its package if make could not take it."""
+    """The unchanged config; the file is named after its package if make does not support its name."""
     packages, problems = load([config])
     with reading(config, hint="give a config"):
         content = read_plain(config)
@@ -121,7 +121,7 @@ def of_config(config: Path) -> ProjectFiles:
 
 
 def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | None = None) -> Project:
-    """Write the project, of the ops of a model if one is given; an error leaves nothing."""
+    """Write the project, for the ops of a model if one is given; after an error no files remain."""
     packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]
     kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
@@ -156,7 +156,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
 
 
 def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[Generated], list[Generated]]:
-    """The packages of configs, what `udogen generate` would write for them, and the same with a package per backend."""
+    """The packages of configs, what `udogen generate` would write, and the same with one package per backend."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in configs]
         for path, content in zip(paths, configs.values(), strict=True):
@@ -168,14 +168,14 @@ def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[
             return packages, usual, usual
         try:
             return packages, usual, generate(packages, options._replace(layout="qnn"), problems)
-        except UdogenError:  # no such layout for one of the backends
+        except UdogenError:  # one of the backends does not have this layout
             return packages, usual, usual
 
 
 def _kernels(
     packages: Sequence[OpPackage], generated: Sequence[Generated], kernel: str, *, is_starter: bool
 ) -> dict[str, bytes]:
-    """The kernels by path: one of each op for the backends that share kernels, others by backend."""
+    """The kernels by path: one for each op for all backends that share kernels, the others by backend."""
     found: dict[str, bytes] = {}
     for each in generated:
         ops = {op.name: op for package in packages if package.name == each.plan.package for op in package.ops}
@@ -206,7 +206,7 @@ _FIELD = re.compile(r"^ *udo::(?:Input|Output)<([^>]*)> (\w+);", re.MULTILINE)
 
 
 def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -> bytes:
-    """The skeleton of the first package as a file of a project: with its arguments, as no header is beside it."""
+    """The skeleton of the first package for a project; it lists the arguments, as no header is next to it."""
     text = packages[0][source].decode().replace(source, path)
     headers = [
         files[name].decode()
@@ -222,7 +222,7 @@ def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -
 
 
 def _other_types(args: Sequence[str]) -> str:
-    """A comment on tensors whose type depends on the backend."""
+    """A comment about tensors whose type depends on the backend."""
     types: dict[str, dict[str, None]] = {}
     for each in args:
         for kind, name in _FIELD.findall(each):
@@ -255,7 +255,7 @@ def _loop(args: str) -> str:
 
 
 def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
-    """A kernel in Python, or the finished one of the starter."""
+    """A kernel in Python, or the finished kernel of the starter."""
     tensors = [each.name for each in (*op.inputs, *op.outputs, *op.params)]
     for each in tensors if path.endswith(".py") else ():
         if not each.isidentifier() or keyword.iskeyword(each):
@@ -280,8 +280,8 @@ def command_files(
 ) -> dict[str, bytes]:
     """Makefile, README and .gitignore of a project whose packages are in `out`, generated with these options.
 
-    `make run` has the shapes of the first case.  `commands` are further ones of the README, after `make run`.
-    Packages outside of a folder of their own are cleaned, not removed.
+    `make run` uses the shapes of the first case.  `commands` are additional commands for the README, after `make run`.
+    Packages that are not in a separate folder are cleaned, not removed.
     """
     into = out.rstrip("/") or "."
     cleaned = [f"rm -rf {into}"] if out else [f"$(MAKE) -C {each.folder.name} clean" for each in folders]
@@ -314,7 +314,7 @@ def _register(folders: Sequence[Generated], out: str) -> str:
 
 
 def _model_commands(folder: Path, model: Path, folders: Sequence[Generated]) -> list[str]:
-    """The command that runs the whole model with the packages, if ONNX Runtime does that."""
+    """The command that runs the whole model with the packages, if ONNX Runtime supports one of the backends."""
     if not {"cpu", "htp"} & {each.plan.backend for each in folders}:
         return []
     path = shlex.quote(os.path.relpath(model, folder))
@@ -322,7 +322,7 @@ def _model_commands(folder: Path, model: Path, folders: Sequence[Generated]) -> 
 
 
 def _run(op: Op, folder: str, cases: Sequence[DraftCase]) -> str:
-    """The arguments of `udogen` for one execution, in a Makefile."""
+    """The arguments of `udogen` for one execution, escaped for a Makefile."""
     case = next((each for each in cases if each.op == op.name), None)
     shapes = {name: each.shape for name, each in case.inputs.items() if each.shape} if case is not None else {}
     words = op_tests.run_arguments(op, folder, shapes)

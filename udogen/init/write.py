@@ -1,4 +1,4 @@
-"""A draft -> a config and test cases -> files: all of them or none, and no existing file is overwritten."""
+"""Writes a draft as config and test cases: all files or none, and existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from udogen.resources import toml_text
 
 
 def config_text(draft: Draft) -> tuple[str, tuple[Problem, ...]]:
-    """The XML config, remarks as comments, and what XML cannot express."""
+    """The XML config with remarks as comments, and warnings about what XML cannot express."""
     problems = Problems()
     return xml_write.write(draft.package, problems, comments(draft.remarks)), problems.warnings
 
 
 def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
-    """Remarks by their subject, decisions last."""
+    """Remarks by subject; those that need a decision are last."""
     found: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(remarks, key=lambda row: row.decide):
         found.setdefault(each.about, []).append(str(each))
@@ -30,7 +30,7 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 
 def check(text: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
-    """Read an XML config as `udogen check` does; an error would be a fault of udogen."""
+    """Read an XML config as `udogen check` does; an error would be a bug in udogen."""
     problems = Problems()
     packages = xml_read.read(text.encode(), file, problems)
     for package in packages:
@@ -73,7 +73,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
-    """The cases of one op, as its tables in the test file."""
+    """The cases of one op, as tables of a test file."""
     blocks = []
     for case in cases:
         note = _comment(clean(case.note)) if case.note else ()
@@ -132,7 +132,7 @@ def _value(value: Value | object) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return toml_text(value)
-    return repr(value)  # `inf` and `nan` are TOML too, and so is 1e-06
+    return repr(value)  # `inf`, `nan` and 1e-06 are also valid in TOML
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A context binary: its contents, its manifest, and the JSON beside it."""
+"""Inspects a context binary: its contents, its manifest, and the JSON next to it."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class InspectedContext:
     json: Path | None
     differences: tuple[Difference, ...]
     warnings: tuple[Problem, ...]  # of the JSON
-    faults: tuple[UdogenError, ...]  # that stop a run
+    faults: tuple[UdogenError, ...]  # errors that prevent a run
 
     @property
     def exit_code(self) -> int:
-        """0, or that of the first fault."""
+        """0, or the exit code of the first fault."""
         return self.faults[0].exit_code if self.faults else 0
 
 
 def is_context_binary(path: Path) -> bool:
-    """Whether a path is meant to be a context binary, broken or not."""
+    """Whether a path is meant to be a context binary, even a broken one."""
     if not path.is_file():
         return False
     try:

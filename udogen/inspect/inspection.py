@@ -1,4 +1,4 @@
-"""Inspects a library, or all in a folder: reads it, compares it with a runtime, registers it in a worker."""
+"""Inspects a library, or all libraries in a folder: reads, compares with a runtime, registers in a worker."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class InspectedLibrary:
     path: Path
     evidence: LibraryEvidence | None
     findings: tuple[RuleFinding, ...]
-    target: str = ""  # of the package, where it is the library of one
+    target: str = ""  # the target of the package, if it belongs to one
 
     @property
     def is_package(self) -> bool:
-        """False for any other library; true for one that is too broken to be read."""
+        """Whether it is an op package or registration library; true also if it is too broken to be read."""
         return self.evidence is None or self.evidence.facts.is_package or self.evidence.facts.is_registration
 
     @property
@@ -47,13 +47,13 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Whether it will register, in words."""
+        """Whether it will register, as text."""
         return VERDICTS[self.weight]
 
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """Runtimes to compare with, and whether anything of the library may run."""
+    """Runtimes to compare with, and whether code of the library may run."""
 
     against: tuple[Path, ...]
     env: tools.Environment
@@ -66,9 +66,9 @@ _CONTEXT_HINT = "a context binary is not an op package: restore it with `udogen 
 def inspect(
     path: Path, options: InspectOptions, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> InspectedLibrary:
-    """Inspect one library, perhaps of a target of a package.
+    """Inspect one library, optionally of a target of a package.
 
-    `choose` takes of the runtimes that were given only those for the machine of the library.
+    `choose` uses only those given runtimes that are for the machine of the library.
     """
     try:
         found = elf.read(path)
@@ -135,7 +135,7 @@ def _record(evidence: LibraryEvidence) -> LibraryEvidence:
     try:
         return replace(evidence, records=read_records(evidence.path, undefined, timeout=_SECONDS))
     except RunFailed as fault:
-        if crashed and not isinstance(fault, OlderRecords):  # the same crash again
+        if crashed and not isinstance(fault, OlderRecords):  # a repetition of the same crash
             return evidence
         return replace(evidence, records_failure=fault)
 
@@ -253,7 +253,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
-    """Libraries that belong to no target of a package."""
+    """Libraries that do not belong to a target of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
     for here, folders, names in os.walk(path):

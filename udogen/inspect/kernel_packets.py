@@ -1,4 +1,4 @@
-"""Packets of a kernel in Python: each of its functions is executed under `qemu-hexagon` and counted."""
+"""Counts packets of a kernel in Python: executes each of its functions under `qemu-hexagon`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from udogen.runtime.op.request import CallOptions, make_call
 
 _Shapes = Mapping[str, tuple[int, ...]]
 _ARCHS = {"emulated-v68": "v68", "hexagon-v66": "v66"}  # of the machines whose code QEMU runs
-_SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}  # of fixed point with so many bits
+_SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}  # (scale, offset) of fixed point, by number of bits
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class PacketCount:
 
     machine: str
     types: Mapping[str, str]  # of each tensor, as configs name it
-    functions: Mapping[str, int]  # in those of the kernel that were executed
-    total: int  # with all around them
+    functions: Mapping[str, int]  # by executed function of the kernel
+    total: int  # including code around the functions
 
 
 def count_packets(
     file: Path, configs: Sequence[Path], codes: Sequence[FunctionCode], shapes: _Shapes
 ) -> list[PacketCount]:
-    """Execute each combination of types of these functions where QEMU runs it, with random tensors of these shapes."""
+    """Execute each combination of types that QEMU can run, with random tensors of these shapes."""
     packages, problems = load(configs)
     package, op = next((each, op) for each in packages for op in each.ops if op.name == file.stem)
     missing = [each.name for each in op.inputs if each.mandatory and each.name not in shapes]
@@ -59,7 +59,7 @@ def count_packets(
 
 
 def _generated(folder: Path, file: Path, package: OpPackage, backend: str, problems: Problems) -> Built:
-    """The package with this kernel."""
+    """Generate the package with this kernel."""
     kernels = folder / "kernels"
     kernels.mkdir()
     shutil.copy(file, kernels)
@@ -71,7 +71,7 @@ def _generated(folder: Path, file: Path, package: OpPackage, backend: str, probl
 def _executed(
     built: Built, name: str, machine: str, arch: str, functions: Sequence[FunctionCode], shapes: _Shapes
 ) -> Iterator[PacketCount]:
-    """Each combination of types that these functions are for, executed once."""
+    """Execute once each combination of types that these functions are for."""
     op = built.op(name, functions[0].backend)
     assert built.folder is not None and op is not None
     session = HexagonSession(built.folder, arch=arch, count=True)

@@ -19,10 +19,10 @@ class LibraryKind(NamedTuple):
 
     id: str
     words: str
-    backend: str = ""  # that takes it; only op packages have one
+    backend: str = ""  # that accepts it; only op packages have one
     exported: str = r"(?!)"  # a symbol that only this kind exports
     used: str = r"(?!)"  # or leaves undefined
-    init: str = ""  # libQnnHtp looks for one of two functions, and refuses a package that has neither (seen in 2.47)
+    init: str = ""  # libQnnHtp looks for one of two functions, and refuses a package with neither (observed in 2.47)
     remedy: str = ""
 
 
@@ -62,7 +62,7 @@ KINDS = (
     LibraryKind("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
     LibraryKind("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
-# The same symbols; the machine is another.
+# The same symbols as `plain`, but another machine.
 DSP = LibraryKind("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
 OTHER = LibraryKind(
     "other", "not an op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
@@ -72,8 +72,8 @@ OTHER = LibraryKind(
 class SdkRelease(NamedTuple):
     """The SDK release that a library was built for, and the evidence for it."""
 
-    release: str  # v2.43.0.260129...; empty where it does not matter or is not known
-    source: str  # in words
+    release: str  # v2.43.0.260129...; empty if irrelevant or unknown
+    source: str  # as text
 
 
 @dataclass(frozen=True)

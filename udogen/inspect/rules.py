@@ -40,7 +40,7 @@ SHOWN = 12
 
 
 class RuleFinding(NamedTuple):
-    """What one rule found."""
+    """A finding of one rule."""
 
     rule: str
     weight: str
@@ -51,19 +51,19 @@ class RuleFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class LibraryEvidence:
-    """All that is known of one library."""
+    """All facts known about one library."""
 
     facts: LibraryFacts
     runtime: ComparedRuntime
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageLibrary | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # the package that it belongs to
     provider: str = ""
     registered: tuple[OpPackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
     records: RecordsRead | None = None
     records_failure: RunFailed | None = None
-    registration: Registration | None = None  # what a registration library of SNPE describes
+    registration: Registration | None = None  # the contents of a registration library of SNPE
 
     @property
     def path(self) -> Path:
@@ -75,7 +75,7 @@ VerdictRule = Callable[[LibraryEvidence], Iterator[RuleFinding]]
 
 
 def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[RuleFinding]:
-    """What these rules find."""
+    """The findings of these rules."""
     return [finding for rule in rules for finding in rule(evidence)]
 
 
@@ -95,7 +95,7 @@ def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """The machine and the version of Hexagon are those of the runtime."""
+    """The machine and the Hexagon version must be those of the runtime."""
     found = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
         return
@@ -180,7 +180,7 @@ def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 def _needed(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if not evidence.resolution.seen and not evidence.native:
-        return  # nothing is known of the device
+        return  # nothing is known about the device
     for name in evidence.resolution.absent:
         if evidence.native:
             text = f"it needs {name}, which the loader does not find"
@@ -277,7 +277,7 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
             f"it is in the C++ style and does not name the SDK of its headers; the runtime is of {there}",
             "build it with the headers of that release: another one registers, and crashes when a graph is finalized",
         )
-    # `_` begins a number of the build farm; two builds of one release differ, too, so the whole text counts.
+    # `_` begins a number of the build farm; two builds of one release also differ, so the whole text is compared.
     if evidence.facts.kind.id == "core" and built and built.partition("_")[0] != there.partition("_")[0]:
         yield RuleFinding(
             "release",
@@ -343,7 +343,7 @@ def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Kernel records of QHPI that a runtime cannot take."""
+    """Kernel records of QHPI that a runtime cannot accept."""
     if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
         fault = evidence.records_failure
         yield RuleFinding("records", WARNS, fault.message, fault.hint, fault.details)
@@ -362,7 +362,7 @@ def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _faulty_records(package: str, ops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], str, str]]:
-    """(names, what is wrong with them, remedy); no names where nothing is wrong."""
+    """(names, problem, remedy); names is empty if there is no such problem."""
     foreign = [op["name"] for op in ops if not op["name"].startswith(f"{package}::")]
     yield foreign, f"ops whose names do not begin with {package}::", f"call them {package}::<Op>"
     yield [op["name"] for op in ops if not op["kernels"]], "ops without a kernel", "add a kernel record"
@@ -414,7 +414,7 @@ def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """The loader finds the libraries that it names; only a warning, because that depends on the machine."""
+    """The loader must find the libraries that it names; only a warning, because that depends on the machine."""
     if evidence.registration is None:
         return
     for core in udo_host.BACKENDS.values():

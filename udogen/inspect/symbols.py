@@ -29,7 +29,7 @@ class ComparedRuntime:
     libraries: tuple[Elf, ...]
     origin: str
     sdk: str = ""
-    hint: str = ""  # how to get one, where there is none
+    hint: str = ""  # how to get one, if none was found
     named: str = ""  # the release that QNN_SDK_ROOT names
 
     @property
@@ -42,7 +42,7 @@ class ComparedRuntime:
 
     @property
     def main(self) -> Elf:
-        """The library that registers."""
+        """The library that registers packages."""
         return self.libraries[0]
 
     @property
@@ -75,7 +75,7 @@ def find_compared(
 
 
 def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> ComparedRuntime:
-    """The runtime of this machine, with the libraries beside it that packages call."""
+    """The runtime of this machine, with the libraries next to it that packages call."""
     if backend not in backends.RUNTIMES:
         return ComparedRuntime((), "", hint=f"no runtime of this machine runs {backend} packages")
     try:
@@ -94,7 +94,7 @@ def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
 
 
 def _names(found: Elf, backend: str) -> list[str]:
-    """The libraries of a backend's runtime, on the machine of a library, that have functions which packages call."""
+    """The libraries of a backend's runtime whose functions packages call, for the machine of a library."""
     row = backends.ALL.get(backend)
     if row is None:
         return []
@@ -106,7 +106,7 @@ def _names(found: Elf, backend: str) -> list[str]:
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
-    """A folder means the right libraries in it; a library brings along those that it opens beside it."""
+    """The libraries of a path: those of the backend in a folder, or a library with those next to it that it opens."""
     if not given.is_dir():
         siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
         return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
@@ -141,7 +141,7 @@ def _in_sdk(found: Elf, backend: str, env: tools.Environment) -> list[Path]:
     return []
 
 
-# --- the dynamic loader of this machine: `ld.so --list` runs nothing of a library ------------------------------------
+# --- the dynamic loader of this machine: `ld.so --list` runs no code of a library ------------------------------------
 
 
 _FOUND = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.*) \(0x[0-9a-f]+\)$")
@@ -159,7 +159,7 @@ class OlderLibrary(NamedTuple):
 
 
 class LoadedLibraries(NamedTuple):
-    """What the loader would load with a library."""
+    """The libraries that the loader would load with a library."""
 
     found: Mapping[str, Path]  # by the requested name, direct or not
     absent: tuple[str, ...]
@@ -167,7 +167,7 @@ class LoadedLibraries(NamedTuple):
 
 
 def _loaded_with(library: Path) -> LoadedLibraries | None:
-    """What the loader would load; None if this system has no loader."""
+    """The libraries that the loader would load; None if this system has no loader."""
     loader = _loader()
     if not loader:
         return None
@@ -211,14 +211,14 @@ _SYSTEMS = {
 
 
 class Needed(NamedTuple):
-    """A library that is needed, and where it is; `place` is empty if it was not found."""
+    """A needed library and its path; `place` is empty if it was not found."""
 
     name: str
     place: str
 
 
 class Assumed(NamedTuple):
-    """A symbol that was found nowhere, but is expected on the device."""
+    """A symbol that was not found, but is expected on the device."""
 
     name: str
     why: str
@@ -233,7 +233,7 @@ class Resolution:
     missing: tuple[str, ...]
     assumed: tuple[Assumed, ...]
     old: tuple[OlderLibrary, ...] = ()
-    wrapped: tuple[str, ...] = ()  # missing, but available as __wrap_...: a DSP has malloc only by that name
+    wrapped: tuple[str, ...] = ()  # missing, but available as __wrap_...: a DSP has malloc only under that name
     seen: bool = True  # false without libraries to search
 
     @property
@@ -254,7 +254,7 @@ def _native(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resol
         return _foreign(found, wanted, runtime)
     libraries = {each.soname or each.path.name: each for each in runtime.libraries}
     exports = {name for each in libraries.values() for name in each.exports}
-    for each in libraries.values():  # loaded globally, with all that it needs
+    for each in libraries.values():  # loaded globally, with all its dependencies
         beside = _loaded_with(each.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
@@ -288,7 +288,7 @@ def _exports(path: str) -> frozenset[str]:
 
 
 def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
-    """For another machine: symbols that its runtime exports, or uses and therefore finds."""
+    """For another machine: resolve symbols that its runtime exports, or imports and therefore finds."""
     exported = _exports_of_device(found, runtime)
     uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
     beside = _libraries_of_device(found, runtime)

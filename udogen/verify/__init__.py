@@ -1,19 +1,19 @@
-"""Is this op right?  Test files -> cases -> places -> test run -> results -> diagnosis -> reports.
+"""Tests of ops: test files -> cases -> places -> test run -> results -> diagnosis -> reports.
 
-test_files/    what op_tests.toml and tests/test_*.py declare, and the cases they stand for
-options        what a user asks of a test run
+test_files/    what op_tests.toml and tests/test_*.py declare, and the cases that follow from it
+options        options of a test run
 cases          a case: inputs, expected outputs, tolerance
-tolerances     how far a right result may be from the reference
+tolerances     how far a correct result may be from the reference
 places         where ops run: Qualcomm's runtimes, emulators, Hexagon code, ONNX Runtime
 packages       packages of a test file, generated and built
 runner         cases of one package in one place: run, compare, measure
 shapes         the place `shapes`: shape rules, converter library and references, compared
 test_run       every case in every place
-results        what a test run found, as data
+results        the results of a test run, as data
 diagnosis/     why numbers are wrong
-safety/        is a kernel safe: heap, bounds, leaks, sanitizers
+safety/        safety of kernels: heap, bounds, leaks, sanitizers
 baseline       costs of an earlier run
-report/        terminal, JSON, JUnit and HTML, all written from results
+report/        terminal, JSON, JUnit and HTML reports, all made from results
 pytest_plugin  `pytest --udogen`
 """
 
@@ -28,7 +28,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 MARK = "__udogen_op_tests__"
 
 
-# Nothing is imported here: pytest loads this package at each of its starts.
+# No other module of udogen is imported here: pytest loads this package at every start.
 def op_test(op: str, *, case: Sequence[dict[str, Any]] = (), **keys: Any) -> Callable[[_Function], _Function]:
     """Make a function the reference of an op; the keys are those of `[[op]]` and `[[op.case]]`, and it may repeat."""
 

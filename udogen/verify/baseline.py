@@ -1,4 +1,4 @@
-"""Costs of an earlier run, to compare a later one with: `--save-baseline`, `--compare`."""
+"""Costs of an earlier run, for comparison with a later one: `--save-baseline`, `--compare`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from udogen.errors import UsageError, read_plain, reading, write_file
 from udogen.verify.results import Outcome, TestRun
 
 _FORMAT = "udogen costs 1"
-# A median is slower if it is outside the other's usual range, and by this much: machines are noisy.
+# A median is slower if it exceeds the earlier one by this factor and the ranges do not overlap: machines are noisy.
 _SLOWER = 1.25
 _MORE_PACKETS = 1.01
 
 
 @dataclass(frozen=True)
 class CostChange:
-    """One cost, before and now."""
+    """One cost in the earlier run and now."""
 
     op: str
     case: str
@@ -32,12 +32,12 @@ class CostChange:
 
     @property
     def ratio(self) -> float:
-        """Now, as a multiple of before."""
+        """The cost now, relative to before."""
         return self.now / self.before if self.before else float("inf")
 
 
 def save(run: TestRun, path: Path) -> None:
-    """Write the costs of a run; sorted, so that a difference of two files shows what changed."""
+    """Write the costs of a run, sorted, so that a diff of two files shows what changed."""
     rows = {_key(each): _row(each) for each in run.outcomes if each.status in ("passed", "ran")}
     content = {
         "format": _FORMAT,
@@ -68,20 +68,20 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What `save` wrote."""
+    """The contents of a file of `save`."""
 
     path: Path
     environment: dict[str, str]
     costs: dict[str, dict[str, Any]]
 
     def differences(self, run: TestRun) -> list[tuple[str, str, str]]:
-        """(name, then, now) of the environment: what makes times hard to compare."""
+        """Differences of the environment as (name, then, now); they make times hard to compare."""
         then = self.environment
         return [(name, then[name], now) for name, now in run.environment if then.get(name, now) != now]
 
 
 def load(path: Path) -> Baseline:
-    """A file of `save`."""
+    """Read a file of `save`."""
     with reading(path, hint="--save-baseline writes one"):
         data = read_plain(path)
     try:
@@ -97,7 +97,7 @@ def load(path: Path) -> Baseline:
 
 
 def compare(run: TestRun, baseline: Baseline) -> list[CostChange]:
-    """Each cost that both have, the worst ratio first."""
+    """The costs that both runs have, the worst ratio first."""
     found = []
     for each in run.outcomes:
         before, now = baseline.costs.get(_key(each)), _row(each)

@@ -1,4 +1,4 @@
-"""Cases: what goes into an op, and what a reference expects to come out."""
+"""Cases: the inputs of an op, and the outputs that a reference expects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, "Array"]
 Quants = Mapping[str, tuple[float, int]]  # scale, offset: real = (stored + offset) * scale
-# (inputs as stored, params, quants) -> outputs in real numbers.
+# (inputs as stored, params, quants) -> outputs as real numbers.
 ReferenceCall = Callable[[Arrays, Mapping[str, object], Quants], Arrays]
 
 
@@ -33,18 +33,18 @@ class CaseError:
 
     @classmethod
     def of(cls, error: UdogenError) -> CaseError:
-        """The same as data."""
+        """The error as data."""
         return cls(error.kind, error.message, error.hint, error.details)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """How a case was made, to make others like it (shrinking) and to ask the reference again (diagnosis)."""
+    """How a case was made: to make similar cases (shrinking) and to call the reference again (diagnosis)."""
 
-    # The same case with inputs of other shapes; None if the reference does not take them.
+    # The same case with inputs of other shapes; None if the reference does not accept them.
     reshaped: Callable[[Mapping[str, tuple[int, ...]]], Case | None]
     reference: ReferenceCall
-    baseline: Callable[[], object]  # the reference alone, for its time
+    baseline: Callable[[], object]  # calls only the reference, for timing
     location: str = ""  # file:line of the test file
 
 
@@ -52,8 +52,8 @@ class Origin:
 class Case:
     """One run of one op: its inputs, and the outputs that a reference expects.
 
-    Fixed-point tensors are given and expected as their stored integers; a `tolerance` that is a number is in units of
-    the output: the largest absolute difference that is right (1 is one quantization step).
+    Fixed-point tensors are given and expected as their stored integers.  A numeric `tolerance` is the largest allowed
+    absolute difference, in units of the output (1 is one quantization step).
 
     `Case("ones", "LeakyRelu", {"x": x}, {"y": y}, {"alpha": 0.1}, tolerance=1e-6)`
     """
@@ -66,35 +66,35 @@ class Case:
     quants: Quants = field(default_factory=dict)
     tolerance: float | Tolerance | Mapping[str, Tolerance] = 1e-6  # a mapping: by output
     backend: str = "cpu"  # of the config
-    dtypes: Mapping[str, str] = field(default_factory=dict)  # of tensors that can have several
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs, where nothing is expected
-    places: tuple[str, ...] = ()  # where it runs; none: everywhere that its backend's packages run
+    dtypes: Mapping[str, str] = field(default_factory=dict)  # of tensors that allow several
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs that have no expected values
+    places: tuple[str, ...] = ()  # where it runs; empty: everywhere that packages of its backend run
     refusal: bool = False  # the op must refuse it
     error: CaseError | None = None  # why it could not be made
     origin: Origin | None = field(default=None, compare=False, repr=False)
     operations: float | None = None
     loops: int = 0
     builtin: Any = field(default=None, compare=False)
-    before: tuple[Case, ...] = ()  # of a chain: the first output of each is the first input of the next
+    before: tuple[Case, ...] = ()  # earlier ops of a chain: the first output of each is the first input of the next
 
     def runs_on(self, place: str) -> bool:
-        """Whether it is for this place; its backend's packages must run there."""
+        """Whether the case is for this place; packages of its backend must run there."""
         return not self.places or place in self.places
 
     def tolerance_of(self, output: str) -> Tolerance:
-        """What is allowed for one output."""
+        """The tolerance of one output."""
         if isinstance(self.tolerance, Tolerance):
             return self.tolerance
         return self.tolerance[output] if isinstance(self.tolerance, Mapping) else Tolerance(float(self.tolerance))
 
     @property
     def output_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Shapes of outputs, as far as they are known."""
+        """Shapes of the outputs, as far as known."""
         return {**self.shapes, **{name: tuple(array.shape) for name, array in self.expected.items()}}
 
     @property
     def output_types(self) -> str:
-        """Data types of the outputs, as far as they are known before a call."""
+        """Data types of the outputs, as far as known before a call."""
         names = [self.dtypes[name] for name in self.expected if name in self.dtypes] or list(self.dtypes.values())[-1:]
         return " ".join(dict.fromkeys(names))
 

@@ -1,8 +1,8 @@
-"""Whole ONNX models: on QNN with our op packages, beside ONNX Runtime's CPU with references, tensor by tensor.
+"""Compares whole ONNX models on QNN (with op packages) and on ONNX Runtime's CPU (with references), by tensor.
 
-Each layer is judged by its own error: what it computes from the inputs that it had on QNN, compared with what ONNX
-Runtime's CPU (or the reference of a custom op) computes from the same inputs.  Errors of the layers before it are in
-the other column only, so the first layer that goes wrong is the one at fault.
+Each layer is judged by its own error: its output on QNN is compared with what ONNX Runtime's CPU (or the reference of
+a custom op) computes from the same inputs.  Errors of earlier layers are only in the other column, so the first wrong
+layer is the one at fault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 FLOAT, BITS_8 = "float", "8"
-# How far the own error of a layer may be from zero: of the range of its output, and in steps of 8 bits.
+# The largest allowed own error of a layer: relative to the range of its output, and in steps of 8 bits.
 TOLERANCES = {("cpu", FLOAT): 1e-5, ("htp", FLOAT): 4e-3}  # HTP computes FLOAT_32 with 16 bits
 STEPS = 1.5
 _STANDARD = ("", "ai.onnx")
@@ -48,7 +48,7 @@ _STANDARD = ("", "ai.onnx")
 _MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice", "Gather", "Identity")
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 _WEIGHTED = (*_BIASED, "MatMul")
-# Ops that a runtime may compute together with those before them, from what is not rounded to 8 bits yet.
+# Ops that a runtime may compute together with earlier ones, from inputs that are not rounded to 8 bits yet.
 _FUSED = ("Relu", "Clip", "Concat")
 _OPSET_8_BITS = 10  # the first with QuantizeLinear
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
@@ -58,23 +58,23 @@ _TABLE = "the table of `udogen run model` has their names"
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """How a network is run."""
+    """Options for running a network."""
 
     model: Path
     packages: tuple[Path, ...] = ()
     backend: str = "cpu"
     bits: str = FLOAT
-    inputs: Mapping[str, Path] | None = None  # .npy; one sample, or several with a first axis more
+    inputs: Mapping[str, Path] | None = None  # .npy; one sample, or several along an additional first axis
     references: Mapping[str, ReferenceFunction] | None = None  # of custom ops, by type
     tolerance: float | None = None
-    until: str = ""  # a tensor: only what it needs
-    replaced: tuple[str, ...] = ()  # ops, nodes or tensors: what the reference computes instead of QNN
+    until: str = ""  # a tensor: run only the nodes that it needs
+    replaced: tuple[str, ...] = ()  # ops, nodes or tensors that the reference computes instead of QNN
     timeout: float | None = None
 
 
 @dataclass(frozen=True)
 class LayerResult:
-    """One output of a node: its errors, over all samples, as parts of the range of the tensor."""
+    """One output of a node, with its errors over all samples, relative to the range of the tensor."""
 
     number: int
     node: str
@@ -91,7 +91,7 @@ class LayerResult:
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """What came of a network."""
+    """The result of running a network."""
 
     runtime: str
     backend: str
@@ -99,7 +99,7 @@ class NetworkResult:
     samples: int
     layers: tuple[LayerResult, ...]
     seconds: float  # of one execution on QNN, with all tensors as outputs
-    elsewhere: tuple[str, ...]  # nodes that QNN did not take: ONNX Runtime's CPU computed them
+    elsewhere: tuple[str, ...]  # nodes that QNN did not accept: ONNX Runtime's CPU computed them
     random: tuple[str, ...]  # inputs that were not given
     outputs: Mapping[str, Array]  # of the model, for the last sample, as real numbers
     failed: FailedCase | None = None  # the first wrong layer, as a case of its op
@@ -111,7 +111,7 @@ class NetworkResult:
 
 
 def run_network(options: NetworkOptions) -> NetworkResult:
-    """Run a network on QNN and compare it; raises where it cannot be run."""
+    """Run a network on QNN and compare it; raises if it cannot run."""
     onnx = onnx_module()
     least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
     network = Network(onnx, options.model, until=options.until, least_opset=least_opset)
@@ -158,7 +158,7 @@ def _failed(
     quants: Mapping[str, Quant],
     values: Sequence[Mapping[str, Array]],
 ) -> FailedCase:
-    """A layer as a case of its op, for the sample in which it is farthest off."""
+    """A layer as a case of its op, for the sample with the largest error."""
     cases = []
     for sample in values:
         expected = evaluator.node(layer.number, sample)[layer.tensor]
@@ -198,7 +198,7 @@ def _defaults(packages: Sequence[Path]) -> dict[str, dict[str, object]]:
 
 
 def _needed(options: NetworkOptions, network: Network) -> tuple[Path, ...]:
-    """The op packages, without those of which a network that ends early has no op."""
+    """The op packages that are needed: if only a part of the network runs, those with an op in it."""
     if not options.until and not options.replaced:
         return options.packages
     used = {node.op_type for node in network.nodes}
@@ -218,38 +218,38 @@ class Quant:
 
     @classmethod
     def of_range(cls, low: float, high: float) -> Quant:
-        """That of a range; zero is one of its numbers."""
+        """The quantization of a range, extended to include zero."""
         low, high = min(low, 0.0), max(high, 0.0)
         scale = float(np.float32((high - low) / 255)) or 1.0
         return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
 
     @classmethod
     def of_weights(cls, weights: Array) -> Quant:
-        """Symmetric, as 8 signed bits are: libQnnHtp computes a channel with weights beyond those less exactly."""
+        """Symmetric, as in 8 signed bits: libQnnHtp computes channels with weights beyond that range less exactly."""
         return cls(float(np.float32(np.abs(weights).max() / 127)) or 1.0, 128)
 
     @property
     def span(self) -> float:
-        """The range that it has numbers for."""
+        """The width of the range that it represents."""
         return self.scale * 255
 
     def real(self, stored: Array) -> Array:
-        """What stored numbers mean."""
+        """The real numbers of stored ones."""
         found: Array = (stored.astype(np.float32) - self.zero) * np.float32(self.scale)
         return found
 
     def stored(self, real: Array) -> Array:
-        """Real numbers as they are stored."""
+        """The stored numbers of real ones."""
         found: Array = np.clip(np.rint(real / np.float32(self.scale)) + self.zero, 0, 255).astype(np.uint8)
         return found
 
     def rounded(self, real: Array) -> Array:
-        """Real numbers as 8 bits have them."""
+        """Real numbers, rounded to 8 bits."""
         return self.real(self.stored(real))
 
 
 def _rounded(values: Mapping[str, Array], quants: Mapping[str, Quant]) -> dict[str, Array]:
-    """Tensors as 8 bits have them, those that have 8 bits."""
+    """The tensors; those in `quants` are rounded to 8 bits."""
     return {name: quants[name].rounded(array) if name in quants else array for name, array in values.items()}
 
 
@@ -288,10 +288,10 @@ class Network:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """The real numbers of stored tensors, in a model that has QuantizeLinear and DequantizeLinear itself.
+        """The float tensors between stored ones, in a model that already contains QuantizeLinear and DequantizeLinear.
 
-        Qualcomm's provider computes the nodes in between from stored numbers to stored numbers.  A real number that is
-        an output, too, prevents that, or ends the execution with "Inconsistent output sizes" or a crash.
+        Qualcomm's provider computes the nodes between them from stored to stored numbers.  If such a float tensor is
+        also an output, that is prevented, or the execution ends with "Inconsistent output sizes" or a crash.
         """
         readers = self._readers()
         real = {name for node in self.nodes if node.op_type == _DEQUANTIZE for name in node.output}
@@ -305,11 +305,11 @@ class Network:
         return frozenset(real | stored_again)
 
     def is_custom(self, node: Any) -> bool:
-        """Whether an op is neither ONNX's nor defined by the model."""
+        """Whether the op of a node is neither an ONNX op nor a function of the model."""
         return node.domain not in _STANDARD and (node.domain, node.op_type) not in self._functions
 
     def _inside(self, node: Any) -> Iterator[Any]:
-        """The nodes in the bodies of a node, or of the model's function that it calls, and in theirs."""
+        """The nodes in the bodies of a node or of the model function that it calls, recursively."""
         bodies = [*graphs_of(node)]
         bodies += [each for each in self.model.functions if (each.domain, each.name) == (node.domain, node.op_type)]
         for body in bodies:
@@ -325,7 +325,7 @@ class Network:
         return found
 
     def _check(self) -> None:
-        """Raise for nodes that Qualcomm's provider does not compute, or only some of whose tensors it returns."""
+        """Raise for nodes that Qualcomm's provider does not compute, or whose tensors it returns only in part."""
         readers = self._readers()
         for node in self.nodes:
             where = f"{self.path}: node `{_title(node)}` ({node.op_type})"
@@ -346,7 +346,7 @@ class Network:
                     )
 
     def _cut(self, until: str) -> None:
-        """Leave only the nodes that a tensor needs."""
+        """Keep only the nodes that a tensor needs."""
         graph = self.model.graph
         known = {name for node in graph.node for name in node.output if name}
         if until not in known:
@@ -366,7 +366,7 @@ class Network:
         self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
 
     def numbers_of(self, names: Sequence[str]) -> frozenset[int]:
-        """The nodes that are meant: by their op, their name, or a tensor that they compute."""
+        """The indices of the nodes with these names: an op, a node, or a tensor that it computes."""
         found = set()
         for name in names:
             meant = [n for n, node in enumerate(self.nodes) if name in (node.op_type, node.name, *node.output)]
@@ -378,7 +378,7 @@ class Network:
         return frozenset(found)
 
     def part(self, numbers: Collection[int], given: Mapping[str, Array]) -> Network:
-        """The network with these nodes alone; `given` are further inputs that they may use."""
+        """The network with only these nodes; `given` are additional inputs that they may use."""
         made = copy.copy(self)
         made.nodes = [self.nodes[number] for number in sorted(numbers)]
         used = {name for node in made.nodes for name in taken_by(node)}
@@ -432,7 +432,7 @@ class Network:
         return [np.asarray(row, dtype, order="C") for row in rows]
 
     def rounded_weights(self, quants: Mapping[str, Quant]) -> dict[str, Array]:
-        """The constants as 8 bits have them; biases and settings as they are."""
+        """The constants rounded to 8 bits, except biases and settings."""
         kept = {
             name
             for node in self.nodes
@@ -444,10 +444,10 @@ class Network:
     # --- models made from it ------------------------------------------------------------------------------------------
 
     def with_outputs(self, values: Mapping[str, Array]) -> Any:
-        """The model with every tensor as an output, all with their shapes."""
+        """The model with every tensor as an output, and all shapes known."""
         made = self.onnx.ModelProto()
         made.CopyFrom(self.model)
-        for value in made.graph.input:  # what was open is what the samples have
+        for value in made.graph.input:  # open dimensions are those of the samples
             if value.name in values:
                 value.CopyFrom(self.value_info(value.name, values[value.name]))
         del made.graph.output[:]
@@ -455,7 +455,7 @@ class Network:
         made.graph.output.extend(self.value_info(name, values[name]) for name in self.observed)
         made.graph.value_info.extend(self.value_info(name, values[name]) for name in self.hidden)
         made.graph.name = made.graph.name or "network"
-        last = self.hidden - self._readers().keys()  # the provider fails with 6004 where nothing reads these nodes
+        last = self.hidden - self._readers().keys()  # the provider fails with 6004 if no node reads these
         kept = [node for node in made.graph.node if last.isdisjoint(node.output)]
         del made.graph.node[:]
         made.graph.node.extend(kept)
@@ -467,7 +467,7 @@ class Network:
         return self.onnx.helper.make_tensor_value_info(name, kind, value.shape)
 
     def quants(self, expected: Sequence[Mapping[str, Array]]) -> dict[str, Quant]:
-        """The 8 bits of every float tensor, from what it holds for all samples."""
+        """The 8-bit quantization of every float tensor, from its values for all samples."""
         found: dict[str, Quant] = {}
         for name in (*self.inputs, *self.constants, *self.observed):
             values = [self.constants[name]] if name in self.constants else [each[name] for each in expected]
@@ -488,7 +488,7 @@ class Network:
 
 
 class Quantizer:
-    """Makes a model of 8 bits: each float tensor is quantized and dequantized, and outputs are the stored bytes."""
+    """Makes an 8-bit model: each float tensor is quantized and dequantized, and outputs are the stored bytes."""
 
     def __init__(self, network: Network, quants: Mapping[str, Quant]) -> None:
         self._network, self._onnx, self._quants = network, network.onnx, quants
@@ -511,7 +511,7 @@ class Quantizer:
         inputs = [each for each in made.graph.input if each.name in network.inputs]
         del made.graph.initializer[:], made.graph.node[:], made.graph.output[:], made.graph.input[:]
         made.graph.input.extend(inputs)
-        made.ir_version = max(made.ir_version, 4)  # before it, constants are inputs too
+        made.ir_version = max(made.ir_version, 4)  # in earlier versions constants are inputs too
         made.graph.initializer.extend(
             self._onnx.numpy_helper.from_array(np.asarray(value), name)
             for name, value in constants.items()
@@ -528,7 +528,7 @@ class Quantizer:
         return made
 
     def _add(self, source: Any) -> None:
-        """A node with its inputs dequantized and its outputs quantized."""
+        """Add a node with its inputs dequantized and its outputs quantized."""
         node = self._onnx.NodeProto()
         node.CopyFrom(source)
         for index, name in enumerate(source.input):
@@ -543,7 +543,7 @@ class Quantizer:
             self._store(name, f"{name}__float")
 
     def _read(self, node: Any, index: int, name: str) -> str:
-        """The real numbers of an input; where two nodes read one DequantizeLinear, Qualcomm's provider aborts."""
+        """The name of a dequantized input for one reader; Qualcomm's provider aborts if a DequantizeLinear has two."""
         constants = self._network.constants
         if name in constants and node.op_type in _BIASED and index == 2 and node.domain in _STANDARD:
             key, scale = (
@@ -559,7 +559,7 @@ class Quantizer:
         return self._dequantize(name, quant.scale, np.uint8(quant.zero))
 
     def _store(self, name: str, source: str) -> None:
-        """Quantize what a node computes."""
+        """Quantize an output of a node."""
         quant = self._quants[name]
         pair = self._grid(name, quant.scale, np.uint8(quant.zero))
         self._node(_QUANTIZE, [source, *pair], f"{name}__stored")
@@ -579,15 +579,15 @@ class Quantizer:
 
 
 def _real_name(name: str, number: int) -> str:
-    """What the reader of that number takes of a stored tensor."""
+    """The name of a dequantized tensor for the reader with this number."""
     return f"{name}__real{number or ''}"
 
 
 def _converted(model: Any, opset: int, path: Path) -> Any:
-    """The model in a later opset, in which ops may take their settings otherwise."""
+    """The model, converted to a later opset, where the settings of some ops are passed differently."""
     try:
         return importlib.import_module("onnx.version_converter").convert_version(model, opset)
-    except Exception as fault:  # of ONNX's C++ code, of any type
+    except Exception as fault:  # from ONNX's C++ code, of any type
         raise UsageError(
             f"{path} cannot be converted to opset {opset}, which 8 bits need: {fault}",
             hint=f"export the model with opset {opset} or later",
@@ -599,7 +599,7 @@ def _is_fused(node: Any) -> bool:
 
 
 def _is_setting(node: Any, index: int) -> bool:
-    """Whether an input of a node configures it (a clip's limits, a resize's scales): it stays as it is."""
+    """Whether an input configures its node (limits of Clip, scales of Resize); such inputs are not quantized."""
     return node.domain in _STANDARD and index > 0 and node.op_type in ("Clip", "Resize", "Pad", "Upsample")
 
 
@@ -615,7 +615,7 @@ def _title(node: Any) -> str:
 
 
 class Evaluator:
-    """Computes nodes one by one: ONNX's in ONNX Runtime's CPU, custom ops by their references."""
+    """Computes nodes one by one: ONNX ops with ONNX Runtime's CPU, custom ops with their references."""
 
     def __init__(
         self,
@@ -640,7 +640,7 @@ class Evaluator:
         self._runtime: Any = importlib.import_module("onnxruntime")
 
     def with_constants(self, constants: Mapping[str, Array]) -> Evaluator:
-        """The same with other values of constants."""
+        """The same evaluator with other values of constants."""
         return Evaluator(self._onnx, self.network, self._references, constants, defaults=self._defaults)
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
@@ -651,7 +651,7 @@ class Evaluator:
         return values
 
     def node(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of one node from these tensors; constants are the network's."""
+        """The outputs of one node from these tensors and the network's constants."""
         node = self.network.nodes[number]
         if self._is_custom(node):
             found = self._reference(node, {**self._constants, **values}, self._attributes(node))
@@ -664,7 +664,7 @@ class Evaluator:
         return dict(zip(outputs, found, strict=True))
 
     def fused(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of a node from what the nodes before it compute, which is not rounded in between."""
+        """The outputs of a node, computed from unrounded outputs of the nodes before it."""
         inputs = {}
         for before, node in enumerate(self.nodes[:number]):
             if used := {*node.output} & {*self.nodes[number].input} - {""}:
@@ -675,7 +675,7 @@ class Evaluator:
     def question(
         self, number: int, tensor: str, values: Mapping[str, Array]
     ) -> tuple[dict[str, Array], dict[str, object], ReferenceCall]:
-        """A node as a question: its inputs, its parameters, and a function of both that gives one of its outputs."""
+        """The inputs of a node, its parameters, and a function of both that returns one of its outputs."""
         node = self.network.nodes[number]
         known = {**self._constants, **values}
         inputs = {name: np.asarray(known[name]) for name in node.input if name}
@@ -719,7 +719,7 @@ class Evaluator:
         options.log_severity_level = 3
         try:
             made = self._runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        except Exception as fault:  # of pybind11, by kind
+        except Exception as fault:  # from pybind11, with a type for each kind of error
             raise RunFailed(
                 f"ONNX Runtime's CPU cannot compute node `{_title(node)}` ({node.op_type}): "
                 + " ".join(str(fault).split())[:300],
@@ -741,7 +741,7 @@ def _attribute(onnx: Any, attribute: Any) -> object:
 def run_on_qnn(
     options: NetworkOptions, model: Any, outputs: Sequence[str], samples: Sequence[Mapping[str, Array]]
 ) -> tuple[NetworkRan, str]:
-    """These outputs for every sample, computed in a child by a model (a ModelProto); and which runtime it was."""
+    """Run a model (a ModelProto) in a worker; return these outputs for every sample, and the name of the runtime."""
     with tempfile.TemporaryDirectory(prefix="udogen-network-") as folder:
         path = Path(folder, options.model.name)
         onnx_module().save(model, str(path))
@@ -773,7 +773,7 @@ class _Executed:
 
 @dataclass(frozen=True)
 class _Executor:
-    """Executes a network on QNN; what is replaced is computed by its reference, from what QNN computed before it."""
+    """Executes a network on QNN; replaced nodes are computed by their references, from tensors computed on QNN."""
 
     onnx: Any
     options: NetworkOptions
@@ -783,7 +783,7 @@ class _Executor:
     replaced: frozenset[int]
 
     def run(self, samples: Sequence[Mapping[str, Array]]) -> _Executed:
-        """Execute everything that needs no pending reference, ask those that can be asked, and again."""
+        """Alternately execute all nodes that need no pending reference, and compute the references that are ready."""
         pending = set(self.replaced)
         given: list[dict[str, Array]] = [{} for _ in samples]
         if len(pending) == len(self.network.nodes):
@@ -808,13 +808,13 @@ class _Executor:
             pending -= ready
 
     def _add_hidden(self, values: dict[str, Array], sample: Mapping[str, Array], numbers: Sequence[int]) -> None:
-        """Add the real numbers that QNN did not return, as they follow from the stored ones that it did return."""
+        """Add the float tensors that QNN did not return, computed from the stored ones that it did return."""
         for number in numbers:
             if self._outputs([number]) - values.keys():
                 values.update(self.evaluator.node(number, {**sample, **values}) | values)
 
     def _waiting(self, pending: Collection[int]) -> set[int]:
-        """The nodes that need a reference which was not asked yet, with those that are replaced."""
+        """The pending nodes, and the nodes that depend on them."""
         waiting, missing = set(pending), self._outputs(pending)
         for number in range(len(self.network.nodes)):
             if self._inputs(number) & missing:
@@ -856,7 +856,7 @@ def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Ar
 
 
 def _limit(options: NetworkOptions, quant: Quant | None, op: str, span: float) -> float:
-    """How far the own error of a layer may be from zero, as a part of its range."""
+    """The largest allowed own error of a layer, relative to its range."""
     if options.tolerance is not None:
         return options.tolerance
     if quant is not None:
@@ -867,14 +867,14 @@ def _limit(options: NetworkOptions, quant: Quant | None, op: str, span: float) -
 
 @dataclass(frozen=True)
 class _Layers:
-    """The errors of each output of each node, the largest of all samples."""
+    """The largest errors over all samples, for each output of each node."""
 
     options: NetworkOptions
     evaluator: Evaluator
     quants: Mapping[str, Quant]
     replaced: Collection[int]
     expected: Sequence[Mapping[str, Array]]
-    values: Sequence[Mapping[str, Array]]  # those on QNN, with inputs
+    values: Sequence[Mapping[str, Array]]  # the tensors on QNN, with inputs
 
     def __iter__(self) -> Iterator[LayerResult]:
         hidden = self.evaluator.network.hidden
@@ -890,7 +890,7 @@ class _Layers:
         return {name: number for number, node in enumerate(self.evaluator.nodes) for name in node.output}
 
     def _of(self, number: int, name: str, targets: Sequence[Sequence[Array]]) -> LayerResult:
-        """An output, compared with what the node makes of its own inputs: one of `targets`."""
+        """The result of an output, compared with what the node computes from its own inputs: the closest target."""
         node, hidden, quant = self.evaluator.nodes[number], self.evaluator.network.hidden, self.quants.get(name)
         maker = self._makers[node.input[0]] if node.op_type == _QUANTIZE and node.input[0] in hidden else number
         named = self.evaluator.nodes[maker]
@@ -915,19 +915,19 @@ class _Layers:
 
 
 def _error(made: Sequence[Array], expected: Sequence[Array], spans: Sequence[float]) -> float:
-    """The largest difference in all samples, as a part of the tensor's range."""
+    """The largest difference over all samples, relative to the tensor's range."""
     return max(apart(one, other) / span for one, other, span in zip(made, expected, spans, strict=True))
 
 
 def span_of(values: Array) -> float:
-    """The range of a tensor, which errors are parts of."""
+    """The range of a tensor, to which errors are relative."""
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
     return float(max(numbers.max() - numbers.min(), abs(numbers).max())) or 1.0 if numbers.size else 1.0
 
 
 def apart(one: Array, other: Array) -> float:
-    """The largest difference; NaN and infinity must be at the same places."""
+    """The largest difference; infinite unless NaN and infinity are at the same places."""
     if one.shape != other.shape:
         return float("inf")
     if not one.size:
@@ -940,11 +940,11 @@ def apart(one: Array, other: Array) -> float:
     return float(np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)).max())
 
 
-# --- for a person -----------------------------------------------------------------------------------------------------
+# --- text and JSON ----------------------------------------------------------------------------------------------------
 
 
 def lines(result: NetworkResult) -> Iterator[str]:
-    """The table of layers, and the first one that is wrong."""
+    """The table of layers, and the first wrong one."""
     head = ("layer", "op", "shape", "own error", *(("steps",) if result.bits == BITS_8 else ()), "error", "")
     rows = []
     for each in result.layers:
@@ -977,7 +977,7 @@ def _mark(layer: LayerResult) -> str:
 
 
 def first_lines(result: NetworkResult) -> Iterator[str]:
-    """The first layer that is wrong, in the order of execution."""
+    """A description of the first wrong layer, in the order of execution."""
     first = result.first_wrong
     if first is None:
         yield f"no difference: {len(result.layers)} tensors agree with ONNX Runtime's CPU on {result.runtime}"

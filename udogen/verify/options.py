@@ -1,4 +1,4 @@
-"""What a user asks of a test run."""
+"""Options of a test run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from udogen.build.variants import Variant
 
 @dataclass(frozen=True)
 class SafetyOptions:
-    """Checks of a kernel besides its numbers."""
+    """Checks of a kernel other than its numbers."""
 
     heap: bool = False
     guard: bool = False
@@ -22,16 +22,16 @@ class SafetyOptions:
 
     @classmethod
     def parse(cls, *, heap: bool, guard: bool, leaks: bool, sanitize: Sequence[str]) -> SafetyOptions:
-        """From a command line; `sanitize` has names such as `address,undefined`."""
+        """Options from a command line; `sanitize` has names such as `address,undefined`."""
         return cls(heap, guard, leaks, tuple(variants.parse(text) for text in sanitize))
 
     @property
     def any(self) -> bool:
-        """At least one check is asked for."""
+        """Whether at least one check is requested."""
         return self.heap or self.guard or self.leaks or bool(self.sanitize)
 
     def check_tools(self) -> None:
-        """Raise if a tool that these checks need is missing, before anything is run."""
+        """Raise before anything runs if a tool that these checks need is missing."""
         for variant in self.sanitize:
             variants.need_compiler(variant, tools.environment())
         if self.heap or self.guard or self.leaks:
@@ -42,20 +42,20 @@ class SafetyOptions:
 class TestOptions:
     """How cases are selected, prepared and run: `TestOptions(timeout=10.0, measure=True)`."""
 
-    __test__ = False  # not a test class, although pytest would take it for one
+    __test__ = False  # pytest would collect it as a test class because of its name
 
-    backends: tuple[str, ...] = ()  # places; none: all but emulators of what Qualcomm's own runtimes run too
-    on: tuple[str, ...] = ()  # devices: ssh:USER@HOST, adb:SERIAL; `here` is this machine, which is meant by none
-    keep: bool = False  # what was sent to devices
+    backends: tuple[str, ...] = ()  # places; empty: all except emulators of what Qualcomm's own runtimes also run
+    on: tuple[str, ...] = ()  # devices: ssh:USER@HOST, adb:SERIAL; `here` is this machine, the default
+    keep: bool = False  # keep the files sent to devices
     shard: tuple[int, int] = (1, 1)  # part 1 of 4
     pattern: str = ""  # of `Op/name`
     timeout: float | None = 60.0  # seconds of a case
-    jobs: int = 0  # compilers, and programs under QEMU, at once; 0: as many as there are cores
-    build: bool = True  # False: packages are tested as they are
-    work: Path | None = None  # where generated packages go; None: the cache
+    jobs: int = 0  # parallel compilers and programs under QEMU; 0: the number of cores
+    build: bool = True  # False: packages are tested without a build
+    work: Path | None = None  # folder for generated packages; None: the cache
     loops: int = 0  # timed executions; 0: those of the test file, or a few
-    measure: bool = False  # times and packets are measured with care, numpy and the vendor's own op beside them
-    explain: bool = False  # failures are diagnosed and made smaller
-    runtime: Path | None = None  # this library instead of the place's own
+    measure: bool = False  # measure times and packets precisely, also of numpy and the vendor's own op
+    explain: bool = False  # diagnose failures and search for smaller failing cases
+    runtime: Path | None = None  # use this library instead of the place's default
     force: bool = False
     safety: SafetyOptions = field(default_factory=SafetyOptions)

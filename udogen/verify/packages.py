@@ -1,4 +1,4 @@
-"""Packages of a test file, ready to run: generated from its config, and built; only what has changed."""
+"""Packages of a test file, ready to run: generated from its config and built; only changes are compiled again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prepare(
     options: TestOptions,
     on_step: OnStep = lambda _line: None,
 ) -> Built:
-    """The built package for one place; raises if there is none, or it does not build."""
+    """The built package for one place; raises if it does not exist or does not build."""
 
     def built(folder: PackageLibrary) -> Built:
         if options.build and not place.instructions:
@@ -79,7 +79,7 @@ def build(
 
 @contextmanager
 def _locked(work: Path) -> Iterator[None]:
-    """Two runs at once (pytest-xdist) must not make the same package at the same time."""
+    """Lock the folder: parallel runs (pytest-xdist) must not make the same package at the same time."""
     try:
         work.mkdir(parents=True, exist_ok=True)
         lock = (work / ".lock").open("w")
@@ -119,7 +119,7 @@ def _generated(
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     key = resources.content_key(*(op.name.encode() for op in package.ops))
     out = work / (backend if package in source.packages else f"{backend}-{key}")  # without ops that do not compile
-    problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
+    problems = Problems()  # dropped: `udogen generate` and `udogen check` print warnings
     generate(
         [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
     )
@@ -134,7 +134,7 @@ def _api(source: PackageSource) -> str:
 
 
 def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]:
-    """The folders of kernels, by the names of their files (`{}.cpp`, `{}.py`)."""
+    """The folders of kernels, by pattern of the file names (`{}.cpp`, `{}.py`)."""
     assert source.subject.config is not None
     folder = source.subject.kernels or source.subject.config.parent / "kernels"
     names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
@@ -142,13 +142,13 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
 
 
 def _work(options: TestOptions, name: str, *parts: object) -> Path:
-    """The same folder each time, so that only what changed is compiled."""
+    """The work folder for a package; always the same one, so that only changes are compiled."""
     key = resources.content_key(*(str(each).encode("utf-8", "surrogateescape") for each in parts))
     return (options.work or resources.cache_dir("test")) / f"{name}-{key}"
 
 
 def _with_ops(package: OpPackage, existing: PackageLibrary, work: Path) -> PackageLibrary:
-    """A copy of an existing package with fewer ops: those that compile."""
+    """A copy of an existing package with only the ops that compile."""
     out = work / package.name
     built = shutil.ignore_patterns("obj", existing.libraries)
     with writing(out, hint="set XDG_CACHE_HOME to another folder"):

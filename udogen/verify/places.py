@@ -1,4 +1,4 @@
-"""Where ops can run, one row each, and how a session is opened there."""
+"""The places where ops can run, and how to open a session there."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Session = OpSession | HexagonSession | OrtSession | DeviceSession
 HERE = "here"  # the name of this machine in `--on`
 
 
-# No op runs there: shape rules, converter op packages and references are compared.
+# Runs no op: compares shape rules, converter op packages and references.
 SHAPES = Place("shapes", "", "shape rules, the converter op package, references", "shapes", tuple(range(9)), "Shapes")
 
 
 def place_of(name: str) -> Place:
-    """The row of this name; `cpu@ssh:USER@HOST` is the place `cpu` on that device."""
+    """The place with this name; `cpu@ssh:USER@HOST` is the place `cpu` on that device."""
     base, _, device = name.partition("@")
     if device:
         return on_device(place_of(base), device)
@@ -43,7 +43,7 @@ def place_of(name: str) -> Place:
 
 
 def on_device(place: Place, device: str) -> Place:
-    """The same place on a device; a context binary of its graphs must be made on this machine."""
+    """The same place on a device; its graphs must be compiled to a context binary on this machine."""
     device_session.Device.parse(device)
     if not runs_on_devices(place):
         able = ", ".join(row.id for row in PLACES.values() if runs_on_devices(row))
@@ -58,14 +58,14 @@ def on_device(place: Place, device: str) -> Place:
 
 
 def runs_on_devices(place: Place) -> bool:
-    """Whether its graphs are made on this machine, as context binaries for devices."""
+    """Whether this machine can make context binaries of its graphs for devices."""
     if not place.watched or place is SHAPES:
         return False
     return place.kind == "emulator" or platform.machine() in RUNTIMES[place.config].machines
 
 
 def built_for(place: Place, folder: Path) -> Built:
-    """The package of a place in a folder: a library, or sources if they are compiled for the instruction set."""
+    """The package in a folder for a place: a library, or sources if the place compiles them for Hexagon."""
     return find_source(folder, backend=place.config) if place.instructions else find_built(folder, backend=place.config)
 
 
@@ -94,7 +94,7 @@ def open_session(
     keep: bool = False,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
-    """A session with the package; `count`: packets, if instructions are run; `keep`: what was sent to a device."""
+    """Open a session; `count` counts packets if the place runs instructions, `keep` keeps files sent to a device."""
     if place.device:
         return DeviceSession(built, place, timeout=timeout, keep=keep, on_step=on_step)
     if place.client:

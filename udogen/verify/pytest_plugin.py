@@ -1,6 +1,6 @@
-"""`pytest --udogen`: test files of udogen collected as tests, a case on a backend being one.
+"""`pytest --udogen` collects test files of udogen; each case on each backend is one test.
 
-Nothing of udogen is imported without the option: pytest loads this at each of its starts.
+Without the option no module of udogen is imported, because pytest loads this file at every start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_DETAILS = 40
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of udogen."""
+    """Add the options of udogen."""
     group = parser.getgroup("udogen", "custom ops on Qualcomm's backends")
     group.addoption("--udogen", action="store_true", help="collect op_tests.toml, and Python files that use op_test")
     group.addoption(
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A test file of udogen; pytest collects one in Python too, for the other tests in it."""
+    """A collector if this is a test file of udogen; pytest also collects Python files itself, for their other tests."""
     if not parent.config.getoption("--udogen"):
         return None
     from udogen.verify.test_files.read import is_test_file
@@ -82,7 +82,7 @@ class OpTestPlace(pytest.Collector):
             yield OpTestCase.from_parent(self, name=f"{case.op}: {case.name} [{case.output_types}]", case=case)
 
     def run(self, case: Case) -> Outcome:
-        """Run one case; the package is built, and the session opened, for the first."""
+        """Run one case; the first one builds the package and opens the session."""
         if self._runner is None:
             self._runner = self._open()
         return self._runner.run(case)
@@ -113,7 +113,7 @@ class OpTestPlace(pytest.Collector):
 
 
 class CaseFailed(Exception):
-    """A case that has not passed."""
+    """A case did not pass."""
 
 
 class OpTestCase(pytest.Item):
@@ -124,7 +124,7 @@ class OpTestCase(pytest.Item):
         self._case = case
 
     def runtest(self) -> None:
-        """Run it."""
+        """Run the case; skip or raise if it was skipped or failed."""
         from udogen.verify.report import terminal
 
         place = self.parent

@@ -1,4 +1,4 @@
-"""What a test run found, as data: terminal, JUnit, JSON and HTML report are all written from it."""
+"""The results of a test run as data: the terminal, JUnit, JSON and HTML reports are all made from it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from udogen.verify.network import NetworkResult
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference itself failed).  skipped: not run.  ran: it ran, and there is no reference to compare with.
+# reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
 # Neither of the last two is ever counted as passed.
 Status = Literal["passed", "failed", "error", "skipped", "ran"]
 STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
-FEW_ELEMENTS = 8  # outputs with fewer show few causes
+FEW_ELEMENTS = 8  # outputs with fewer elements are too small to show most causes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TensorResult:
 
     name: str
     dtype: str  # the QNN name: FLOAT_32
-    expected: Array  # as stored: fixed point as its integers
+    expected: Array  # as stored: fixed point values as integers
     found: Array
     quant: tuple[float, int] | None
     tolerance: str  # as text: `1e-06 + 1e-05 relative`
@@ -71,13 +71,13 @@ class TensorResult:
 
     @property
     def passed(self) -> bool:
-        """Nothing is beyond the tolerance."""
+        """Whether all elements are within the tolerance."""
         return self.wrong == 0
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Seconds of one execution, over several."""
+    """Seconds of one execution, measured over several."""
 
     median: float
     low: float  # the 10th percentile
@@ -94,7 +94,7 @@ class Cost:
     numpy: Spread | None = None  # the reference, on this machine
     builtin: Spread | None = None  # the vendor's own op, in the same process
     builtin_name: str = ""
-    builtin_fault: str = ""  # why there is no time of it
+    builtin_fault: str = ""  # why it was not measured
     packets: int | None = None  # Hexagon: packets of instructions in one execution
     functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
     kernel: str = ""  # which of the package's kernels ran
@@ -118,15 +118,15 @@ class Outcome:
     package: str = ""
     runtime: RuntimeInfo | None = None
     tensors: tuple[TensorResult, ...] = ()
-    error: CaseError | None = None  # for `error`; for `skipped` why
+    error: CaseError | None = None  # for `error` the error, for `skipped` the reason
     findings: tuple[Finding, ...] = ()
     smallest: Case | None = None  # the smallest case that still fails, if one was searched
     cost: Cost = field(default_factory=Cost)
-    seconds: float = 0.0  # that the case took in total
+    seconds: float = 0.0  # total time of the case
 
     @property
     def passed(self) -> bool:
-        """It ran, and all its numbers are within the tolerance."""
+        """Whether the case ran and all its numbers are within the tolerance."""
         return self.status == "passed"
 
     @property
@@ -136,12 +136,12 @@ class Outcome:
 
     @property
     def worst(self) -> TensorResult | None:
-        """The output that is furthest from what is allowed."""
+        """The output with the largest error relative to its tolerance."""
         return max(self.tensors, key=lambda each: each.worst, default=None)
 
     @property
     def execute(self) -> float:
-        """Seconds of one execution, the median; 0 where that was not measured."""
+        """The median time of one execution in seconds; 0 if not measured."""
         return self.cost.execute.median if self.cost.execute else 0.0
 
 
@@ -163,15 +163,15 @@ class BackendState:
     details: tuple[str, ...] = ()
     real: bool = False  # Qualcomm's own library
     runtime: RuntimeInfo | None = None
-    cases: int = 0  # for it; those that did not run, if it is missing or unbuilt
-    build_failed: bool = False  # a package does not compile, which no other machine would change
+    cases: int = 0  # number of cases for it; if it is missing or unbuilt, those that did not run
+    build_failed: bool = False  # a package does not compile, which would be the same on any other machine
 
 
 _WORSE: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 
 def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
-    """One state of each backend: the worst, with the cases that ran, or those that did not."""
+    """One state for each backend: the worst one, with the number of cases that ran or did not run."""
     found: dict[str, BackendState] = {}
     for after in states:
         before = found.setdefault(after.backend, after)
@@ -191,7 +191,7 @@ def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
 
 @dataclass(frozen=True)
 class NetworkOutcome:
-    """The result of one network in one place, in float or with 8 bits."""
+    """The result of one network on one backend, in float or with 8 bits."""
 
     name: str
     backend: str  # cpu-ort, htp-ort
@@ -212,7 +212,7 @@ class NetworkOutcome:
 class TestRun:
     """One call of `udogen test`."""
 
-    __test__ = False  # not a test class, although pytest would take it for one
+    __test__ = False  # pytest would collect it as a test class because of its name
 
     folder: Path
     states: tuple[BackendState, ...]
@@ -221,39 +221,39 @@ class TestRun:
     environment: tuple[tuple[str, str], ...] = ()  # what the numbers depend on: (name, value)
     warnings: tuple[str, ...] = ()
     networks: tuple[NetworkOutcome, ...] = ()
-    unwritten: tuple[str, ...] = ()  # references that a person has to write first; their cases did not run
+    unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
 
     @property
     def results(self) -> tuple[Outcome | NetworkOutcome, ...]:
-        """Cases and networks; a network in one place counts as a case."""
+        """The results of cases and networks; a network on one backend counts as one case."""
         return (*self.outcomes, *self.networks)
 
     def count(self, status: Status) -> int:
-        """How many cases and networks ended so."""
+        """The number of cases and networks with this status."""
         return sum(each.status == status for each in self.results)
 
     @property
     def passed(self) -> bool:
-        """Something ran, nothing of it was wrong, every package compiles, and every reference is written."""
+        """Whether something ran, nothing failed, every package compiles, and every reference is implemented."""
         is_bad = self.build_failed or self.unwritten or self.count("failed") + self.count("error")
         return bool(self.count("passed") + self.count("ran")) and not is_bad
 
     @property
     def build_failed(self) -> bool:
-        """A package does not compile."""
+        """Whether a package does not compile."""
         return any(state.build_failed for state in self.states)
 
     @property
     def bad(self) -> tuple[Outcome, ...]:
-        """The cases that failed or had no numbers, the worst kind first."""
+        """The cases with status `failed`, then those with `error`."""
         return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
 
     @cached_property
     def failure_groups(self) -> tuple[tuple[Outcome, ...], ...]:
-        """The bad cases by op and cause.
+        """The bad cases, grouped by op and cause.
 
-        Only the first ones of an op, data type and backend are diagnosed; the others belong to the first cause found,
-        as do those before it whose outputs have too few elements.
+        Only the first cases of an op, data type and backend are diagnosed.  Later ones are assigned to the first cause
+        found, as are earlier ones whose outputs have too few elements.
         """
         groups: dict[tuple[str, ...], list[Outcome]] = {}
         first: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -277,7 +277,7 @@ class TestRun:
         return self.op(outcome), outcome.status, outcome.backend, outcome.dtype
 
     def op(self, outcome: Outcome) -> str:
-        """The op's name; with its package if several packages have an op of that name."""
+        """The op's name, with its package if several packages have an op of that name."""
         name = outcome.case.op
         return f"{outcome.package}::{name}" if len(self._packages[name]) > 1 else name
 
@@ -296,7 +296,7 @@ class TestRun:
         return {key: tuple(outcomes) for key, outcomes in found.items()}
 
     def rows(self) -> list[tuple[str, str]]:
-        """(op, data type) of the matrix, the data types of an op together."""
+        """The rows of the matrix: (op, data type), grouped by op."""
         pairs = dict.fromkeys((self.op(each), each.dtype) for each in self.outcomes)
         ops = list(dict.fromkeys(op for op, _ in pairs))
         return sorted(pairs, key=lambda pair: ops.index(pair[0]))

@@ -1,4 +1,4 @@
-"""Runs cases of one package in one place: compares outputs with the reference, measures costs."""
+"""Runs cases of one package on one backend: compares outputs with the reference, measures costs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, Tensor
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
 
-# Outputs are those of the second execution, so that what an op keeps from the first shows; and guards differ in it.
+# Outputs are those of the second execution: it exposes state that an op keeps from the first; guard bytes differ in it.
 _EXECUTIONS = 2
-_TIMED = 5  # enough for a first impression of the time
-_SLOW = 1.0  # seconds of one execution, from which on it is not executed again for its time
-_SECONDS = 0.1  # for measuring one thing with care
-_FEWEST, _MOST = 10, 2000  # executions of it
+_TIMED = 5  # executions by default: enough for a rough estimate of the time
+_SLOW = 1.0  # if one execution takes more seconds, it is not executed again for timing
+_SECONDS = 0.1  # for one precise measurement
+_FEWEST, _MOST = 10, 2000  # executions of one precise measurement
 
 OnCase = Callable[[Outcome], None]
 OnStep = Callable[[str], None]
@@ -53,9 +53,9 @@ def run_cases(
     on_case: OnCase = lambda _outcome: None,
     on_step: OnStep = lambda _line: None,
 ) -> list[Outcome]:
-    """Every case, in one process; where instructions are run each in its own, several at once.
+    """Run every case in one process; on places that run instructions, each in a separate process, several at once.
 
-    Raises only if the package cannot be registered at all; what a case does is its outcome.
+    Raises only if the package cannot be registered at all; errors of a case are in its outcome.
 
     `outcomes = run_cases(find_built(folder), example.cases, options=TestOptions(loops=5))`
     """
@@ -73,7 +73,7 @@ def run_cases(
 
 
 class CaseRunner(Closing):
-    """A session in one place with one package, and what examines its cases; use it as a context manager."""
+    """A session with one package on one backend, and the checks of its cases; use it as a context manager."""
 
     def __init__(
         self, built: Built, place: Place, options: TestOptions, *, on_step: OnStep = lambda _line: None
@@ -81,7 +81,7 @@ class CaseRunner(Closing):
         self._built, self._place, self._options, self._on_step = built, place, options, on_step
         self._ops: dict[str, Op | None] = {}  # the config is read once for each op, not for each case
         self._checks: SafetyChecks | PageGuards | None = None
-        self._twin: CaseRunner | None = None  # on this machine, of a place on a device
+        self._twin: CaseRunner | None = None  # for a place on a device: a runner of the same place on this machine
 
     def __enter__(self) -> CaseRunner:
         options, place = self._options, self._place
@@ -96,7 +96,7 @@ class CaseRunner(Closing):
                     self._built, options, backend=place.config, runtime_kind=kind, on_step=self._on_step
                 )
                 self._checks = stack.enter_context(checks)
-            # Where memory stays poisoned for the life of a process, times are measured in another one.
+            # If memory stays poisoned for the lifetime of a process, times are measured in another process.
             clean = options.measure and place.watched and RUNTIMES[place.config].keeps_memory
             self._clock = self._open() if clean else self._session
             if clean:
@@ -123,7 +123,7 @@ class CaseRunner(Closing):
         )
 
     def prepare(self, cases: Sequence[Case]) -> None:
-        """Let a client run these cases together, as far as it can."""
+        """Let a client run as many of these cases together as it can."""
         if not isinstance(self._session, (OrtSession, DeviceSession)):
             return
         found = []
@@ -136,17 +136,17 @@ class CaseRunner(Closing):
         self._session.prepare(found)
 
     def run(self, case: Case) -> Outcome:
-        """One case, whatever happens: compared, measured, explained and checked, as the options ask."""
+        """The outcome of one case: compared, measured, explained and checked, as the options request."""
         outcome = self._run(case, loops=self._options.loops, measure=self._options.measure)
         op = self._op(case)
-        if self._explainer and not case.before:  # of a chain it would see the last op alone
+        if self._explainer and not case.before:  # in a chain it would see only the last op
             outcome = self._explained(self._explainer, outcome, op)
         if self._checks is not None:
             outcome = check_case(outcome, self._checks, self._built, op)
         return outcome
 
     def _explained(self, explainer: Explainer, outcome: Outcome, op: Op | None) -> Outcome:
-        """With causes: what fails on this machine as on a device is explained here, where memory is watched."""
+        """The outcome with causes; failures on a device that occur here too are explained here, with memory checks."""
         if self._place.device and outcome.status in ("failed", "error"):
             if self._twin is None:
                 twin = CaseRunner(self._built, place_of(self._place.base), replace(self._options, measure=False))
@@ -187,7 +187,7 @@ class CaseRunner(Closing):
 
     @property
     def _executions(self) -> int:
-        """How often an op is executed in a graph; packets are counted of one execution alone."""
+        """The number of executions in a graph; packets are counted for a single execution."""
         return 1 if isinstance(self._session, HexagonSession) and self._session.counts else _EXECUTIONS
 
     def _op(self, case: Case) -> Op | None:
@@ -196,7 +196,7 @@ class CaseRunner(Closing):
         return self._ops[case.op]
 
     def _attempt(self, outcome: Outcome) -> tuple[Outcome, OpCall | None]:
-        """The outcome, and the call if it can be repeated for its time."""
+        """The outcome, and the call if it can be repeated for timing."""
         case, place = outcome.case, self._place
         if case.error is not None:
             return replace(outcome, error=case.error), None
@@ -222,9 +222,9 @@ class CaseRunner(Closing):
         if isinstance(self._session, OrtSession) and case.before:
             result = self._session.run_chain(calls)
         else:
-            # Memory that an op does not write must not look as if zeros were its result.
+            # Without poison, memory that an op does not write would look like a result of zeros.
             result = self._session.run(replace(calls[-1], poison=POISON, loops=self._executions))
-        # A rewrite in HTP's C++ style is not counted.
+        # In HTP's C++ style, executions of a rewrite are not counted.
         folder = self._built.folder
         if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
             result.proof.check()
@@ -237,7 +237,7 @@ class CaseRunner(Closing):
         return [each.call(op, self._built, loops=loops, by_name=self._place.client) for each in (*case.before, case)]
 
     def _time(self, outcome: Outcome, call: OpCall, loops: int) -> Cost:
-        """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
+        """The cost with the times of more executions; on CPU without poison, because its hook takes time too."""
         if outcome.execute > _SLOW and not loops:
             return outcome.cost
         poison = POISON if RUNTIMES[self._place.config].keeps_memory else 0
@@ -247,7 +247,7 @@ class CaseRunner(Closing):
 
 
 def _kind(outcome: Outcome) -> str:
-    """How a case ended."""
+    """The kind of error of a case, or its status."""
     return outcome.error.kind if outcome.error else outcome.status
 
 
@@ -279,12 +279,12 @@ def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorRes
 
 
 def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
-    """What is known of the cost after any run."""
+    """The cost that every run measures."""
     outputs = result.outputs.values()
     given = [each.array.nbytes for each in call.inputs if each.array is not None]
     elements = sum(array.size for array in outputs)
     return Cost(
-        execute=None if place.instructions else _spread(result.times.samples),  # QEMU's time means nothing
+        execute=None if place.instructions else _spread(result.times.samples),  # times under QEMU are meaningless
         finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
         functions=result.packets.functions if result.packets else (),
@@ -308,16 +308,16 @@ def _spread(samples: Sequence[float]) -> Spread | None:
 
 
 def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
-    """The cost with enough executions, and numpy and the vendor's own op, if one is named, in the same process."""
+    """The cost from enough executions, with numpy and the vendor's own op (if one is named) in the same process."""
     cost, case = outcome.cost, outcome.case
     if case.origin is not None:
-        with suppress(Exception):  # a user's function, here with floats of 32 bits: without them there is no time of it
+        with suppress(Exception):  # a user's function, called with float32: if it fails, it has no time
             cost = replace(cost, numpy=_spread(_time_function(case.origin.baseline)))
     if not isinstance(session, OpSession):
         return cost
     seconds = outcome.execute
     loops = case.loops or max(_FEWEST, min(_MOST, int(_SECONDS / seconds) if seconds > 0 else _MOST))
-    session.run(replace(call, loops=1))  # on HTP the first graph of a process stays three times as slow as the others
+    session.run(replace(call, loops=1))  # on HTP the first graph of a process remains three times as slow as the others
     cost = replace(cost, execute=_spread(session.run(replace(call, loops=loops)).times.samples))
     if isinstance(case.builtin, Builtin):
         name = f"{case.builtin.package}::{case.builtin.op}"
@@ -330,7 +330,7 @@ def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
 
 
 def _time_function(function: Callable[[], object]) -> list[float]:
-    """The first call, which may have to warm up, does not count if there is time for more."""
+    """Times of a function; the first call is a warm-up, dropped if there is time for more."""
     samples: list[float] = []
     until = time.perf_counter() + _SECONDS
     while len(samples) < _FEWEST or (time.perf_counter() < until and len(samples) < _MOST):
@@ -343,13 +343,13 @@ def _time_function(function: Callable[[], object]) -> list[float]:
 
 
 def _builtin_call(builtin: Builtin, call: OpCall, loops: int) -> OpCall:
-    """The vendor's own op on the same tensors."""
+    """The call of the vendor's own op on the same tensors."""
     params = tuple(_builtin_param(name, value) for name, value in builtin.params.items())
     return replace(call, op_type=builtin.op, package=builtin.package, params=params, loops=loops)
 
 
 def _builtin_param(name: str, value: object) -> ParamArg:
-    """Integers of built-in ops are UINT_32, negative ones INT_32."""
+    """A parameter of a built-in op: integers are UINT_32, or INT_32 if one is negative."""
     numbers = np.asarray(value)
     kinds = {"b": "BOOL_8", "f": "FLOAT_32", "i": "INT_32" if (numbers < 0).any() else "UINT_32"}
     if numbers.dtype.kind not in kinds:

@@ -1,4 +1,4 @@
-"""A test run: every case in every place where it can run; a place that is missing is reported with the reason."""
+"""A test run: every case in every place where it can run; missing places are reported with the reason."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class NetworkJob:
-    """One network in one place, in float or with 8 bits; `ops` may be in it."""
+    """One network in one place, in float or with 8 bits; `ops` are those that the network may contain."""
 
     tests: NetworkTests
     place: Place
@@ -62,24 +62,24 @@ class NetworkJob:
 
 @dataclass(frozen=True)
 class TestPlan:
-    """What a run will do."""
+    """The cases and networks of a run."""
 
-    __test__ = False  # not a test class, although pytest would take it for one
+    __test__ = False  # pytest would collect it as a test class because of its name
 
     files: TestFiles
     batches: tuple[Batch, ...]
     skipped: tuple[BackendState, ...]
     networks: tuple[NetworkJob, ...] = ()
-    unwritten: tuple[str, ...] = ()  # references that a person has to write first; their cases are in no batch
+    unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases are in no batch
 
     @property
     def total(self) -> int:
-        """How many cases there are; a case counts in each place."""
+        """The number of cases; a case counts once for each place."""
         return sum(len(batch.cases) for batch in self.batches)
 
 
 def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendState:
-    """A place without a case."""
+    """The state of a place without a case."""
     if not is_chosen:
         return BackendState(place.id, place.title, "skipped", hint=f"enable with --backend {place.id}")
     reason = f"no case for it matches {options.pattern}" if options.pattern else "no op or case is for this backend"
@@ -87,7 +87,7 @@ def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendS
 
 
 def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]]:
-    """The batches, without those that would compile libraries for Hexagon first, and the places left out."""
+    """The batches, without those that would first compile libraries for Hexagon, and the places left out."""
     others = [each for each in batches if not each.place.instructions]
     if not others or HEXAGON.is_warm:
         return batches, []
@@ -95,7 +95,7 @@ def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]
 
 
 def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
-    """No place has a case."""
+    """The error if no place has a case."""
     why = f"matches {options.pattern}" if options.pattern else "is for this"
     narrowed = options.pattern or options.backends
     hint = "`udogen test DIR` runs all of them" if narrowed else "see the test file"
@@ -103,7 +103,7 @@ def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
 
 
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
-    """Make the cases; raises with everything that is wrong in the test files."""
+    """Make the cases; raises with all problems in the test files."""
     files, sources = configs.sources(files)
     planner = _Planner(files, sources, options)
     networks = planner.network_jobs()
@@ -120,13 +120,13 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     if not options.backends:
         batches, cold = _without_cold(batches)
         skipped += cold
-    # The places that begin at once come first: an emulator may have to be compiled, and libraries for Hexagon.
+    # Places that start immediately come first; others may have to compile an emulator, or libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten)
 
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
-    """The batches without cases whose reference is not written yet, and what those references say."""
+    """The batches without cases whose reference is not implemented yet, and the messages of those references."""
     found: list[Batch] = []
     unwritten: dict[str, None] = {}
     for batch in batches:
@@ -163,7 +163,7 @@ class _Planner:
 
     @property
     def _chosen(self) -> list[Place]:
-        """The places that a user names, or all that are usual."""
+        """The places that the user names; by default, all usual ones."""
         return self._named or [row for row in PLACES.values() if row.usual]
 
     @property
@@ -171,7 +171,7 @@ class _Planner:
         return HERE in (self.options.on or (HERE,))
 
     def _places(self) -> list[Place]:
-        """Those of this machine, and on devices those that a user names, or all that are usual and can be there."""
+        """The places of this machine, and those on devices: named by the user, or all usual ones that can run there."""
         devices = [device for device in dict.fromkeys(self.options.on) if device != HERE]
         bases = [place for place in self._named if not place.device]
         bases = bases or [row for row in PLACES.values() if row.usual and runs_on_devices(row)]
@@ -182,7 +182,7 @@ class _Planner:
         ]
 
     def batches(self, busy: Collection[Place]) -> tuple[list[Batch], list[BackendState]]:
-        """The cases in each place, and the places without any; those that are busy have a network."""
+        """The cases in each place, and the places without any; those in `busy` run a network."""
         found: list[Batch] = []
         skipped = []
         for place in self._places():
@@ -208,7 +208,7 @@ class _Planner:
         return [batch for batch in found.values() if batch.cases]
 
     def _shape_batches(self) -> Iterator[Batch]:
-        """The cases whose shapes are compared: of each op one backend's."""
+        """The cases whose shapes are compared: those of one backend for each op."""
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
                 every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
@@ -217,7 +217,7 @@ class _Planner:
                     yield Batch(SHAPES, source, package, cases)
 
     def network_jobs(self) -> tuple[NetworkJob, ...]:
-        """The networks in places of this machine; `--case` selects them as `network/NAME`."""
+        """The networks to run in places of this machine; `--case` selects them as `network/NAME`."""
         part, parts = self.options.shard
         ops = tuple(self._ops())
         return tuple(
@@ -246,7 +246,7 @@ class _Planner:
         return self._made[key]
 
     def _of_shard(self, number: int, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """Ops are dealt out, so that a package is built on few machines; where there are too few, their cases are."""
+        """Ops are divided among shards, so that few machines build a package; if there are too few ops, cases are."""
         part, parts = self.options.shard
         if len(self.files.ops) >= parts:
             return tuple(cases) if number % parts == part - 1 else ()
@@ -256,7 +256,7 @@ class _Planner:
         return self._selects(case.op, case.name)
 
     def _selects(self, op: str, name: str) -> bool:
-        """A part of `Op/name`, or a pattern of the shell for the whole of it."""
+        """Whether the pattern is a substring of `Op/name`, or a shell pattern that matches all of it."""
         text, pattern = f"{op}/{name}", self.options.pattern
         return pattern in text or fnmatch(text, pattern) or fnmatch(name, pattern)
 
@@ -274,7 +274,7 @@ def run(
     `on_batch` is called for each package and place before it is built and run, `on_step` for steps of compilers.
     """
     begun = time.perf_counter()
-    by_device: dict[str, list[Batch]] = {}  # devices run at once, what is on one of them in turn
+    by_device: dict[str, list[Batch]] = {}  # devices run in parallel, the batches of one device sequentially
     for batch in plan.batches:
         by_device.setdefault(batch.place.device, []).append(batch)
     runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
@@ -309,7 +309,7 @@ def _run_batches(
     on_case: OnCase,
     on_step: OnStep,
 ) -> list[_BatchResult]:
-    """Each in turn; a place that is missing is not tried again."""
+    """Run batches sequentially; a missing place is not tried again."""
     missing: dict[str, BackendState] = {}
     found = []
     for batch in batches:
@@ -341,7 +341,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
         found = run_cases(
             built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step
         )
-    except BuildFailed as error:  # of what is compiled when it runs
+    except BuildFailed as error:  # some places compile when they run
         return _run_others(batch, error, options, on_case, on_step)
     except ToolMissing as error:
         return replace(_not_run(batch, error), warnings=warnings)
@@ -354,7 +354,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
 def _run_others(
     batch: Batch, error: BuildFailed, options: TestOptions, on_case: OnCase, on_step: OnStep
 ) -> _BatchResult:
-    """The ops that compile, in a package of their own; the cases of the others are errors."""
+    """Run the ops that compile, in a separate package; the cases of the others are errors."""
     ops = tuple(op for op in batch.package.ops if op.name not in error.ops)
     broken = replace(batch, cases=tuple(case for case in batch.cases if case.op in error.ops))
     cases = tuple(case for case in batch.cases if case.op not in error.ops)
@@ -362,7 +362,7 @@ def _run_others(
         return _not_run(batch, error)
     on_step(f"without {', '.join(error.ops)}: {error.message}")
     found = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
-    if found.state.state in ABSENT:  # the reason of the whole package is the first one
+    if found.state.state in ABSENT:  # report the first error, which is that of the whole package
         return _not_run(batch, error)
     warning = () if broken.cases else ("\n    ".join((error.message, *error.details)),)
     state = replace(found.state, cases=len(batch.cases), build_failed=True)
@@ -374,7 +374,7 @@ _NETWORK_TIMEOUT = 10  # times that of a case: all its layers are prepared and e
 
 
 def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> NetworkOutcome:
-    """One network, with the packages of its custom ops built and their references; an error is its result."""
+    """Run one network with the packages and references of its custom ops; an error becomes its outcome."""
     tests, place, begun = job.tests, job.place, time.perf_counter()
     on_step(f"network {tests.name} on {place.id}")
     result, error = None, None
@@ -409,12 +409,12 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
 
 
 def _is_real(runtime: RuntimeInfo | None) -> bool:
-    """Whether it was Qualcomm's own library."""
+    """Whether the runtime is Qualcomm's own library."""
     return runtime is not None and bool(runtime.build_id) and not runtime.emulator
 
 
 def run_of(folder: Path, outcomes: Sequence[Outcome]) -> TestRun:
-    """What `run_cases` returned, as a run."""
+    """The outcomes of `run_cases` as a test run."""
     found: dict[str, list[Outcome]] = {}
     for each in outcomes:
         found.setdefault(each.backend, []).append(each)
@@ -424,7 +424,7 @@ def run_of(folder: Path, outcomes: Sequence[Outcome]) -> TestRun:
 
 
 def _ran(place: Place, outcomes: Sequence[Outcome]) -> BackendState:
-    """The state of a place in which these cases ran."""
+    """The state of a place where these cases ran."""
     runtime = next((each.runtime for each in outcomes if each.runtime), None)
     real = _is_real(runtime)
     return BackendState(place.id, place.title, "ran", real=real, runtime=runtime, cases=len(outcomes))
@@ -455,7 +455,7 @@ def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outco
 
 
 def environment() -> tuple[tuple[str, str], ...]:
-    """What numbers and times depend on."""
+    """The environment that numbers and times depend on."""
     return (
         ("udogen", __version__),
         ("machine", f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}"),
@@ -473,7 +473,7 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or "unknown processor"
 
 
-# --- the place `shapes`: shape rules, converter op package and reference are compared; no op is run -------------------
+# --- the place `shapes`: compares shape rules, converter op package and reference; runs no op -------------------------
 
 
 def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:
@@ -490,7 +490,7 @@ def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchRe
 
 
 def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case], options: TestOptions) -> list[Outcome]:
-    """Every case, without running an op; raises if the rules or the library cannot be loaded at all."""
+    """Compare the shapes of every case without running an op; raises if the rules or the library cannot be loaded."""
     rules = load_shape_rules(subject.rules, package.ops) if subject.rules else None
     library = _library(subject.converter, options) if subject.converter else None
     built = Built(library or Path(), "", package.name, None)
@@ -531,7 +531,7 @@ def _library(path: Path, options: TestOptions) -> Path:
 
 
 def _question(call: OpCall, op: Op) -> ConverterCall:
-    # A converter knows the values of tensors that are static in the model, and of no others.
+    # A converter knows only the values of tensors that are static in the model.
     static = {each.name for each in op.inputs if each.static}
     inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
     params: dict[str, Scalar | Given] = {}
@@ -546,7 +546,7 @@ def _question(call: OpCall, op: Op) -> ConverterCall:
 def _compared(
     outcome: Outcome, call: OpCall, reply: ConverterReply | None, op: Op, rules: ShapeRules | None
 ) -> Outcome:
-    """The outcome of a case, with a finding for each difference; raises if its rule does."""
+    """The outcome of a case, with a finding for each difference; raises if its shape rule raises."""
     inferred = infer_outputs(rules, op, call.inputs, call.params, call.outputs) if rules else {}
     compared = 0
     findings: list[Finding] = []

@@ -1,4 +1,4 @@
-"""How far a right result may be from the reference, by data type."""
+"""How far a correct result may be from the reference, by data type."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The sum of three terms; all zero is exact.  `absolute` counts steps of numbers that are stored as integers."""
+    """The sum of three terms; all zero is exact.  For values stored as integers, `absolute` counts steps."""
 
     absolute: float = 0.0
     relative: float = 0.0  # of the expected value
     ulp: float = 0.0  # units in the last place of the expected value, in the output's own type
 
     def allowed(self, expected: Array) -> Any:
-        """The largest difference that is right, for each element (float64)."""
+        """The largest allowed difference of each element (float64)."""
         allowed = np.full(expected.shape, float(self.absolute))
         if self.relative or self.ulp:
             size = np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64))
@@ -35,7 +35,7 @@ class Tolerance:
         return allowed
 
     def words(self, unit: str = "") -> str:
-        """As text."""
+        """The tolerance as text."""
         parts = []
         if self.absolute:
             steps = unit + ("" if self.absolute == 1 else "s") if unit else ""
@@ -49,12 +49,12 @@ class Tolerance:
 
 EXACT = Tolerance()
 
-# What a careful kernel reaches without trying hard: a sum in another order, an exp of another libm, one rounding at
-# the end.  A looser default would hide mistakes; a test file can allow more.
+# What a careful kernel reaches easily: a sum in another order, an exp of another libm, one rounding at the end.
+# Looser defaults would hide mistakes; a test file can allow more.
 DEFAULTS: Mapping[str, Tolerance] = {
     "FLOAT_64": Tolerance(1e-12, 1e-12),
     "FLOAT_32": Tolerance(1e-6, 1e-5),  # 84 ulp: a sum of a thousand terms
-    "FLOAT_16": Tolerance(1e-4, 2e-3),  # 2 ulp, as one that is computed in halves throughout may be off
+    "FLOAT_16": Tolerance(1e-4, 2e-3),  # 2 ulp: the error of a kernel that computes in float16 throughout
     "fixed": Tolerance(1.0),  # the same number, rounded the other way
     "integer": EXACT,
 }
@@ -73,7 +73,7 @@ def default(dtype: DataType) -> Tolerance:
 
 
 def of(dtype: DataType, declared: Mapping[str, Tolerance]) -> Tolerance:
-    """What a test file declares for this type, its family, or all types; otherwise the default."""
+    """The tolerance that a test file declares for this type, its family, or all types; otherwise the default."""
     for key in (dtype.name, family(dtype), ""):
         if key in declared:
             return declared[key]
@@ -85,9 +85,9 @@ _HELP = 'as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", "exact"
 
 
 def parse(raw: object) -> Mapping[str, Tolerance] | str:
-    """`tolerance = …` by data type or family ("" for all); a sentence if it is wrong.
+    """Parse `tolerance = …` into tolerances by data type or family ("" for all); return a message if it is invalid.
 
-    Steps apply to what is stored as integers only, ulp and relative to floats only.
+    Steps apply only to values stored as integers, ulp and relative only to floats.
     """
     if isinstance(raw, dict):
         found: dict[str, Tolerance] = {}
@@ -109,7 +109,7 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
 
 
 def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
-    """A tolerance, and the families that it applies to; none: all."""
+    """A tolerance, and the families that it applies to (empty: all)."""
     if isinstance(raw, int | float) and not isinstance(raw, bool):
         return (Tolerance(float(raw)), ()) if 0 <= raw < float("inf") else f"{raw} is not a tolerance: {_HELP}"
     if not isinstance(raw, str):
@@ -129,7 +129,7 @@ def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
     return Tolerance(**sums), families
 
 
-# unit -> the term of a tolerance, its divisor there, families that have it.
+# unit -> (the field of `Tolerance`, its divisor, the families that have it).
 _UNITS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
     "absolute": ("absolute", 1, ()),
     "step": ("absolute", 1, ("fixed", "integer")),
@@ -140,7 +140,7 @@ _UNITS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
 
 
 def _term(text: str) -> tuple[float, str] | None:
-    """A number that is not negative, and its unit."""
+    """A nonnegative number and its unit; None if the text is invalid."""
     match = _TERM.match(text.strip())
     try:
         number = float(match["number"]) if match else -1.0
@@ -154,7 +154,7 @@ def _term(text: str) -> tuple[float, str] | None:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a result is from what was expected."""
+    """How far a result is from the expected one."""
 
     max_error: float
     worst: float
@@ -163,7 +163,7 @@ class Deviation:
 
 
 def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
-    """Element by element; NaN in only one of the two is infinitely wrong."""
+    """Compare element by element; a NaN in only one of the two is an infinite error."""
     if found.shape != expected.shape:
         return Deviation(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
     if found.size == 0:
@@ -171,7 +171,7 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
     difference = differences(found, expected)
     allowed = tolerance.allowed(expected)
     bad = difference > allowed
-    with np.errstate(over="ignore"):  # more than a float holds is infinitely many tolerances
+    with np.errstate(over="ignore"):  # a ratio that overflows becomes infinite
         share = np.divide(difference, allowed, out=np.where(difference > 0, np.inf, 0.0), where=allowed > 0)
     wrong = int(np.count_nonzero(bad))
     first = tuple(int(index) for index in np.unravel_index(int(np.argmax(bad)), bad.shape)) if wrong else None
@@ -179,9 +179,9 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
 
 
 def differences(found: Array, expected: Array) -> Any:
-    """The absolute differences in float64, of 64-bit integers too; infinite if only one is NaN."""
-    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled
-        # Floats of 64 bits do not hold every integer of 64.
+    """The absolute differences in float64, also of 64-bit integers; infinite if only one is NaN."""
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity is covered by `same`
+        # float64 cannot represent every 64-bit integer.
         wide = np.longdouble if found.dtype.kind in "iu" and found.dtype.itemsize == 8 else np.float64
         a, b = found.astype(wide), expected.astype(wide)
         same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -1,1 +1,1 @@
-"""Why numbers are wrong: comparison, causes, and the smallest shapes that still fail."""
+"""Diagnosis of wrong numbers: comparison, causes, and the smallest shapes that still fail."""

@@ -1,4 +1,4 @@
-"""Wrong values: parameters that do not arrive, factors, sums in too few bits, nothing computed."""
+"""Wrong values: parameters that are ignored, factors, sums in too few bits, nothing computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def missing_param(output: WrongOutput) -> Iterator[Clue]:
-    """A parameter that does not arrive: its default is used, 0 or 1, or it changes nothing."""
+    """A parameter that does not reach the kernel: its default, 0 or 1 is used, or it has no effect."""
     case = output.case
     for name, value in case.params.items():
         without = {other: each for other, each in case.params.items() if other != name}
@@ -41,7 +41,7 @@ def missing_param(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _without_effect(output: WrongOutput, name: str, value: object) -> Iterator[Clue]:
-    """With another value the reference returns something else, and the op does not."""
+    """A parameter without effect: for another value the result of the reference changes, that of the op does not."""
     case = output.case
     if output.varies or isinstance(value, bool | str) or not isinstance(value, int | float | np.number):
         return
@@ -56,7 +56,7 @@ def _without_effect(output: WrongOutput, name: str, value: object) -> Iterator[C
 
 
 def swapped_params(output: WrongOutput) -> Iterator[Clue]:
-    """Two parameters, each taken for the other."""
+    """Two parameters that are exchanged."""
     case = output.case
     params = {**output.defaults, **case.params}
     for one, other in combinations(params, 2):
@@ -74,7 +74,7 @@ _CONSTANTS = {
 
 
 def factor(output: WrongOutput) -> Iterator[Clue]:
-    """Everything is off by one factor, or by one summand, that has a meaning."""
+    """All elements are off by one meaningful factor or summand."""
     if output.is_integer or output.found.dtype.kind != "f":
         return
     found, expected = output.found.astype(np.float64), output.expected.astype(np.float64)
@@ -100,7 +100,7 @@ def factor(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _meanings(output: WrongOutput) -> dict[str, float]:
-    """Factors with a meaning: constants, and those that come from lengths of axes."""
+    """Factors with a meaning: constants, and those derived from lengths of axes."""
     found = dict(_CONSTANTS)
     shapes = {array.shape for array in output.case.inputs.values()}
     products = {int(np.prod(part)) for shape in shapes for size in (1, 2) for part in combinations(shape, size)}
@@ -119,11 +119,11 @@ def _as(output: WrongOutput, values: Array) -> Array:
     return values.astype(output.found.dtype)
 
 
-# --- nothing was computed ----------------------------------------------------------------------------
+# --- nothing is computed -----------------------------------------------------------------------------
 
 
 def copy(output: WrongOutput) -> Iterator[Clue]:
-    """The output is one of the inputs, or zeros."""
+    """The output is a copy of an input, or all zeros."""
     for name, array in output.case.inputs.items():
         if array.size != output.found.size or array.dtype != output.found.dtype:
             continue
@@ -143,13 +143,13 @@ def copy(output: WrongOutput) -> Iterator[Clue]:
 
 
 _SHORTEST = 32
-_HALF = 2.0**-11  # what half precision is off at most, relative
-_FAR = 0.5  # more is no inaccuracy
-_ORDERS = 6  # in which the same numbers are summed, for one could be good by luck
+_HALF = 2.0**-11  # the largest relative error of half precision
+_FAR = 0.5  # larger relative errors are not due to low precision
+_ORDERS = 6  # orders in which the same numbers are summed, as one order could be accurate by luck
 
 
 def half_sums(output: WrongOutput) -> Iterator[Clue]:
-    """Sums in 16 bits: the error is of that size, and grows with the length that is summed."""
+    """Sums in 16 bits: the error is of that size, and grows with the number of summands."""
     if output.found.dtype.kind != "f" or output.varies or not np.isfinite(output.error).all():
         return
     inputs = output.case.inputs
@@ -165,7 +165,7 @@ def half_sums(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _growth(output: WrongOutput, predicted: float | None) -> list[tuple[int, float]]:
-    """(length, relative error) as an axis grows; empty if that shows nothing."""
+    """(length, relative error) as an axis grows; empty if the error does not grow."""
     size, off = _size(output.expected), _size(output.error)
     if not size or not _HALF / 16 <= off / size <= _FAR:
         return []
@@ -177,13 +177,13 @@ def _growth(output: WrongOutput, predicted: float | None) -> list[tuple[int, flo
 
 
 def _growing_errors(output: WrongOutput, extent: int, off: float, predicted: float | None) -> list[float]:
-    """The error at each length of an axis, if it grows."""
+    """The error at each length of an axis; empty if it does not grow."""
     random = np.random.default_rng(extent)
-    # One number over and over is off in one direction, so that its error grows fast.
+    # A repeated number is always rounded in the same direction, so its error grows fast.
     errors = _errors(output, extent, [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)])
     if errors:
         return errors if _grows(errors, slope=0.6) else []
-    # Where that gives no result (of equal numbers there is no variance), all of them in several orders.
+    # If that gives no result (equal numbers have no variance), use all numbers, in several orders.
     if not predicted or not 1 / 6 <= off / predicted <= 6:
         return []
     errors = _errors(output, extent, [random.permutation(extent) for _ in range(_ORDERS)])
@@ -195,7 +195,7 @@ def _lengths(extent: int) -> list[int]:
 
 
 def _is_summed(output: WrongOutput, extent: int) -> bool:
-    """Whether results depend on the length of the axes of this length."""
+    """Whether the result changes if all axes of this length are cut in half."""
     half = np.arange(extent // 2)
     predicted = output.reference(inputs=_taken(output.case.inputs, extent, half), any_shape=True)
     [(_, whole)] = _taken({output.name: output.expected}, extent, half).items()
@@ -207,14 +207,14 @@ def _is_summed(output: WrongOutput, extent: int) -> bool:
 
 
 def _errors(output: WrongOutput, extent: int, orders: list[Array]) -> list[float]:
-    """The error at each length; empty if one cannot be measured, or nothing is off."""
+    """The error at each length; empty if one of them is zero or cannot be measured."""
     found = [_error_of(output, extent, [order[:length] for order in orders]) for length in _lengths(extent)]
     known = [error for error in found if error]
     return known if len(known) == len(found) else []
 
 
 def _grows(off: list[float], *, slope: float) -> bool:
-    """Like a power of the length, from about what half precision is off at once."""
+    """Whether errors grow like a power of the length, starting near the error of half precision."""
     if not (_HALF / 16 <= off[-1] <= _FAR and off[0] >= _HALF / 32):
         return False
     found = float(np.polyfit(range(len(off)), np.log2(off), 1)[0])
@@ -222,12 +222,12 @@ def _grows(off: list[float], *, slope: float) -> bool:
 
 
 def _size(values: Array) -> float:
-    """The root of the mean of squares."""
+    """The root mean square."""
     return float(np.sqrt(np.square(values.astype(np.float64)).mean()))
 
 
 def _error_of(output: WrongOutput, extent: int, parts: list[Array]) -> float | None:
-    """The error with some elements of the axes of one length, in several orders."""
+    """The root mean square error with only some elements of the axes of one length, in several orders."""
     squares = []
     for part in parts:
         error = _error(output, _cut(output.case.inputs, extent, part))
@@ -238,7 +238,7 @@ def _error_of(output: WrongOutput, extent: int, parts: list[Array]) -> float | N
 
 
 def _cut(inputs: Arrays, extent: int, part: Array) -> Arrays:
-    """Axes of this length made shorter, and one input larger by as much: an error may also grow with the results."""
+    """Shorten axes of this length and scale one input up by as much, because errors may also grow with the results."""
     cut = _taken(inputs, extent, part)
     for name, array in cut.items():
         if extent in inputs[name].shape and array.dtype.kind == "f":
@@ -248,7 +248,7 @@ def _cut(inputs: Arrays, extent: int, part: Array) -> Arrays:
 
 
 def _taken(arrays: Arrays, extent: int, part: Array) -> dict[str, Array]:
-    """These elements of each axis of this length."""
+    """The arrays with only these elements of each axis of this length."""
     taken = dict(arrays)
     for name, array in arrays.items():
         for along, each in enumerate(array.shape):
@@ -258,7 +258,7 @@ def _taken(arrays: Arrays, extent: int, part: Array) -> dict[str, Array]:
 
 
 def _error(output: WrongOutput, inputs: Arrays) -> float | None:
-    """How far the op is off, relative to the size of its results."""
+    """The error of the op, relative to the size of its results; None if it cannot be measured."""
     predicted = output.reference(inputs=inputs, any_shape=True)
     found = output.rerun(inputs=inputs)
     if predicted is None or found is None or found.shape != predicted.shape:
@@ -272,16 +272,16 @@ def _error(output: WrongOutput, inputs: Arrays) -> float | None:
 # --- arrays that numpy sums in half precision -------------------------------------------------------------------------
 
 
-_MOST = 1 << 22  # products of a matrix product in memory at once
+_MOST = 1 << 22  # products of a matrix product that are in memory at once
 
 
 def in_half_precision(array: Array) -> Array:
-    """The same numbers, which numpy sums in half precision, one after the other."""
+    """The same array, but numpy sums it sequentially in half precision."""
     return np.ascontiguousarray(array).view(_HalfSums)
 
 
 class _HalfSums(np.ndarray[Any, np.dtype[Any]]):
-    """An array that computes sums and matrix products itself; everything else is numpy's."""
+    """An array with its own sums and matrix products; everything else is numpy's."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         plain = [each.view(np.ndarray) if isinstance(each, _HalfSums) else each for each in inputs]
@@ -304,7 +304,7 @@ def _fits(left: Any, right: Any) -> bool:
 
 
 def _summed(array: Array, axis: Any, keepdims: bool) -> Array:
-    """One after the other, each sum rounded to half precision."""
+    """The sequential sum along axes; each partial sum is rounded to half precision."""
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     last = sorted(each % array.ndim for each in axes) if array.ndim else []
     kept = [each for each in range(array.ndim) if each not in last]

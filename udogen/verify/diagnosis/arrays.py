@@ -1,4 +1,4 @@
-"""Arrays: how far two are apart, and real numbers as tensors store them."""
+"""Arrays: the difference of two, and real numbers as tensors store them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measures:
-    """How far two arrays of one shape are apart.
+    """Measures of the difference of two arrays of the same shape.
 
-    Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  What does not exist
-    (the angle between arrays of zeros, ulps of whole numbers) is None.
+    Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  Measures that are not
+    defined (the angle between arrays of zeros, ulps of integers) are None.
     """
 
     mean_abs: float  # of the elements that are finite in both
@@ -33,7 +33,7 @@ class Measures:
 
 
 def measure(found: Array, expected: Array, *, quant: tuple[float, int] | None = None) -> Measures:
-    """Two arrays of one shape, which have elements."""
+    """Compare two nonempty arrays of the same shape."""
     error = differences(found, expected)
     finite = error[np.isfinite(error)]
     stored = quant is not None and found.dtype.kind in "biu"
@@ -49,7 +49,7 @@ def measure(found: Array, expected: Array, *, quant: tuple[float, int] | None = 
 
 
 def ulps(found: Array, expected: Array) -> int | None:
-    """The largest distance in representable numbers; None if nothing is finite in both."""
+    """The largest distance in representable numbers; None if no element is finite in both."""
     bits = np.dtype(f"i{found.dtype.itemsize}")
     if bits.itemsize > 8 or found.dtype.kind != "f":
         return None
@@ -60,7 +60,7 @@ def ulps(found: Array, expected: Array) -> int | None:
         return None
     lowest = int(np.iinfo(bits).min)
     a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, rounded))
-    # The numbers in their order, -0 and +0 as one; whole numbers of Python, for 64 bits overflow.
+    # Map the bits to ordered integers, with -0 and +0 equal; Python integers, because 64 bits overflow.
     a, b = (np.where(each < 0, lowest - each, each) for each in (a, b))
     return int(np.abs(a - b).max())
 
@@ -82,7 +82,7 @@ def _cosine(found: Array, expected: Array) -> float | None:
     a, b = _finite_pairs(found, expected)
     if not a.size or not a.any() or not b.any():
         return None
-    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares of large ones overflow
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares of large values overflow
     return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
@@ -95,7 +95,7 @@ def _snr(error: Array, expected: Array) -> float | None:
         return float("inf")
     largest = max(np.abs(signal[both]).max(), error[both].max())
     power, noise = (float(np.square(each[both] / largest).sum()) for each in (signal, error))
-    if power == 0 or noise == 0:  # too small beside the other to be squared
+    if power == 0 or noise == 0:  # so much smaller than the other that its square underflows
         return float("-inf") if power == 0 else float("inf")
     return float(10 * np.log10(power / noise))
 
@@ -107,12 +107,12 @@ Rounding = Callable[["Array"], "Array"]
 
 
 def half_away(x: Array) -> Array:
-    """The nearest whole number; of two the one further from zero, as C's `round` does."""
+    """Round to the nearest integer; ties away from zero, like C's `round`."""
     return np.asarray(np.trunc(x + np.copysign(0.5, x)))
 
 
 def half_up(x: Array) -> Array:
-    """The nearest whole number; of two the larger, as adding a half and rounding down does."""
+    """Round to the nearest integer; ties up, like adding a half and rounding down."""
     return np.floor(x + 0.5)
 
 
@@ -134,7 +134,7 @@ def store(
     rounding: Rounding = np.rint,
     wrap: bool = False,
 ) -> Array:
-    """Real numbers as a tensor of this type holds them: rounded, and limited or wrapped around if they do not fit."""
+    """Real numbers as a tensor of this type stores them: rounded, and clipped or wrapped if they do not fit."""
     real = np.asarray(real)
     if dtype.kind not in "iu":
         with np.errstate(all="ignore"):
@@ -147,7 +147,7 @@ def store(
 
 
 def fit(numbers: Array, dtype: np.dtype[np.generic], *, wrap: bool = False) -> Array:
-    """Integers in a type of fewer bits."""
+    """Convert integers to a type with fewer bits: clipped, or wrapped."""
     limits = np.iinfo(dtype.name)
     if not wrap:
         return saturated(numbers, int(limits.min), int(limits.max), dtype)
@@ -156,7 +156,7 @@ def fit(numbers: Array, dtype: np.dtype[np.generic], *, wrap: bool = False) -> A
 
 
 def halves(real: Array, *, rounding: str) -> Array:
-    """Floats of 32 bits through half precision or bfloat16 and back."""
+    """Convert float32 to half precision or bfloat16 and back."""
     x = np.asarray(real, np.float32)
     with np.errstate(all="ignore"):
         if rounding == "half":
@@ -168,7 +168,7 @@ def halves(real: Array, *, rounding: str) -> Array:
 
 
 def half_toward_zero(real: Array) -> Array:
-    """Half precision, cut off instead of rounded."""
+    """Convert to half precision, truncated instead of rounded."""
     x = np.asarray(real, np.float64)
     with np.errstate(all="ignore"):
         near = x.astype(np.float16)

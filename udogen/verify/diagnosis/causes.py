@@ -1,4 +1,4 @@
-"""The detectors of causes, in their order.  A new cause is a detector here and a row in data/number_causes.toml."""
+"""The detectors of causes, in order.  A new cause is a detector here and a row in data/number_causes.toml."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from udogen.verify.results import Finding
 
 MOST = 3  # findings that are shown
 
-# Of equally sure ones the first is named first.  What the op shows when it is run again comes before all predictions:
-# elements that it explains are left out of them.
+# Equally certain causes are reported in this order.  Observations from running the op again precede all predictions:
+# elements that they explain are excluded from predictions.
 DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
     memory.race,
     memory.unwritten,
@@ -38,7 +38,7 @@ DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
 
 
 def diagnose(failed: FailedCase) -> tuple[Finding, ...]:
-    """The causes that explain wrong outputs, surest first, at most three; none if nothing explains them."""
+    """The causes that explain wrong outputs, most certain first, at most three; empty if nothing explains them."""
     clues: list[Clue] = []
     for name, expected in failed.case.expected.items():
         found = failed.found.get(name)

@@ -1,4 +1,4 @@
-"""Right numbers, stored wrongly: rounding, zero points, scales, limits, precision."""
+"""Correct numbers, stored incorrectly: rounding, zero points, scales, limits, precision."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 # --- rounding ----------------------------------------------------------------------------------------
 
-_FEWEST = 6  # results that must be rounded one way
-_NOISE = 2e-6  # relative to a level: what floats of 32 bits may be off before they are rounded
+_FEWEST = 6  # results that must show a way of rounding
+_NOISE = 2e-6  # relative to a level: the float32 error allowed before rounding
 
 
 def rounding(output: WrongOutput) -> Iterator[Clue]:
-    """Another way of rounding than to the nearest, and to the even one of two."""
+    """Rounding other than to nearest even."""
     if output.real is None:
         return
     if not output.is_integer:
@@ -33,7 +33,7 @@ def rounding(output: WrongOutput) -> Iterator[Clue]:
     for name, function in arrays.ROUNDINGS.items():
         if name == "to nearest even":
             continue
-        # Some kernels add the offset before they round.
+        # Some kernels add the offset before rounding.
         for late in (0, offset) if offset else (0,):
             if count := _rounds_so(output, exact - late, function, offset - late, is_tie=name.startswith("half")):
                 yield _rounded(count, output, name)
@@ -41,7 +41,7 @@ def rounding(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _rounds_so(output: WrongOutput, exact: Array, function: arrays.Rounding, offset: int, *, is_tie: bool) -> int:
-    """How many elements show that it rounds so; 0 if one contradicts."""
+    """The number of elements that show this way of rounding; 0 if one contradicts it."""
     left = ~output.explained
     found, exact = output.found[left].astype(np.int64), exact[left]
     known = np.isfinite(exact)
@@ -53,7 +53,7 @@ def _rounds_so(output: WrongOutput, exact: Array, function: arrays.Rounding, off
     noise = _NOISE * np.maximum(np.abs(np.nan_to_num(exact)), 1)
     low, high = stored(exact - noise, function), stored(exact + noise, function)
     holds = (found >= low) & (found <= high)
-    if is_tie:  # all ways agree except half-way between two numbers; there noise must not decide
+    if is_tie:  # the ways differ only half-way between two numbers, where noise must not decide
         ties = known & (exact - np.floor(exact) == 0.5)
         holds[ties] = (found == stored(exact, function))[ties]
         decisive = ties & holds & (found != stored(exact, np.rint))
@@ -72,7 +72,7 @@ def _rounded(count: int, output: WrongOutput, name: str) -> Clue:
 
 Change = Callable[[tuple[float, int], tuple[float, int]], tuple[float, int]]
 
-# (variant of the cause, the grid that the kernel uses for one tensor; `other` is that of another tensor)
+# (variant of the cause, the (scale, offset) that the kernel uses for one tensor; `other` is that of another tensor)
 _ZERO_POINTS: tuple[tuple[str, Change], ...] = (
     ("zero-point.sign", lambda grid, _other: (grid[0], -grid[1])),
     ("zero-point.left-out", lambda grid, _other: (grid[0], 0)),
@@ -87,7 +87,7 @@ _SCALES: tuple[tuple[str, Change], ...] = (
 
 
 def zero_point(output: WrongOutput) -> Iterator[Clue]:
-    """An offset that is left out, has the wrong sign, or is another tensor's."""
+    """An offset that is left out, has the wrong sign, or is that of another tensor."""
     yield from _regridded(output, _ZERO_POINTS)
     quants = output.case.quants
     for cause, change in _ZERO_POINTS[:2]:
@@ -98,7 +98,7 @@ def zero_point(output: WrongOutput) -> Iterator[Clue]:
 
 
 def stored(output: WrongOutput) -> Iterator[Clue]:
-    """A kernel that computes with stored numbers, as if neither scales nor offsets existed."""
+    """A kernel that computes with stored integers and ignores scales and offsets."""
     if output.quant is None or not output.is_integer:
         return
     real = output.reference(quants=dict.fromkeys(output.case.quants, (1.0, 0)))
@@ -113,13 +113,13 @@ def stored(output: WrongOutput) -> Iterator[Clue]:
 
 
 def scale(output: WrongOutput) -> Iterator[Clue]:
-    """A scale that is left out, upside down, or another tensor's."""
+    """A scale that is left out, inverted, or that of another tensor."""
     yield from _regridded(output, _SCALES)
 
 
 def _regridded(output: WrongOutput, changes: tuple[tuple[str, Change], ...]) -> Iterator[Clue]:
     quants = output.case.quants
-    # The output's first: of a linear op a wrong scale there looks like a wrong scale of the input.
+    # Outputs first: in a linear op, a wrong scale of the output looks like a wrong scale of the input.
     names = sorted(quants, key=lambda name: name not in output.case.expected)
     for cause, change in changes:
         of_another = cause.endswith("of-another")
@@ -133,7 +133,7 @@ def _regridded(output: WrongOutput, changes: tuple[tuple[str, Change], ...]) -> 
 
 
 def _signedness(output: WrongOutput) -> Iterator[Clue]:
-    """Stored numbers taken for signed ones, or the other way round."""
+    """Unsigned stored numbers read as signed, or vice versa."""
     for name, array in output.case.inputs.items():
         if array.dtype.kind in "iu":
             other = array.view(("u" if array.dtype.kind == "i" else "i") + str(array.itemsize))
@@ -147,7 +147,7 @@ def _signedness(output: WrongOutput) -> Iterator[Clue]:
 
 
 def saturation(output: WrongOutput) -> Iterator[Clue]:
-    """Results beyond the limits of their type: cut off where they should wrap around, or the other way round."""
+    """Results beyond the limits of their type: clipped instead of wrapped around, or vice versa."""
     if output.is_integer:
         yield from _wraps(output)
     else:
@@ -173,7 +173,7 @@ def _wraps(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _wide_results(output: WrongOutput) -> Iterator[tuple[str, Array, tuple[float, int] | None]]:
-    """The result before it is stored; if the reference does not give it, sum, difference and product of the inputs."""
+    """The result before it is stored; if the reference does not return it, sum, difference and product of inputs."""
     if output.real is not None:
         yield "from the result before it is stored", output.real, output.quant
         return
@@ -199,7 +199,7 @@ def _overflows(output: WrongOutput) -> Iterator[Clue]:
             strength=PATTERN,
         )
     beyond = wrong & np.isfinite(expected) & ~np.isfinite(found)
-    tiny = wrong & (output.error <= _rounding(output))  # what sums with the largest input lose
+    tiny = wrong & (output.error <= _rounding(output))  # rounding errors of sums with the largest input
     if beyond.any() and (wrong == (beyond | tiny)).all():
         kinds = "infinite" if np.isinf(found[beyond]).all() else "infinite or no number"
         others = "; the others are off by a rounding of the largest input" if tiny.any() else ""
@@ -211,7 +211,7 @@ def _overflows(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _rounding(output: WrongOutput) -> float:
-    """A rounding of the largest finite input, in the type of the output."""
+    """The rounding error of the largest finite input, in the type of the output."""
     inputs = [array[np.isfinite(array)] for array in output.case.inputs.values() if array.dtype.kind == "f"]
     largest = max((float(np.abs(each).max(initial=0.0)) for each in inputs), default=0.0)
     return largest * float(np.finfo(output.found.dtype).eps)
@@ -221,7 +221,7 @@ def _rounding(output: WrongOutput) -> float:
 
 
 def precision(output: WrongOutput) -> Iterator[Clue]:
-    """Floats of 32 bits that went through 16."""
+    """float32 results that passed through 16 bits."""
     if output.found.dtype != np.float32:
         return
     for kind, name in (("half", "half precision"), ("bfloat16", "bfloat16"), ("cut", "bfloat16, cut off")):
@@ -229,7 +229,7 @@ def precision(output: WrongOutput) -> Iterator[Clue]:
 
 
 def special_values(output: WrongOutput) -> Iterator[Clue]:
-    """NaN that gets lost, and denormals that become zero."""
+    """NaN that is not kept, and denormals that become zero."""
     found, expected, wrong = output.found, output.expected, output.unexplained
     if found.dtype.kind != "f" or not wrong.any():
         return

@@ -16,16 +16,16 @@ from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
 from udogen.verify.places import Session
 from udogen.verify.results import FEW_ELEMENTS, Finding, Outcome
 
-_MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
+_MOST_EXPLAINED = 3  # cases of one op and data type on one backend: the others fail for the same reason
 _MOST_SHRUNK = 1
 _RUNS = 60
-_RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU
-_RUNS_ON_DEVICES = 8  # of seconds each
+_RUNS_OF_PROGRAMS = 20  # if each run is a process under QEMU
+_RUNS_ON_DEVICES = 8  # on a device, where each run takes seconds
 _CRASHED = "op-crashed"
 
 
 class Explainer:
-    """Explains outcomes as they come; only the first ones of each kind, because it takes time."""
+    """Explains outcomes as they arrive; only the first ones of each kind, because it takes time."""
 
     def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
         self._run, self._session, self._place, self._built = run, session, place, built
@@ -33,7 +33,7 @@ class Explainer:
         self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
     def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
-        """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
+        """The outcome with its findings and the smallest case that fails in the same way; after `loops` executions."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
         is_small = max((each.found.size for each in outcome.tensors), default=0) < FEW_ELEMENTS
         tried = (*key, is_small)
@@ -56,7 +56,7 @@ class Explainer:
         )
         try:
             return diagnose(failed)
-        except UdogenError:  # another run may end the process, as the op itself may
+        except UdogenError:  # running the op again may end the process
             return ()
 
     def _smallest(self, outcome: Outcome) -> Case | None:
@@ -86,15 +86,15 @@ class Explainer:
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_Axis = tuple[str, int]  # the axis of a tensor, counted from its end
+_Axis = tuple[str, int]  # (tensor, axis counted from the end)
 
 
 def shrink(shapes: Shapes, fails: Callable[[Shapes], bool], *, runs: int = 60) -> dict[str, tuple[int, ...]]:
     """The smallest shapes for which `fails` still holds; the given ones if none is smaller.
 
-    Axes of one length become smaller together, then each by itself, then axes of length 1 at the front are left out.
-    `fails` returns False for shapes that the op does not take; it is called at most `runs` times, and nothing is
-    random.
+    Axes of one length shrink together, then each separately, then leading axes of length 1 are removed.
+    `fails` returns False for shapes that the op does not accept; it is called at most `runs` times.  The search is
+    deterministic.
     """
     search = _Search(shapes, fails, runs)
     for group in search.groups():
@@ -114,25 +114,25 @@ class _Search:
         self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
 
     def groups(self) -> list[list[_Axis]]:
-        """Axes of one length, the longest first."""
+        """Axes, grouped by length, the longest first."""
         lengths = sorted({extent for shape in self.best.values() for extent in shape if extent > 1}, reverse=True)
         return [[axis for axis in self._axes() if self._extent(axis) == length] for length in lengths]
 
     def columns(self) -> list[list[_Axis]]:
-        """Axes at one place, counted from the end, that have one length: lengths may be equal by chance."""
+        """Axes, grouped by position (counted from the end) and length, because lengths may be equal by chance."""
         found: dict[tuple[int, int], list[_Axis]] = {}
         for axis in self._axes():
             found.setdefault((axis[1], self._extent(axis)), []).append(axis)
         return [found[key] for key in sorted(found) if key[1] > 1]
 
     def single(self) -> list[list[_Axis]]:
-        """Each axis by itself."""
+        """Each axis in its own group."""
         return [[axis] for axis in self._axes() if self._extent(axis) > 1]
 
     def shorten(self, group: list[_Axis]) -> None:
-        """The least length of these axes that fails, as far as halving finds it."""
+        """Shorten these axes to the smallest failing length that bisection finds."""
         high = min(self._extent(axis) for axis in group)
-        low = 0  # does not fail, as far as is known
+        low = 0  # the largest length that is assumed not to fail
         for guess in (1, 2):
             if guess < high and self._try(self._with(group, guess)):
                 return
@@ -145,7 +145,7 @@ class _Search:
                 low = middle
 
     def drop_axes(self) -> None:
-        """Leave out axes of length 1 at the front, of all tensors that have them at once."""
+        """Remove leading axes of length 1, from all tensors of the highest rank at once."""
         while self._left > 0:
             rank = max((len(shape) for shape in self.best.values()), default=0)
             tallest = [name for name, shape in self.best.items() if len(shape) == rank]
@@ -156,7 +156,7 @@ class _Search:
                 return
 
     def _try(self, shapes: dict[str, tuple[int, ...]]) -> bool:
-        """Whether these fail; then they are the best."""
+        """Whether these shapes fail; if so, they become the best."""
         key = tuple(shapes.items())
         if key not in self._known:
             if self._left <= 0:

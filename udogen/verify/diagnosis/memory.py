@@ -1,7 +1,7 @@
-"""What the op itself shows when it is run again: results that differ, and memory that it does not write.
+"""Causes found by running the op again: results that differ, and memory that it does not write.
 
-A session can fill the memory of outputs with a byte, the poison, before the op executes: elements that still hold it
-were never written, and elements that change with it depend on memory that was read before it was written.
+A session can fill the memory of outputs with a byte, the poison, before the op executes.  Elements that still contain
+it were never written; elements that change with it depend on memory that was read before it was written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _POISONS = (POISON, 0xC3)
 _RUNS = 6
 _VECTOR = "what whole vectors of"
-_VECTORS = (32, 64, 128)  # elements that loops over vectors do at once
+_VECTORS = (32, 64, 128)  # elements in one iteration of vector loops
 
 
 def race(output: WrongOutput) -> Iterator[Clue]:
@@ -72,7 +72,7 @@ def unwritten(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _looks_unwritten(output: WrongOutput) -> Iterator[Clue]:
-    """If the runtime lets no poison through: a remainder of zeros."""
+    """If poison does not reach the op: a remainder of zeros."""
     wrong = output.unexplained
     if 0 < wrong.sum() < wrong.size and np.unique(output.found[wrong]).size == 1 and _VECTOR in _tail_of(wrong):
         value = output.found[wrong][0]
@@ -91,7 +91,7 @@ def _unwritten(output: WrongOutput, mask: Array, how: str, *, strength: int) -> 
 
 
 def state(output: WrongOutput) -> Iterator[Clue]:
-    """The first execution is right, and later ones are not."""
+    """The first execution is correct, and later ones are not."""
     if output.varies or output.loops < 2 or not output.unexplained.any():
         return
     first = output.rerun()
@@ -112,19 +112,19 @@ def _is_right(found: Array, output: WrongOutput) -> bool:
 
 
 def _bytes_differ(one: Array, other: Array) -> Array:
-    """Which elements do not have the same bytes."""
+    """A mask of the elements whose bytes differ."""
     size = one.dtype.itemsize
     a, b = (np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, size) for each in (one, other))
     return np.asarray(np.asarray((a != b).any(axis=1)).reshape(one.shape))
 
 
 def _shows(array: Array, byte: int) -> Array:
-    """Which elements are made of this byte alone."""
+    """A mask of the elements that consist of this byte only."""
     return ~_bytes_differ(array, np.full(array.size * array.dtype.itemsize, byte, np.uint8).view(array.dtype))
 
 
 def _tail_of(mask: Array) -> str:
-    """A description, if exactly the end of memory or of each row is marked; otherwise empty."""
+    """A description if the mask covers exactly the end of memory or of each row; otherwise empty."""
     flat = mask.ravel()
     for length, what in ((flat.size, "the last {left} of {length} elements"), (_row(mask), _PER_ROW)):
         if not 1 < length <= flat.size or flat.size % length:
@@ -146,7 +146,7 @@ def _row(mask: Array) -> int:
 
 
 def _where(mask: Array) -> str:
-    """The block that holds all of them."""
+    """The smallest block that contains all marked elements."""
     box = [(int(axis.min()), int(axis.max())) for axis in np.nonzero(mask)] if mask.ndim and mask.any() else []
     if not box:
         return "the only one"

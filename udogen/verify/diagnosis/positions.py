@@ -1,4 +1,4 @@
-"""Right numbers in wrong places: layouts, axes, shifts, broadcasts, exchanged inputs."""
+"""Correct numbers in wrong places: layouts, axes, shifts, broadcasts, exchanged inputs."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _ORDERS: dict[int, dict[tuple[int, ...], str]] = {
 
 
 def _as_written(array: Array, order: tuple[int, ...]) -> Array:
-    """What memory holds after an array is written in another order of its axes."""
+    """The contents of memory after an array is written with its axes in another order."""
     return np.asarray(np.ascontiguousarray(array.transpose(order)).reshape(array.shape))
 
 
 def _as_read(array: Array, order: tuple[int, ...]) -> Array:
-    """What a kernel reads that takes memory to be in another order of axes."""
+    """The array that a kernel reads if it assumes another order of axes."""
     there = tuple(array.shape[axis] for axis in order)
     return np.asarray(np.ascontiguousarray(array).reshape(there).transpose([*np.argsort(order)]))
 
 
 def layout(output: WrongOutput) -> Iterator[Clue]:
-    """Inputs, the output or both in another order of axes: images, and sequences."""
+    """Images or sequences whose axes are in another order: in inputs, the output, or both."""
     yield from _reordered(output, _ORDERS)
 
 
 def transposed(output: WrongOutput) -> Iterator[Clue]:
-    """Matrices whose rows are taken for columns."""
+    """Matrices whose rows and columns are exchanged."""
     yield from _reordered(output, _TRANSPOSED)
 
 
@@ -63,7 +63,7 @@ def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]
 
 
 def _reordered_inputs(output: WrongOutput, group: list[str], order: tuple[int, ...], name: str) -> Iterator[Clue]:
-    """These inputs in another order, perhaps the output too."""
+    """These inputs in another order, and possibly the output too."""
     predicted = output.predict(inputs={each: _as_read(output.case.inputs[each], order) for each in group})
     if predicted is None:
         return
@@ -92,7 +92,7 @@ def is_axis(param: str) -> bool:
 
 
 def axis(output: WrongOutput) -> Iterator[Clue]:
-    """The op works along another axis than its parameter, or as if axes were exchanged."""
+    """The op works along an axis other than the one in its parameter, or as if axes were exchanged."""
     yield from _axis_param(output)
     yield from _exchanged_axes(output)
     yield from _left_out(output)
@@ -134,7 +134,7 @@ def _axis(output: WrongOutput, count: int, *, meant: int, used: int, why: str, c
 
 
 def _left_out(output: WrongOutput) -> Iterator[Clue]:
-    """A loop that begins one too late, or ends one too early, along an axis that is reduced."""
+    """A loop that begins one too late, or ends one too early, along a reduced axis."""
     for name, array in output.case.inputs.items():
         for along in range(array.ndim):
             if array.shape[along] < 3:
@@ -153,7 +153,7 @@ _EDGE = ", except for the edge"
 
 
 def shift(output: WrongOutput) -> Iterator[Clue]:
-    """Each element is where its neighbour should be."""
+    """Each element is in the place of its neighbour."""
     for by in (1, -1):
         direction = "after" if by > 0 else "before"
         flat = np.roll(output.expected.ravel(), by).reshape(output.expected.shape)
@@ -178,7 +178,7 @@ def shift(output: WrongOutput) -> Iterator[Clue]:
 
 
 def _edge(shape: tuple[int, ...], along: int, by: int) -> Array:
-    """The elements that `roll` moves from the other end."""
+    """The elements that `roll` moves in from the other end."""
     mask = np.zeros(shape, bool)
     mask[(slice(None),) * along + (0 if by > 0 else -1,)] = True
     return mask
@@ -188,7 +188,7 @@ def _edge(shape: tuple[int, ...], along: int, by: int) -> Array:
 
 
 def swapped_inputs(output: WrongOutput) -> Iterator[Clue]:
-    """Two inputs, each taken for the other."""
+    """Two inputs that are exchanged."""
     case = output.case
     for one, other in combinations(case.inputs, 2):
         a, b = case.inputs[one], case.inputs[other]
@@ -203,7 +203,7 @@ def swapped_inputs(output: WrongOutput) -> Iterator[Clue]:
 
 
 def broadcast(output: WrongOutput) -> Iterator[Clue]:
-    """The smaller input is repeated in another way than it should be."""
+    """The smaller input is broadcast incorrectly."""
     shape = output.found.shape
     for name, array in output.case.inputs.items():
         if not 1 < array.size < output.found.size:

@@ -1,6 +1,6 @@
-"""A wrong output and the two ways to ask "what if": the reference, and the op itself, run again.
+"""A wrong output, and two ways to test a hypothesis: call the reference, or run the op again.
 
-A detector is given a `WrongOutput`. It predicts what a kernel with one certain fault would write, and names that fault
+A detector gets a `WrongOutput`. It predicts what a kernel with one specific fault would write, and reports that fault
 if the prediction holds for every element: a wrong cause is worse than none.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 Params = Mapping[str, object]
 
-# Executes the op again, in a new graph, with `poison`, `loops`, `inputs` (of any shape that the reference takes) or
-# `params` of its own, and returns the outputs; raises a `UdogenError` if the op does.
+# Executes the op again in a new graph, optionally with other `poison`, `loops`, `inputs` (of any shape that the
+# reference accepts) or `params`, and returns the outputs; raises a `UdogenError` if the op fails.
 Rerun = Callable[..., Arrays]
 
 
 @dataclass(frozen=True)
 class OpRerun:
-    """A `Rerun` of the op of a case in the session that it ran in."""
+    """A `Rerun` of the op of a case, in the session of the case."""
 
     run: Callable[[OpCall], OpResult]
     built: Built
@@ -78,28 +78,28 @@ class FailedCase:
     case: Case
     found: Arrays
     defaults: Params = field(default_factory=dict)  # of the config, for parameters that are not given
-    loops: int = 1  # how often the op had been executed when `found` was read
+    loops: int = 1  # number of executions before `found` was read
     rerun: Rerun | None = None
     time_limit: float = 20.0  # seconds that the reference may take for one output
 
 
 class Clue(NamedTuple):
-    """A finding, and how sure it is."""
+    """A finding, and how certain it is."""
 
     finding: Finding
     strength: int
 
 
-# How sure: the op itself shows it; a prediction holds for every element; or the pattern of wrong elements shows it.
+# Strengths: the op itself shows it; a prediction holds for every element; the pattern of wrong elements shows it.
 OBSERVED, PREDICTED, PATTERN = 3, 2, 1
 
 _FEWEST = 4  # elements that must distinguish a prediction from what was expected
-_DISTINCT = 3  # values among them
-_OFTEN_OFF = 0.25  # the share of stored numbers that may be off by a step; with more it is no prediction, only near one
+_DISTINCT = 3  # distinct values among them
+_OFTEN_OFF = 0.25  # share of stored numbers that may be off by a step; above that, a prediction does not hold
 
 
 class WrongOutput:
-    """One output that is wrong, with the questions that detectors ask."""
+    """One wrong output, with the queries that detectors need."""
 
     def __init__(self, failed: FailedCase, name: str) -> None:
         case = failed.case
@@ -117,7 +117,7 @@ class WrongOutput:
             stored = None if output is None else self.store(output)
             fits = stored is not None and not self.exceeds(differences(stored, self.expected), self.expected).any()
             if not fits:
-                self._time_left = -1.0  # the expected numbers are from elsewhere: this reference predicts nothing
+                self._time_left = -1.0  # the expected numbers have another source: this reference predicts nothing
             elif output is not None and output.dtype.kind == "f":
                 self.real = output
 
@@ -128,14 +128,14 @@ class WrongOutput:
 
     @property
     def is_integer(self) -> bool:
-        """It stores integers: fixed point, or integers themselves."""
+        """Whether it stores integers: fixed point, or an integer type."""
         return self.found.dtype.kind in "iu"
 
     def exceeds(self, error: Array, expected: Array) -> Array:
-        """Which elements are wrong, by the tolerance of the case."""
+        """The elements that exceed the tolerance of the case, as a mask."""
         return np.asarray(error > self.tolerance.allowed(expected))
 
-    # --- questions -----------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------
 
     def reference(
         self,
@@ -145,7 +145,7 @@ class WrongOutput:
         quants: Quants | None = None,
         any_shape: bool = False,
     ) -> Array | None:
-        """What the reference returns for this output; None if it has no result of its shape, or no time is left."""
+        """The reference's result for this output; None if it fails, has another shape, or no time is left."""
         case = self.case
         if case.origin is None or self._time_left < 0:
             return None
@@ -159,7 +159,7 @@ class WrongOutput:
                     {**case.quants, **(quants or {})},
                 )
             output = np.asarray(outputs[self.name])
-        except Exception:  # a user's function, called with what it was not written for
+        except Exception:  # a user's function, called with arguments that it was not written for
             return None
         finally:
             self._time_left -= time.monotonic() - begun
@@ -169,7 +169,7 @@ class WrongOutput:
     def predict(
         self, *, inputs: Arrays | None = None, params: Params | None = None, quants: Quants | None = None
     ) -> Array | None:
-        """`reference`, stored as the output is."""
+        """The result of `reference`, as the output stores it."""
         output = self.reference(inputs=inputs, params=params, quants=quants)
         return None if output is None else self.store(output, (quants or {}).get(self.name, self.quant))
 
@@ -191,9 +191,9 @@ class WrongOutput:
     # --- predictions ---------------------------------------------------------------------------------
 
     def explains(self, predicted: Array | None, *, ignore: Array | None = None, distinct: int = _DISTINCT) -> int:
-        """How many elements show that a prediction is right and the expectation is not; 0 if it does not hold.
+        """The number of elements that match a prediction and not the expected value; 0 if it does not hold.
 
-        It must hold everywhere, except for elements that are explained already and for `ignore`, and at least
+        It must hold everywhere, except for elements that are already explained and for `ignore`, and at least
         `distinct` different numbers must show it.
         """
         if predicted is None or predicted.shape != self.found.shape:
@@ -205,13 +205,13 @@ class WrongOutput:
         off, before = differences(found, predicted), self.error[left]
         decisive = self.exceeds(differences(predicted, expected), expected) & self.exceeds(before, expected)
         count = int(decisive.sum())
-        # Equal numbers could be explained by anything.
+        # If all numbers are equal, many causes could explain them.
         if count < _FEWEST or np.unique(found[decisive]).size < distinct:
             return 0
         return count if self._holds(off, predicted) and _is_closer(off, before) else 0
 
     def _holds(self, off: Array, predicted: Array) -> bool:
-        # The kernel may also round a little otherwise than numpy.
+        # The kernel may also round slightly differently than numpy.
         if self.is_integer and np.count_nonzero(off) > _OFTEN_OFF * off.size:
             return False
         missed = off > 2 * self.tolerance.allowed(predicted)
@@ -241,7 +241,7 @@ class WrongOutput:
 
 
 def _is_closer(off: Array, before: Array) -> bool:
-    """By far: a prediction that is a little off everywhere has explained nothing."""
+    """Whether the prediction is much closer: one that is slightly off everywhere explains nothing."""
     known = np.isfinite(off) & np.isfinite(before)
     if np.isinf(off[~known]).any():
         return False
@@ -252,6 +252,6 @@ def _is_closer(off: Array, before: Array) -> bool:
 
 
 def clue(cause: str, *, evidence: str, strength: int = PREDICTED, **names: object) -> Clue:
-    """A row of data/number_causes.toml as a finding; `names` fill in its text."""
+    """The clue of a row of data/number_causes.toml; `names` fill in its text."""
     row = error_tables.number_causes()[cause]
     return Clue(Finding(row.name, row.text.format(**names), evidence, row.remedy), strength)

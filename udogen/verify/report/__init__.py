@@ -1,9 +1,9 @@
 """Reports of a test run, all written from a `TestRun`.
 
-terminal   what failed, the matrix, what did not run, the sum
+terminal   what failed, the matrix, what did not run, the totals
 machine    JSON and JUnit XML
-page       the HTML report, with templates/report
-problems   failed cases in it, by cause
+page       the HTML report, made with templates/report
+problems   the failed cases in the HTML report, by cause
 pictures   one failing output as SVG
 text       numbers and names as text
 """

@@ -1,4 +1,4 @@
-"""A test run for programs: the JSON of `--json`, and JUnit XML, which every CI reads."""
+"""Machine-readable reports of a test run: the JSON of `--json`, and JUnit XML, which every CI reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Ou
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
-    """The whole run; of arrays only the first wrong element.  `changes` of costs, if there is an earlier run."""
+    """The whole run, but only the first wrong element of arrays.  `changes` are costs compared with an earlier run."""
     compared = {} if changes is None else {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]}
     return {
         "ok": run.passed,
@@ -116,7 +116,7 @@ def _plain(value: object) -> object:
 
 
 def junit(result: Mapping[str, Any]) -> str:
-    """JUnit XML of a result: a suite for each backend; where none of its cases ran, one that is skipped."""
+    """JUnit XML of a result: a suite for each backend; if none of its cases ran, the suite has one skipped case."""
     from lxml import etree
 
     tree: Any = etree
@@ -137,12 +137,12 @@ def junit(result: Mapping[str, Any]) -> str:
 
 
 class _JUnitRow(NamedTuple):
-    """A test case, and the element in it that has its result."""
+    """A test case, and the child element that contains its result."""
 
     classname: str
     name: str
     seconds: float
-    tag: str = ""  # none: it passed
+    tag: str = ""  # empty: it passed
     message: str = ""
     kind: str = ""
     text: str = ""
@@ -204,7 +204,7 @@ def _message(outcome: Outcome) -> str:
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no control characters."""
+    """Replace control characters, which XML 1.0 does not allow."""
     return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
 
 
@@ -214,7 +214,7 @@ _KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "enviro
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A result that `--json` printed."""
+    """Read a result that `--json` printed."""
     hint = "give what `udogen test --json` wrote"
     with reading(path, hint=hint):
         data = read_plain(path)
@@ -227,20 +227,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _state_of(row: Mapping[str, Any]) -> BackendState:
-    """What `_state` wrote."""
+    """The inverse of `_state`."""
     runtime, details = row["runtime"], tuple(row["details"])
     found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
     return BackendState(**{**row, "title": "", "details": details, "runtime": found})
 
 
 def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Each version, or all of them where the machines differ."""
+    """The environment of all results; where the machines differ, all values are listed."""
     names = dict.fromkeys(name for each in found for name in each)
     return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
 
 
 def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The results of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
+    """Merge the results of partial runs, or of several machines; they ran in parallel, so the longest time counts."""
     counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
     states = joined(map(_state_of, _rows(results, "backends"))).values()
     unwritten = list(dict.fromkeys(_rows(results, "unwritten")))
@@ -260,12 +260,12 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _rows(results: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
-    """What all results have below a key."""
+    """The rows of all results under a key."""
     return list(chain.from_iterable(result[key] for result in results))
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """A result for the terminal: what failed, a row for each backend, the sum."""
+    """A result for the terminal: what failed, a row for each backend, the totals."""
     found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
     rows = []
     for state in result["backends"]:

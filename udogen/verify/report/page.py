@@ -1,4 +1,4 @@
-"""A test run as one HTML file that needs nothing else: facts of the run, rendered by templates/report."""
+"""A test run as one self-contained HTML file: facts of the run, rendered by templates/report."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkO
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
-    """The report as a file."""
+    """Write the report to a file."""
     write_file(file, render(run, changes, baseline))
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
-    """What `run_cases` returned, as an HTML report: `write_report(folder, outcomes, Path("report.html"))`."""
+    """Write the outcomes of `run_cases` as an HTML report: `write_report(folder, outcomes, Path("report.html"))`."""
     write(test_run.run_of(folder, outcomes), file)
 
 
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
-    """The report: the same run gives the same text.  `changes` are its costs against those of a baseline."""
+    """The report; the same run gives the same text.  `changes` are its costs compared with a baseline."""
     summary = summarize(run, worse=sum(each.worse for each in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
@@ -58,7 +58,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
 
 @cache
 def _template() -> Template:
-    """Everything that is filled in is escaped, except for `Html`."""
+    """The template; it escapes all values except `Html`."""
     return Template(
         (resources.templates() / "report" / "report.html.mako").read_text("utf-8"),
         strict_undefined=True,
@@ -71,7 +71,7 @@ def _template() -> Template:
 
 
 class Tile(NamedTuple):
-    """How many cases ended in one way."""
+    """The number of cases with one status."""
 
     kind: str
     number: str
@@ -80,7 +80,7 @@ class Tile(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The run in a sentence, with what qualifies it."""
+    """The run in one sentence, with its qualifications."""
 
     kind: str
     sentence: str
@@ -89,7 +89,7 @@ class Summary(NamedTuple):
 
 
 def summarize(run: TestRun, *, worse: int = 0) -> Summary:
-    """The summary of what ran; `worse` costs are higher than in an earlier run."""
+    """The summary of a run; `worse` is the number of costs that are higher than in an earlier run."""
     kind, sentence = _result(run, worse)
     counts = Counter(each.status for each in run.results)
     total = len(run.results) or 1
@@ -154,7 +154,7 @@ def _environment(run: TestRun) -> list[Fact]:
 
 
 class CaseTable(NamedTuple):
-    """The cases that ended in one way, none of them failed."""
+    """The cases with one status; failed cases are not listed here."""
 
     title: str
     table: text.Html
@@ -257,11 +257,11 @@ class Matrix(NamedTuple):
 
 
 def _matrix(run: TestRun) -> Matrix:
-    """Every backend that was asked for has its column, even if it is missing."""
+    """Every requested backend has a column, even if it is missing."""
     cells = run.matrix()
     known = {each.backend for each in run.states}
     ran = dict.fromkeys(each.backend for each in run.outcomes)
-    # Those that were not chosen would be empty columns; they are listed below the matrix.
+    # Backends that were not chosen would be empty columns; they are listed below the matrix.
     states = [
         *(each for each in run.states if each.state != "skipped" or each.backend in ran),
         *(BackendState(name, name, "ran") for name in ran if name not in known),
@@ -324,7 +324,7 @@ def _owner(state: BackendState) -> str:
         return "Qualcomm's own"
     if state.runtime is None:
         return "stand-in"
-    # Instructions of Hexagon under QEMU have no other owner.
+    # Hexagon instructions run under QEMU; there is no other owner to show.
     return "udogen's emulator" if state.runtime.emulator else text.cut(state.runtime.name, 60)
 
 
@@ -343,7 +343,7 @@ def _runtimes(states: Sequence[BackendState]) -> text.Html:
         if found is None:
             rows.append((name, column.note, "", "", "", ""))
             continue
-        # Without a library the name itself shows the owner.
+        # Without a library, the name already shows the owner.
         owner = "" if column.note == found.name else column.note
         versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
         rows.append((name, owner, found.name, found.build_id, versions, found.path))
@@ -355,7 +355,7 @@ def _runtimes(states: Sequence[BackendState]) -> text.Html:
 
 
 class NetworkCard(NamedTuple):
-    """A network in one place."""
+    """A network on one backend."""
 
     kind: str
     title: str
@@ -363,16 +363,16 @@ class NetworkCard(NamedTuple):
     sentence: str
     hint: str
     notes: Sequence[str]
-    layers: text.Html  # their errors as parts of the range of the tensor
+    layers: text.Html  # table of the tensors, with errors relative to their ranges
 
     @property
     def unfolded(self) -> bool:
-        """Whether the reader sees it at once."""
+        """Whether the card is open when the page loads."""
         return self.kind != "passed"
 
 
 def _networks(run: TestRun) -> list[NetworkCard]:
-    """Those that are wrong first."""
+    """The networks, by status, failures first."""
     return [_network(each) for status in STATUSES for each in run.networks if each.status == status]
 
 
@@ -413,7 +413,7 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
 
 
 class Against(NamedTuple):
-    """Speed against something else."""
+    """Speed compared with another implementation."""
 
     speed: str = ""
     note: str = ""
@@ -440,10 +440,10 @@ class CostRow(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The rows, and which of the columns have anything in them."""
+    """The rows, and which of the columns are not empty."""
 
     rows: Sequence[CostRow]
-    axis: str  # of the bars: its ends
+    axis: str  # the ends of the axis of the bars
     decades: int
     times: bool
     numpy: bool
@@ -453,7 +453,7 @@ class Costs(NamedTuple):
 
 
 def _costs(run: TestRun) -> Costs:
-    """For each cell of the matrix the case that moves most bytes, the ops together."""
+    """For each cell of the matrix, the case that moves the most bytes; grouped by op."""
     cells = run.matrix()
     chosen = []
     for op, dtype in run.rows():
@@ -480,7 +480,7 @@ def _costs(run: TestRun) -> Costs:
 
 
 class _LogAxis(NamedTuple):
-    """Whole decades of seconds that hold all times."""
+    """A logarithmic axis of whole decades of seconds that covers all times."""
 
     low: int
     high: int
@@ -493,7 +493,7 @@ class _LogAxis(NamedTuple):
         return cls(low, max(ceil(log10(max(every, default=1e-6))), low + 1))
 
     def at(self, seconds: float) -> float:
-        """Where a time is on it, in percent."""
+        """The position of a time on the axis, in percent."""
         place = (log10(seconds) - self.low) / (self.high - self.low) if seconds > 0 else 0.0
         return min(max(100 * place, 0.0), 100.0)
 
@@ -529,7 +529,7 @@ def _against(spread: Spread | None, other: Spread | None, name: str, fault: str 
 
 
 class BaselineComparison(NamedTuple):
-    """A run's costs against those of an earlier one."""
+    """The costs of a run compared with those of an earlier one."""
 
     path: str
     sentence: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # --- colours ----------------------------------------------------------------------------------------------------------
 
 
-# From little to much, ever lighter, so that it can be read without its hues, by colour-blind people too.
+# From low to high; lightness always increases, so that colour-blind people can read it too.
 RAMP = (
     "#1d1147",
     "#3b1d6e",
@@ -38,7 +38,7 @@ RAMP = (
     "#fbd477",
     "#fdf5b0",
 )
-# How far off: nothing, within what is allowed, and beyond it in steps.
+# Size of the difference: none, within the tolerance, and beyond it in steps.
 OFF = ("#e8edf2", "#b9c7d6", "#f3b35c", "#e58432", "#cf5519", "#a92d0c", "#6e1206")
 
 
@@ -50,13 +50,13 @@ def luminance(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """Their contrast, from 1 to 21, as WCAG defines it."""
+    """The contrast of two colours, from 1 to 21, as WCAG defines it."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on it."""
+    """Black or white, whichever has more contrast on this colour."""
     return "#000000" if contrast("#000000", colour) >= contrast("#ffffff", colour) else "#ffffff"
 
 
@@ -64,10 +64,10 @@ def ink_on(colour: str) -> str:
 
 
 MOST_SQUARES = 48  # of a picture, in each direction
-_ROW = 32  # elements in a row of a vector: remainders of vector loops become columns
+_ROW = 32  # elements in a row when a vector is shown: remainders of vector loops become columns
 _BINS = 11
-_FIRST = 6  # wrong elements that are written out
-UNSHOWN = 255  # the level of numbers that are not finite
+_FIRST = 6  # wrong elements that are listed
+UNSHOWN = 255  # the level of values that are not finite
 
 
 @dataclass(frozen=True)
@@ -80,27 +80,27 @@ class Panel:
     high: str
     colours: tuple[str, ...]
     labels: tuple[str, ...] = ()  # of the first colours; the others are the ramp
-    numbers: tuple[tuple[str, ...], ...] = ()  # written into the squares, if there are few
+    numbers: tuple[tuple[str, ...], ...] = ()  # written into the squares if there are few
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Two dimensions of a tensor, where most is wrong."""
+    """The two-dimensional slice of a tensor that has the most wrong elements."""
 
     where: str  # `output[0, :, :, 2]`
-    rows: str  # what runs downward: `axis 1, 0 to 63`
+    rows: str  # the vertical axis: `axis 1, 0 to 63`
     columns: str
-    each: str  # what one square shows, if that is several elements
+    each: str  # what one square covers, if that is several elements
     panels: tuple[Panel, ...]
     wrong: int
     count: int
-    mark: tuple[int, int] | None  # the square of the first element that is wrong
-    spare: int = 0  # squares at the end of the last row that stand for nothing
+    mark: tuple[int, int] | None  # the square of the first wrong element
+    spare: int = 0  # unused squares at the end of the last row
 
 
 @dataclass(frozen=True)
 class ErrorBin:
-    """Elements with errors of one size."""
+    """The numbers of right and wrong elements whose error is in one range."""
 
     name: str
     right: int
@@ -112,13 +112,13 @@ class OutputPictures:
     """The pictures of one output."""
 
     slice: Slice
-    unit: str  # of the spread's bins
+    unit: str  # of the bins of `spread`
     spread: tuple[ErrorBin, ...]
-    first: list[tuple[str, str, str, str]]  # of the first wrong elements: index, expected, found, off by
+    first: list[tuple[str, str, str, str]]  # the first wrong elements: index, expected, found, difference
 
 
 def output_pictures(tensor: TensorResult, tolerance: Tolerance) -> OutputPictures | None:
-    """None if shapes differ, or the output is empty."""
+    """The pictures of an output; None if shapes differ or the output is empty."""
     if tensor.found.shape != tensor.expected.shape or tensor.found.size == 0:
         return None
     off = differences(tensor.found, tensor.expected)
@@ -147,11 +147,11 @@ def _first(tensor: TensorResult, off: Array, bad: Array) -> list[tuple[str, str,
     return found
 
 
-# --- how errors are spread ------------------------------------------------------------------------
+# --- the distribution of errors -------------------------------------------------------------------
 
 
 def _whole_bins(signed: Array, bad: Array) -> list[ErrorBin]:
-    """Steps, each by itself where there are few."""
+    """Bins of integer steps; one step for each bin if there are few."""
     low, high = int(signed.min()), int(signed.max())
     width = -(-(high - low + 1) // _BINS)
     start = -(-(0 - low) // width) * -width if width > 1 else low  # so that a bin begins at zero
@@ -170,7 +170,7 @@ def _whole_bins(signed: Array, bad: Array) -> list[ErrorBin]:
 
 
 def _decades(off: Array, bad: Array) -> list[ErrorBin]:
-    """Powers of ten, from exact to not finite."""
+    """Bins of powers of ten, from exact to not finite."""
     flat, wrong = off.ravel(), bad.ravel()
     some = np.isfinite(flat) & (flat > 0)
     powers = np.full(flat.shape, 0, np.int64)
@@ -178,7 +178,7 @@ def _decades(off: Array, bad: Array) -> list[ErrorBin]:
     bins = [_bin("exact", flat == 0, wrong)]
     if some.any():
         low, high = int(powers[some].min()), int(powers[some].max())
-        low = max(low, high - _BINS + 3)  # what is smaller joins the smallest that is shown
+        low = max(low, high - _BINS + 3)  # smaller errors are counted in the lowest bin
         for power in range(low, high + 1):
             members = some & ((powers == power) | ((power == low) & (powers < low)))
             bins.append(_bin(f"1e{power}", members, wrong))
@@ -191,7 +191,7 @@ def _bin(name: str, members: Any, wrong: Array) -> ErrorBin:
     return ErrorBin(name, int((members & ~wrong).sum()), int((members & wrong).sum()))
 
 
-# --- the slice that is worst ----------------------------------------------------------------------
+# --- the worst slice ------------------------------------------------------------------------------
 
 
 def _worst_slice(tensor: TensorResult, off: Array, bad: Array) -> Slice:
@@ -267,7 +267,7 @@ def _sliced(
 
 
 def _pick(off: Array, high: int, wide: int) -> tuple[Array, Array]:
-    """Of each block of high x wide elements, the row and column of the one that is furthest off."""
+    """The row and column of the element with the largest difference in each block of high x wide elements."""
     rows, columns = -(-off.shape[0] // high), -(-off.shape[1] // wide)
     padded = np.full((rows * high, columns * wide), -1.0)
     padded[: off.shape[0], : off.shape[1]] = np.nan_to_num(off, nan=-1.0, posinf=np.inf)
@@ -275,7 +275,7 @@ def _pick(off: Array, high: int, wide: int) -> tuple[Array, Array]:
     best = blocks.argmax(axis=2)
     down = np.arange(rows)[:, None] * high + best // wide
     right = np.arange(columns)[None, :] * wide + best % wide
-    # A block may lie beyond the end of a vector.
+    # A block may be beyond the end of a vector.
     return np.minimum(down, off.shape[0] - 1), np.minimum(right, off.shape[1] - 1)
 
 
@@ -285,7 +285,7 @@ def _take(array: Array, picked: tuple[Array, Array]) -> Array:
 
 
 def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, float]:
-    """The range of the ramp: what is expected, and what was found unless it is absurd."""
+    """The range of the ramp: that of the expected values, extended by found values up to a margin of a quarter."""
 
     def ends(array: Array) -> tuple[float, float] | None:
         finite = array.astype(np.float64)
@@ -305,7 +305,7 @@ def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, 
 def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> Panel:
     real = array.astype(np.float64)
     finite = np.isfinite(real)
-    # Halves, because the whole range of float64 exceeds float64.
+    # Halves, because the difference of two float64 can overflow float64.
     span = high / 2 - low / 2
     scaled = np.where(finite, real / 2 - low / 2, 0.0) / span if span > 0 else np.zeros(real.shape)
     last = len(RAMP) - 1
@@ -323,7 +323,7 @@ def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> 
 
 
 def _off_panel(off: Array, bad: Array, *, few: bool) -> Panel:
-    """No error, within the tolerance, and the rest on a logarithmic scale."""
+    """The panel of differences: none, within the tolerance, and the rest on a logarithmic scale."""
     levels = np.where(off > 0, 1, 0).astype(np.uint8)
     finite = off[bad & np.isfinite(off)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
@@ -345,14 +345,14 @@ def _off_panel(off: Array, bad: Array, *, few: bool) -> Panel:
 
 
 def _written(array: Array, *, few: bool) -> tuple[tuple[str, ...], ...]:
-    """The numbers themselves, if they can be read in their squares."""
+    """The values as text, if they are legible in their squares."""
     if not few:
         return ()
     return tuple(tuple(_brief(each) for each in row) for row in array.tolist())
 
 
 def _brief(value: object) -> str:
-    """Not more than six letters."""
+    """A value in at most six letters."""
     if not isinstance(value, float):
         return text.number(value, 3).replace(",", "")
     for digits in (3, 2, 1):
@@ -365,14 +365,14 @@ def _brief(value: object) -> str:
 # --- SVG --------------------------------------------------------------------------------------------------------------
 
 
-WIDTH = 320  # units of a picture; on a phone it has about as many pixels
+WIDTH = 320  # of a picture in SVG units; about the number of pixels on a phone
 _LETTER = 7  # about the width of a letter
-_SQUARE, _THIN = 53, 14  # the largest square, and how flat one may be made
-_CLEAR = 15  # the transparent pixel
+_SQUARE, _THIN = 53, 14  # the largest square, and the minimal height of one
+_CLEAR = 15  # the palette index of transparent pixels
 
 
 def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
-    """One panel of a slice: a square for each element, its numbers in it where there are few."""
+    """One panel of a slice: a square for each element, with its value written in it if there are few."""
     rows, columns = panel.levels.shape
     wide = min(_SQUARE, WIDTH / columns)
     high = min(_SQUARE, max(WIDTH / rows, _THIN if rows == 1 else 0), max(wide, WIDTH / 2 / rows))
@@ -400,7 +400,7 @@ def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
 
 
 def _outline(across: float, down: float, wide: float, high: float, columns: int, spare: int) -> str:
-    """All squares except those beyond the end."""
+    """The SVG path around all squares except the unused ones at the end."""
     last = wide * (columns - spare)
     return f"M0 0H{across:g}V{down - high if spare else down:g}H{last:g}V{down:g}H0z"
 
@@ -419,7 +419,7 @@ def _numbers(panel: Panel, wide: float, high: float) -> Iterator[str]:
 
 
 def _legend(panel: Panel, y: float, *, hatched: bool) -> Iterator[str]:
-    """What the colours mean: labels of single ones, and a ramp with its ends."""
+    """The meaning of the colours: labels of single colours, and the ramp with its ends."""
     x = 0.0
     for word, colour in zip(panel.labels, panel.colours, strict=False):
         yield f'<rect class="frame" x="{x:g}" y="{y:g}" width="14" height="10" fill="{colour}"/>'
@@ -441,7 +441,7 @@ def _legend(panel: Panel, y: float, *, hatched: bool) -> Iterator[str]:
 
 
 def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
-    """How many elements are how far off: bars on a logarithmic scale, on which a single one is visible."""
+    """A histogram of errors; on its logarithmic scale, a single element is visible."""
     tall, foot = 110, 16
     most = max((each.right + each.wrong for each in bins), default=1)
     step = WIDTH / max(len(bins), 6)
@@ -454,14 +454,14 @@ def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
         f'<svg class="spread" viewBox="0 0 {WIDTH} {tall + 2 * foot + 4}" role="img" '
         f'aria-label="{text.escape(f"Error distribution ({unit}). {description}")}">'
     ]
-    written = -float(_LETTER)  # where the name before ends
+    written = -float(_LETTER)  # where the previous label ends
     for place, each in enumerate(bins):
         count = each.right + each.wrong
         x, y, height = place * step, 0.0, 0.0
         if count:
             height = max(3.0, tall * log1p(count) / log1p(most))
             y = foot + tall - height
-            # A bar is divided as its elements are.
+            # A bar is divided in the proportion of wrong to right elements.
             wrong = height * each.wrong / count
             if each.wrong:
                 wrong = max(wrong, 2.0)
@@ -492,13 +492,13 @@ def _count(count: int) -> str:
     return text.cut(str(count), 6)
 
 
-# --- a picture of squares as PNG ------------------------------------------------------------------
+# --- squares as PNG -------------------------------------------------------------------------------
 
 
 def _png(panel: Panel) -> str:
-    """A data URI, four bits to a square: a hundredth of the size of rectangles.
+    """A data URI with four bits for each square: a hundredth of the size of SVG rectangles.
 
-    Stored, not compressed: compressed bytes are not the same with every zlib.
+    The data is stored, not compressed, because compressed bytes differ between zlib versions.
     """
     rows, columns = panel.levels.shape
     levels = np.where(panel.levels == UNSHOWN, _CLEAR, panel.levels).astype(np.uint8)
@@ -526,5 +526,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _stored(data: bytes) -> bytes:
-    """A zlib stream of one block as it is; a picture has less than the 65,535 bytes that one can hold."""
+    """A zlib stream of one stored block; a picture has less than the 65,535 bytes that a block can hold."""
     return b"\x78\x01\x01" + pack("<HH", len(data), len(data) ^ 0xFFFF) + data + pack(">I", zlib.adler32(data))

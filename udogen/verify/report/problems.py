@@ -1,4 +1,4 @@
-"""Failed cases in the HTML report: grouped by their cause, the first ones of each in full."""
+"""Failed cases in the HTML report: grouped by cause, the first ones of each group in full."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from udogen.verify.report.pictures import OutputPictures, output_pictures
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
-_NAMED = 4  # ops of a run that the story names
-_UNFOLDED = 3  # problems whose first case is open when the page is
-_CAUSES = 40  # that have a section of their own
-_IN_FULL = 48  # of all causes together: a page with every case in full opens slowly
+_NAMED = 4  # the story names up to this many ops
+_UNFOLDED = 3  # problems whose first case is open when the page loads
+_CAUSES = 40  # causes that have a separate section
+_IN_FULL = 48  # cases shown in full, of all causes together: a page with every case in full opens slowly
 
 # `CaseError.kind` in headings.
 ERROR_LABELS = {
@@ -32,7 +32,7 @@ ERROR_LABELS = {
 
 
 class Fact(NamedTuple):
-    """A name and what it is."""
+    """A name and its value."""
 
     name: str
     value: str | text.Html
@@ -46,7 +46,7 @@ class Picture(NamedTuple):
 
 
 class CauseText(NamedTuple):
-    """A finding, as it is shown."""
+    """A finding as shown in the report."""
 
     name: str
     sentence: text.Html
@@ -78,21 +78,21 @@ class Card(NamedTuple):
 
 
 class ProblemGroup(NamedTuple):
-    """All cases that fail for one cause."""
+    """All cases that fail for the same cause."""
 
     id: str
     kind: str
     op: text.Html
     cause: str
     scope: str
-    sentence: text.Html  # if no case of it is open and shows it
+    sentence: text.Html  # empty if an open case already shows it
     cards: Sequence[Card]
     rows: text.Html  # the other cases
     more: str
 
 
 def problems(run: TestRun) -> list[ProblemGroup]:
-    """By cause, in the order in which they came; what is beyond `_CAUSES` is one group at the end."""
+    """Failed cases by cause, in the order of the run; causes beyond `_CAUSES` form one group at the end."""
     anchors = {id(outcome): f"case-{number}" for number, outcome in enumerate(run.outcomes)}
     left = _IN_FULL
     found = []
@@ -157,19 +157,19 @@ def _scope(outcomes: Sequence[Outcome]) -> str:
 
 
 def chip(outcome: Outcome) -> str:
-    """The status of a case in a word or two."""
+    """The status of a case in one or two words."""
     if outcome.status == "error":
         return ERROR_LABELS.get(outcome.error.kind, "error") if outcome.error else "error"
     if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
-        return outcome.findings[0].cause.replace("-", " ")  # its numbers are right, and something else is wrong
+        return outcome.findings[0].cause.replace("-", " ")  # its numbers are right: it failed for another reason
     return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
 
 
-_TOLD = 3  # problems of which the story names the cause
+_TOLD = 3  # problems whose cause is in the story
 
 
 def story(run: TestRun) -> list[Fact]:
-    """What was tested, what is wrong, why, and what to do: the first lines of the report."""
+    """The first lines of the report: what was tested, what failed, the cause, and what to do."""
     ran = [each for each in run.outcomes if each.status != "skipped"]
     places = text.listed(text.backend(each.backend) for each in ran)
     ops = list(dict.fromkeys(run.op(each) for each in ran))
@@ -249,13 +249,13 @@ def _wrong(tensor: TensorResult) -> str:
     if not isfinite(tensor.max_error):
         return f"{wrong}one of them is not finite, or should not be finite; allowed is {tensor.tolerance}."
     off = f"the largest error is {text.with_unit(tensor.max_error, tensor.unit)}"
-    # A large ratio means no more than that it is wrong.
+    # The exact value of a large ratio has no meaning.
     much = f"{text.ratio(tensor.worst)} the tolerance" if tensor.worst < 1000 else "far above the tolerance"
     return f"{wrong}{off}, {much} ({tensor.tolerance})."
 
 
 def _measures(tensor: TensorResult) -> Iterator[Fact]:
-    """Measures of a wrong output; those that do not exist are left out."""
+    """Measures of a wrong output; those that are not available are left out."""
     yield Fact("wrong elements", text.share(tensor.wrong, tensor.expected.size))
     yield Fact("largest error", text.with_unit(tensor.max_error, tensor.unit))
     if tensor.found.shape != tensor.expected.shape:
@@ -319,7 +319,7 @@ def _again(outcome: Outcome, run: TestRun) -> str:
 
 
 def _rows(outcomes: Sequence[Outcome], anchors: Mapping[int, str], label: str) -> text.Html:
-    """Failed cases in one line each."""
+    """A table of failed cases, one row each."""
     rows = []
     for outcome in outcomes:
         worst = outcome.worst

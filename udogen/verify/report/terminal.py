@@ -1,4 +1,4 @@
-"""A test run in the terminal: what failed first, then the matrix, what did not run, and the sum."""
+"""A test run in the terminal: failures first, then the matrix, what did not run, and the totals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
 from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
-Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of its meaning
+Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of that state
 
 _MOST_SHOWN = 10
 _MOST_FINDINGS = 3
@@ -25,7 +25,7 @@ def _plain(word: str, _state: str) -> str:
 
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
-    """The whole run, in lines and tables of this width (0: any)."""
+    """The whole run as lines and tables, at most `width` columns wide (0: no limit)."""
     found = _failures(run.failure_groups, paint, width)
     if run.outcomes:
         found += [*matrix(run, paint, width), ""]
@@ -39,7 +39,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
 
 
 def _failures(groups: Sequence[Sequence[Outcome]], paint: Paint, width: int) -> list[str]:
-    """The first groups of failures, and the number of the others."""
+    """The first groups of failures, and the number of failures in the others."""
     found = list[str]()
     for first, *others in groups[:_MOST_SHOWN]:
         found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
@@ -50,7 +50,7 @@ def _failures(groups: Sequence[Sequence[Outcome]], paint: Paint, width: int) -> 
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """The line, with its indentation on each further line."""
+    """The line, wrapped; continuation lines are indented."""
     if not width or len(line) <= width:
         return [line]
     start = len(line) - len(line.lstrip()) + 2
@@ -58,7 +58,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
-    """Costs of a run against those of an earlier one."""
+    """Costs of a run compared with those of an earlier one."""
     if not found:
         return [f"{baseline.path} has none of these cases"]
 
@@ -79,7 +79,7 @@ def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
-    """One failed case: what is wrong, how far, and why; `others` fail for the same reason."""
+    """One failed case: the wrong values, their errors, and the cause; `others` fail for the same reason."""
     case = outcome.case
     head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
@@ -111,7 +111,7 @@ def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
 
 
 def _difference(tensor: TensorResult) -> list[str]:
-    """How far an output is off, and its first wrong number."""
+    """The largest error of an output, and its first wrong value."""
     if tensor.found.shape != tensor.expected.shape:
         shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
         return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
@@ -126,9 +126,9 @@ def _difference(tensor: TensorResult) -> list[str]:
 
 
 def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
-    """A network: the error of each layer and the first layer that is wrong, or why there are no numbers.
+    """A network: the error of each layer and the first wrong layer, or why it was not measured.
 
-    Of many layers only the wrong ones are shown.
+    If there are many layers, only the wrong ones are shown.
     """
     state = "found" if outcome.status == "passed" else "missing" if outcome.status == "skipped" else "wrong"
     head = f"network {outcome.title}: {paint(text.LABELS[outcome.status], state)}"
@@ -145,7 +145,7 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
 
 
 def matrix(run: TestRun, paint: Paint = _plain, width: int = 0) -> list[str]:
-    """Ops and their data types against backends; below each other if they are too many for the width."""
+    """A table of ops and data types by backend; split into several tables if the backends exceed the width."""
     found: list[str] = []
     left = list(run.backends())
     while left:
@@ -175,7 +175,7 @@ def _matrix(run: TestRun, paint: Paint, backends: Sequence[str]) -> list[str]:
 
 
 def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """One square of the matrix, and its state."""
+    """One cell of the matrix, and its state."""
     if not outcomes:
         return "-", ""
     counts = Counter(each.status for each in outcomes)
@@ -187,7 +187,7 @@ def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
 
 
 def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
-    """Where cases ran, or why they did not; `before` are the states that are printed above it."""
+    """Where cases ran, or why they did not; `before` are the states that are already printed."""
     if state.state == "ran":
         runtime = state.runtime
         if runtime is None:
@@ -205,7 +205,7 @@ def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
 
 
 def _skipped(run: TestRun) -> list[str]:
-    """Why cases were skipped in a place that ran."""
+    """Why cases were skipped on backends that ran."""
     reasons: dict[str, list[Outcome]] = {}
     for each in run.outcomes:
         if each.status == "skipped" and each.error:
@@ -219,7 +219,7 @@ def _skipped(run: TestRun) -> list[str]:
 
 
 def summary(run: TestRun) -> str:
-    """One line."""
+    """The totals of a run, in one line."""
     counts = {status: run.count(status) for status in text.LABELS}
     found = [text.counted(status, count) for status, count in counts.items() if count or status == "passed"]
     absent = sum(state.cases for state in run.states if state.state in ABSENT)
@@ -271,7 +271,7 @@ def _range(spread: Spread | None) -> str:
 
 
 def _times(own: Spread | None, other: Spread | None) -> str:
-    """The other's time, and as a multiple of the op's."""
+    """The time of the other implementation, and its ratio to the time of the op."""
     if other is None:
         return "-"
     return text.seconds(other.median) + (f" ({other.median / own.median:.2g}x)" if own and own.median else "")

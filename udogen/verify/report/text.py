@@ -1,4 +1,4 @@
-"""Numbers and names as text, and what makes them safe in HTML."""
+"""Numbers and names as text, and escaping for HTML."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 
 class Html(str):
-    """HTML, made of parts that are escaped."""
+    """HTML whose parts are already escaped."""
 
 
 def escape(raw: object) -> str:
-    """Anything as text for HTML and SVG, in elements and attributes; characters that they cannot hold become U+FFFD."""
+    """Escape anything for elements and attributes of HTML and SVG; characters not allowed there become U+FFFD."""
     if isinstance(raw, Html):
         return raw
     return html.escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
@@ -40,7 +40,7 @@ def table(
     ids: Sequence[str] = (),
     styles: Mapping[str, str] | None = None,
 ) -> Html:
-    """A table that scrolls; `kind` is its class, `styles` that of cells by their head; `ids` are those of rows."""
+    """A scrollable table; `kind` is its CSS class, `styles` the classes of cells by column, `ids` the ids of rows."""
     columns = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     opened = ["<td>" if head not in (styles or {}) else f'<td class="{(styles or {})[head]}">' for head in heads]
     lines = []
@@ -55,7 +55,7 @@ def table(
 
 
 def chip(kind: str, name: str) -> Html:
-    """A name in the colour of what became of it."""
+    """A name, coloured by its result."""
     return Html(f'<span class="chip {kind}">{escape(name)}</span>')
 
 
@@ -65,12 +65,12 @@ def rich(sentence: str) -> Html:
 
 
 def op_name(name: str) -> Html:
-    """An op's name, that may be broken after its package on a narrow screen."""
+    """The name of an op; on a narrow screen the line may break after the package."""
     return Html(escape(name).replace("::", "::<wbr>"))
 
 
 def backend(name: str) -> str:
-    """A place's name in a heading."""
+    """The name of a backend in a heading."""
     base, _, device = name.partition("@")
     place = PLACES.get(base)
     heading = place.heading if place is not None else base.capitalize()
@@ -78,7 +78,7 @@ def backend(name: str) -> str:
 
 
 def where(place: str, dtype: str) -> str:
-    """A place with a data type, if that is known."""
+    """A backend, with the data type if that is known."""
     return f"{backend(place)}, {dtype}" if dtype else backend(place)
 
 
@@ -92,7 +92,7 @@ LABELS: Mapping[Status, str] = {
 
 
 def label(status: Status, count: int) -> str:
-    """How many cases ended so, without the number: `errors`."""
+    """The word for a count of cases with this status, without the number: `errors`."""
     return LABELS[status] + ("s" if status == "error" and count != 1 else "")
 
 
@@ -129,7 +129,7 @@ def seconds(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """`24.6 KB`, as memory is counted."""
+    """`24.6 KB`, where 1 KB is 1,024 bytes."""
     for unit, much in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
         if count >= much:
             return f"{count / much:.3g} {unit}"
@@ -142,14 +142,14 @@ def ratio(value: float) -> str:
 
 
 def speed(own: float, other: float) -> str:
-    """`2.7x faster`, beside something that takes `other` seconds."""
+    """`2.7x faster`: `own` seconds compared with `other` seconds."""
     if not own or 0.995 <= other / own <= 1.005:
         return "as fast"
     return f"{ratio(other / own)} faster" if other > own else f"{ratio(own / other)} slower"
 
 
 def share(part: int, whole: int) -> str:
-    """`7 of 24 (29 %)`; few of many are not rounded to none, nor almost all to all."""
+    """`7 of 24 (29 %)`; a nonzero part is never rounded to 0 %, nor an incomplete one to 100 %."""
     if not whole:
         return "0"
     percent = 100 * part / whole
@@ -184,7 +184,7 @@ def value_of(param: object) -> str:
 
 
 def cut(long: str, letters: int) -> str:
-    """At most so many letters; the end is left out."""
+    """The text, truncated to this many letters."""
     return long if len(long) <= letters else long[: letters - 1] + "…"
 
 

@@ -1,1 +1,1 @@
-"""Is a kernel safe: heap use during execution, accesses beside tensors, undefined behaviour, races, leaks."""
+"""Checks of a kernel's safety: heap use during execution, out-of-bounds accesses, undefined behaviour, races, leaks."""

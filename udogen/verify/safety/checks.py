@@ -29,16 +29,16 @@ from udogen.verify.safety import findings
 from udogen.verify.safety.findings import StackReader, shown
 
 _HEAP_EXECUTIONS = 20
-# Locks of the runtime order what does not happen at the very same time, which on a busy machine takes a while.
-_RACE_EXECUTIONS, _RACE_SECONDS = 10, 0.6  # at least so many, and so long
+# The runtime's locks order all accesses that do not overlap in time; on a busy machine an overlap takes a while.
+_RACE_EXECUTIONS, _RACE_SECONDS = 10, 0.6  # the minimum of each
 _OPTIONS = "detect_leaks=0:abort_on_error=1:handle_segv=0:handle_abort=0:symbolize=0:print_stacktrace=1:log_path="
 
 
 class SafetyChecks(Closing):
-    """Checks calls of one package on one backend; processes and builds are kept from call to call.
+    """Checks calls of one package on one backend; processes and builds are reused between calls.
 
-    A package that udogen generated is built again, beside the normal build: with line numbers, or with sanitizers; any
-    other library is used as it is, and cannot be sanitized.
+    A package that udogen generated is built again, in addition to the normal build: with line numbers, or with
+    sanitizers.  Any other library is used unchanged, and cannot be sanitized.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class SafetyChecks(Closing):
         self._done: set[tuple[str, ...]] = set()
 
     def close(self) -> None:
-        """End what was started for the checks."""
+        """End the processes of the checks."""
         self._stack.close()
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """The findings of every check that was asked for.
+        """The findings of every requested check.
 
-        What takes long (leaks, threads) is done for the first call of each op with the same data types.
+        Slow checks (leaks, threads) run only for the first call of each op with the same data types.
         """
         found: list[Finding] = []
         asked = self._options.safety
@@ -87,7 +87,7 @@ class SafetyChecks(Closing):
         return new
 
     def _heap(self, call: OpCall) -> tuple[Finding, ...]:
-        """Who allocates while the op executes."""
+        """Allocations while the op executes."""
         prepared = self._prepare(Variant())
         call = replace(call, loops=max(call.loops, _HEAP_EXECUTIONS))
         use = prepared.session.run(call, Watch(heap=True)).heap
@@ -96,7 +96,7 @@ class SafetyChecks(Closing):
             return findings.allocations(use, stacks, op=call.op_type)
 
     def _guard(self, call: OpCall) -> tuple[Finding, ...]:
-        """Reads and writes beside tensors: once with a guard page behind each of them, once with one before it."""
+        """Out-of-bounds reads and writes: one run with a guard page after each tensor, one with a page before it."""
         prepared = self._prepare(Variant())
         found: dict[str, Finding] = {}
         for side in ("end", "begin"):
@@ -105,12 +105,12 @@ class SafetyChecks(Closing):
             except RunFailed as error:
                 finding = self._of_error(error, prepared, call)
                 what = finding.sentence.partition(" bytes)")[0]
-                if what not in found or isinstance(error, OpCrashed):  # which has the line
+                if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
                     found[what] = finding
         return tuple(found.values())
 
     def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
-        """What is never freed."""
+        """Memory that is never freed."""
         prepared = self._prepare(Variant())
         repeated = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
         with self._stacks(prepared, call) as stacks:
@@ -141,7 +141,7 @@ class SafetyChecks(Closing):
         return bool(backends.RUNTIMES[self._backend].one_at_a_time) and self._kind != "emulator"
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
-        """Two graphs at the same time must return what each returns alone."""
+        """Compare two graphs that run at the same time with the results of each one alone."""
         outputs = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
         for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):
@@ -160,7 +160,7 @@ class SafetyChecks(Closing):
     # --- processes ---------------------------------------------------------------------------------------
 
     def _of_error(self, error: RunFailed, prepared: _PreparedChecks, call: OpCall) -> Finding:
-        """A crash at a guard page, or changed bytes beside a tensor; any other failure is not a finding."""
+        """The finding of a crash at a guard page, or of changed bytes outside a tensor; other errors are raised."""
         if isinstance(error, OpCrashed) and error.fault is not None and error.beside:
             inner = [frame.library for frame in error.fault.frames]
             runtime = prepared.session.runtime.path
@@ -208,7 +208,7 @@ class SafetyChecks(Closing):
         env = {}
         if variant.sanitizers:
             options = f"{_OPTIONS}{logs / 'report'}"
-            # Python's own allocator would hide the bounds of allocations from the sanitizer.
+            # Python's allocator would hide the bounds of allocations from the sanitizer.
             env = {
                 **dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"), options),
                 "PYTHONMALLOC": "malloc",
@@ -227,13 +227,13 @@ class SafetyChecks(Closing):
 
 
 class PageGuards:
-    """`--guard` where instructions are run: the harness puts guard pages around tensors."""
+    """`--guard` on places that run Hexagon instructions: the harness puts guard pages around tensors."""
 
     def __init__(self, session: HexagonSession) -> None:
         self._session = session
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """Reads and writes beside tensors: once with a page behind each of them, once with one before it."""
+        """Out-of-bounds reads and writes: one run with a page after each tensor, one with a page before it."""
         found: dict[str, Finding] = {}
         for side in ("end", "begin"):
             try:
@@ -264,7 +264,7 @@ class _PreparedChecks:
 
 
 def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built, op: Op | None) -> Outcome:
-    """The outcome of a case with the findings of its safety; each of them makes it fail."""
+    """The outcome of a case with its safety findings; any finding makes the case fail."""
     case = outcome.case
     if case.refusal or outcome.status == "skipped" or case.error is not None:
         return outcome
@@ -273,7 +273,7 @@ def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built
     except (ToolMissing, BuildFailed):
         raise
     except RunFailed as error:
-        if outcome.status == "error":  # it did not run without the checks either, and that is reported
+        if outcome.status == "error":  # it also fails without the checks, which is already reported
             return outcome
         return replace(outcome, status="error", error=CaseError.of(error))
     if not found:
@@ -283,7 +283,7 @@ def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built
 
 
 def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...]:
-    """Warnings about what no check covers: nothing may seem to be safe that was not checked."""
+    """Warnings about what no check covers, so that nothing unchecked seems to be safe."""
     asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(options, name)]
     names = [*asked, *(f"sanitize {name}" for variant in options.sanitize for name in variant.sanitizers)]
     used = list(dict.fromkeys(places))

@@ -1,4 +1,4 @@
-"""What the checks of a kernel saw, as findings: stacks with lines, allocations, leaks, reports of sanitizers."""
+"""Findings of the safety checks of a kernel: stacks with lines, allocations, leaks, reports of sanitizers."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class StackSummary:
-    """A stack of addresses, as far as it concerns the kernel."""
+    """The part of a stack that concerns the kernel."""
 
     place: SourceLine | None  # the innermost line of the kernel itself; None if no name is known
-    through: str  # what it called: `std::vector<float>::push_back`; empty if it allocates itself
+    through: str  # what that line called: `std::vector<float>::push_back`; empty if it allocates directly
     calls: tuple[SourceLine, ...]  # the kernel's functions, innermost first
     has_lines: bool
     in_generated_code: bool = False  # the innermost function of the package is generated, not the kernel's
@@ -48,7 +48,7 @@ class StackSummary:
 
 
 def shown(place: SourceLine) -> str:
-    """A place in a sentence."""
+    """A source line, formatted for a sentence."""
     return f"`{place.function}` ({place.file}:{place.line})" if place.file else f"`{place.function}`"
 
 
@@ -101,7 +101,7 @@ class StackReader:
         return _ALLOCATOR.sub(">", self._prefix.sub("", function))
 
     def short(self, file: str) -> str:
-        """A file, relative to the package's folder."""
+        """A file's path, relative to the package's folder."""
         return os.path.relpath(file, self._root) if self._root and file.startswith(self._root + os.sep) else file
 
 
@@ -133,7 +133,7 @@ def allocations(use: HeapUse, stacks: StackReader, *, op: str) -> tuple[Finding,
     for site in use.sites:
         stack = stacks.summary(site.frames)
         if stack.in_generated_code and any(frame.symbol == _THREAD_LOCAL for frame in site.frames):
-            continue  # the loader allocates thread-local variables once in each thread of the runtime
+            continue  # the loader allocates thread-local variables once for each thread of the runtime
         key = (stack.place, stack.through)
         found[key] = (_both(found[key][0], site), found[key][1]) if key in found else (site, stack)
     rows = sorted(found.values(), key=lambda row: -row[0].count)
@@ -150,7 +150,7 @@ def allocations(use: HeapUse, stacks: StackReader, *, op: str) -> tuple[Finding,
 
 
 def preloaded(*, heap: bool) -> tuple[Path, ...]:
-    """What a session must preload for `Watch(heap=True)`."""
+    """The libraries that a session must preload for `Watch(heap=True)`."""
     return (build_watch(),) if heap else ()
 
 
@@ -164,7 +164,7 @@ def findings_of_run(built: Built, result: OpResult, op: str) -> tuple[Finding, .
 
 
 def _stack_lines(stack: StackSummary, kind: str) -> list[str]:
-    """Evidence: what allocated, then the kernel's functions outward."""
+    """Evidence: what allocated, then the kernel's functions, innermost first."""
     first = f"{kind}, by {stack.through}" if stack.through else kind
     return [first, *(f"called by {shown(place)}" for place in stack.calls)]
 
@@ -209,10 +209,10 @@ _OF = {"executions": "executions of one graph", "cycles": "graphs, each made, ex
 
 
 def leaks(repeated: OpRepeated, stacks: StackReader, *, op: str) -> tuple[Finding, ...]:
-    """What grew from the first snapshot to the second and from there to the third."""
+    """Findings for what grew from the first snapshot to the second, and again to the third."""
     found: list[Finding] = []
     seen: set[str] = set()
-    # What leaks in an execution leaks in a cycle too: reported once.
+    # A leak in an execution is also a leak in a cycle; report it once.
     for kind, growth in (("executions", repeated.executions), ("cycles", repeated.cycles)):
         for key, finding in _grown(kind, growth, stacks, op):
             if key not in seen:
@@ -243,7 +243,7 @@ def _grown(kind: str, growth: Growth, stacks: StackReader, op: str) -> Iterator[
 
 
 def _live(shot: HeapUse, index: int) -> tuple[int, int]:
-    """Sites keep their index from snapshot to snapshot."""
+    """The live count and bytes of a site; a site has the same index in all snapshots."""
     return (shot.sites[index].live_count, shot.sites[index].live_bytes) if index < len(shot.sites) else (0, 0)
 
 
@@ -279,14 +279,14 @@ class SanitizedCall(NamedTuple):
 
 
 def sanitizer_reports(text: str, stacks: StackReader, call: SanitizedCall) -> tuple[Finding, ...]:
-    """Everything in the reports of one run that concerns the op package."""
+    """The findings in the reports of one run that concern the op package."""
     lines = text.splitlines()
     found = [*_addresses(lines, stacks, call), *_undefined(lines, stacks, call), *_races(lines, stacks, call)]
     return tuple({(each.cause, each.sentence): each for each in found}.values())
 
 
 def _stack(lines: Sequence[str], begin: int, library: Path) -> tuple[Frame, ...]:
-    """The frames that begin in this line or one of the next, innermost first."""
+    """The first stack at or after this line, innermost frame first."""
     found: list[Frame] = []
     for line in lines[begin:]:
         match = _FRAME.match(line)
@@ -323,10 +323,10 @@ def _addresses(lines: Sequence[str], stacks: StackReader, call: SanitizedCall) -
 
 
 def _beside(region: re.Match[str], call: SanitizedCall) -> str:
-    """Past the end of its input `x` (96 bytes); empty if the allocation is not a tensor's."""
+    """`past the end of its input x (96 bytes)`; empty if the allocation is not that of a tensor."""
     begin, size = int(region["begin"], 16), int(region["size"])
     name = next((f"its {region.role} `{region.name}`" for region in call.regions if region.address == begin), "")
-    if not name:  # the runtime copies inputs into memory of its own
+    if not name:  # the runtime copies inputs into its own memory
         same = [name for name, nbytes in call.sizes.items() if nbytes == size]
         name = " or ".join(f"its input `{each}`" for each in same)
     if not name:
@@ -369,7 +369,7 @@ def _races(lines: Sequence[str], stacks: StackReader, call: SanitizedCall) -> It
             for number in range(begin, end)
             if (match := _RACE_ACCESS.match(lines[number]))
         ]
-        # The runtime is not instrumented: what it does with locks of its own would only seem to be a race.
+        # The runtime is not instrumented: accesses under its own locks would be reported as races.
         if len(accesses) < 2 or any(not each or each[0].library != str(call.library) for _, each in accesses[:2]):
             continue
         (how, one), (other_how, other) = accesses[:2]

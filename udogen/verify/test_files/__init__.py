@@ -1,1 +1,1 @@
-"""Test files: what is to be tested, checked against the configs, and expanded into cases."""
+"""Test files: declarations of tests, checked against the configs and expanded into cases."""

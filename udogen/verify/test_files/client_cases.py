@@ -1,7 +1,7 @@
-"""More cases for places in which a client runs the op: what clients do otherwise than `udogen run op`.
+"""Additional cases for places where a client runs the op: what clients do differently from `udogen run op`.
 
-They are made of the cases of the test file: all parameters, in other orders, with optional ones left out; and chains,
-in which the output of one node is the input of the next.
+They are derived from the cases of the test file: all parameters, other orders, optional ones left out; and chains, in
+which the output of one node is the input of the next.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from udogen.verify.test_files.model import OpTests
 from udogen.verify.test_files.references import ReferenceFunction, find
 from udogen.verify.tolerances import Tolerance
 
-_MOST_LEFT_OUT = 6  # parameters, each in a case of its own
+_MOST_LEFT_OUT = 6  # parameters, each left out in a separate case
 _LONGEST = 3  # nodes of a chain
-_MOST_NUMBERS = 4096  # of a tensor: these cases are about what goes between the nodes
-PREFIX = "client: "  # of their names
+_MOST_NUMBERS = 4096  # elements of a tensor: these cases test what passes between the nodes
+PREFIX = "client: "  # of the names of these cases
 
 
 def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
-    """The cases for one op and one backend of configs; none without a reference."""
+    """The cases for one op and one backend of the config; empty without a reference."""
     op = configs.op_for(package, tests.op, backend)
     reference = find(tests.reference, tests.folder) if tests.reference else None
     if op is None or reference is None:
@@ -57,7 +57,7 @@ def _of_params(plans: Sequence[CasePlan], op: Op, reference: ReferenceFunction, 
 
 
 def _every(plan: CasePlan, op: Op) -> dict[str, object]:
-    """The parameters of a plan with the defaults of those that it leaves out, in the order of the config."""
+    """The parameters of a plan, with defaults for those that it leaves out, in the order of the config."""
     found = {each.name: plan.params.get(each.name, each.default) for each in op.params}
     return {
         each.name: found[each.name]
@@ -67,7 +67,7 @@ def _every(plan: CasePlan, op: Op) -> dict[str, object]:
 
 
 def _distinct_values(plan: CasePlan, op: Op) -> tuple[int, int]:
-    """How many values of one type differ: only of those an exchange is visible."""
+    """The number of distinct values of the same type (only these show an exchange), then the size of the shapes."""
     by_type: dict[str, list[str]] = {}
     for name, value in _every(plan, op).items():
         by_type.setdefault(_param(op, name).datatypes[0].name, []).append(str(value))
@@ -76,7 +76,7 @@ def _distinct_values(plan: CasePlan, op: Op) -> tuple[int, int]:
 
 
 def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]]:
-    """The parameters that are sent, in their order, by the name of the case."""
+    """The parameters to send, in order, by name of the case."""
     names = list(every)
     optional = [each.name for each in op.params if each.name in every and not each.mandatory]
     defaults = [name for name in optional if _param(op, name).default is not None]
@@ -102,7 +102,7 @@ def _param(op: Op, name: str) -> Tensor:
 
 
 def _chains(plans: Sequence[CasePlan], reference: ReferenceFunction, backend: str) -> Iterator[Case]:
-    """Two and three nodes, each with the parameters of another case if there are several."""
+    """Chains of two and three nodes, which alternate between the parameters of two cases if there are several."""
     for first in plans:
         case = make(first, reference, backend)
         if not _can_follow_itself(case, first):
@@ -125,7 +125,7 @@ def _chains(plans: Sequence[CasePlan], reference: ReferenceFunction, backend: st
 
 
 def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
-    """Its output can be its input."""
+    """Whether its output can be its input."""
     if case.error is not None or not case.inputs or not case.expected or not plan.op.inputs:
         return False
     into, out = plan.op.inputs[0], plan.op.outputs[0]
@@ -141,7 +141,7 @@ def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
 
 
 def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: str) -> Case | None:
-    """The case whose input is the output of an earlier one; its tolerance includes what that may be off."""
+    """The case whose input is the output of an earlier one; its tolerance includes the error allowed there."""
     into, out = plan.op.inputs[0], plan.op.outputs[0]
     case = make(plan, reference, backend)
     if case.origin is None:
@@ -172,7 +172,7 @@ def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: s
 
 
 def _moved(array: Any, distance: Any) -> Any:
-    """Stored numbers, moved by a distance."""
+    """Stored numbers, shifted by a distance."""
     if array.dtype.kind == "f":
         return (array.astype(np.float64) + distance).astype(array.dtype)
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None

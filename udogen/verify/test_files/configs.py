@@ -1,4 +1,4 @@
-"""The ops of test files as each backend sees them; names and types of a test file are checked against the config."""
+"""The ops of test files as defined for each backend; checks names and types of a test file against the config."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def sources(files: TestFiles) -> tuple[TestFiles, Mapping[Subject, PackageSource
 
 
 def _settle(subject: Subject, folder: Path, beside: Path) -> Subject:
-    """What a test file leaves out: existing packages, or the only config beside it, with its kernels."""
+    """Complete what a test file leaves out: existing packages, or the only config next to it, with its kernels."""
     if subject.config is None and (_holds_packages(folder) or _holds_packages(beside)):
         return subject
-    bases = dict.fromkeys((beside, folder))  # a test file may lie in `tests`
+    bases = dict.fromkeys((beside, folder))  # a test file may be in `tests`
     config = subject.config
     if config is None:
         found = [path for base in bases for end in ("*.xml", "*.json") for path in sorted(base.glob(end))]
@@ -75,14 +75,14 @@ def _source(subject: Subject, folder: Path) -> PackageSource:
         return PackageSource(subject, packages)
     folders = open_packages(folder)
     found: dict[tuple[bytes, ...], OpPackage] = {}
-    for each in folders:  # packages of several backends are of one config
+    for each in folders:  # packages of several backends have the same config
         for package in load(each.configs)[0]:
             found.setdefault((package.name.encode(), *(path.read_bytes() for path in each.configs)), package)
     return PackageSource(subject, tuple(found.values()), tuple(folders))
 
 
 def op_for(package: OpPackage, name: str, backend: str) -> Op | None:
-    """An op as a backend sees it; None if it cannot be for that backend at all."""
+    """An op as defined for a backend; None if that backend cannot have it."""
     problems = Problems()
     alone = package.with_ops(tuple(op for op in package.ops if op.name == name))
     found = next(iter(resolve.for_backend(alone, backend, problems, forced=True).ops), None)
@@ -128,7 +128,7 @@ def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
 
 
 def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> None:
-    """A data type is wrong if no backend of the op takes it."""
+    """Report data types that no backend of the op accepts."""
     places = group.backends or tuple(PLACES)
     backends = dict.fromkeys(PLACES[name].config for name in places)
     seen = [found for backend in backends if (found := op_for(package, op.name, backend))]
@@ -142,7 +142,7 @@ def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> 
 
 
 def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None:
-    """The type of each input and output; None if they cannot have these."""
+    """The type of each input and output; None if the op does not accept the choice."""
     common = choice.get(EVERY, "")
     found: dict[str, DataType] = {}
     hit = not common
@@ -157,11 +157,11 @@ def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None
 
 
 def default_types(op: Op, package: OpPackage) -> list[Mapping[str, str]]:
-    """A choice for each type that the first input can have."""
+    """One choice for each type that the first input can have."""
     if not op.inputs:
         return [{}]
     rows = [row for row in op.inputs[0].datatypes if row.numpy]
-    if package.language == "json":  # where UFIXED_POINT_8 is written UINT_8 for DSP
+    if package.language == "json":  # in JSON, UFIXED_POINT_8 is written UINT_8 for DSP
         fixed = {row.bits for row in rows if row.kind == "ufixed"}
         rows = [row for row in rows if row.kind != "uint" or row.bits not in fixed]
     return [{EVERY: row.name} for row in rows]

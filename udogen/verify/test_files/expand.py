@@ -1,4 +1,4 @@
-"""A test file and the configs -> cases: every combination of what a group lists, with inputs and expected outputs."""
+"""Expands a test file and configs to cases: all combinations in a group, with inputs and expected outputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from udogen.verify.test_files.model import (
 )
 from udogen.verify.test_files.references import ReferenceFunction, find
 
-# Shapes if a test file has none: odd lengths, lengths that no vector length divides, and one of a usual network.
+# Shapes if a test file has none: odd lengths, lengths that are not multiples of a vector, and one of a typical network.
 _USUAL_SHAPES: tuple[Shape, ...] = ((7,), (3, 5), (2, 5, 7), (1, 8, 8, 16), (1, 3, 5, 33), (2, 3, 4, 5, 6))
 _OF_ANY_RANK: tuple[Shape, ...] = ((7,), (3, 5), (1, 8, 8, 16))
-_TAILS = (1, 63, 64, 65, 127, 128, 129)  # elements: a vector of HVX has 128 of 8 bits, 64 of 16 bits
+_TAILS = (1, 63, 64, 65, 127, 128, 129)  # elements: an HVX vector has 128 of 8 bits, 64 of 16 bits
 _DEFAULT = "default"  # the parameter is left out
 
 
@@ -46,15 +46,15 @@ class CasePlan:
     op: Op
     group: CaseGroup
     types: Mapping[str, DataType]
-    shapes: Mapping[str, Shape]  # of inputs, and of outputs that were named
+    shapes: Mapping[str, Shape]  # of inputs, and of outputs that the test file names
     fills: Mapping[str, Any]
     params: Mapping[str, object]
     seed: int
-    places: tuple[str, ...] = ()  # where it runs; none: everywhere that its backend's packages run
+    places: tuple[str, ...] = ()  # where it runs; empty: everywhere that packages of its backend run
 
 
 def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
-    """The cases of one op for one backend of configs."""
+    """The cases of one op for one backend of the config."""
     op = configs.op_for(package, tests.op, backend)
     if op is None:
         return []
@@ -66,7 +66,7 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
 
 
 def plans_of(tests: OpTests, package: OpPackage, backend: str, op: Op) -> Iterator[CasePlan]:
-    """The cases of one op for one backend of configs."""
+    """The plans of all cases of one op for one backend of the config."""
     for group in tests.groups:
         places = _places(group, package, tests.op, backend)
         if places is not None:
@@ -78,7 +78,7 @@ def plans_of(tests: OpTests, package: OpPackage, backend: str, op: Op) -> Iterat
 
 
 def _places(group: CaseGroup, package: OpPackage, op: str, backend: str) -> tuple[str, ...] | None:
-    """Where its cases run among the places of a backend's packages; empty: in all. None: nowhere."""
+    """The places of a backend where the cases of a group run (empty: all of them); None if nowhere."""
     if not group.backends:
         return () if backend in configs.backends_of(package, op) else None
     named = tuple(name for name in group.backends if PLACES[name].config == backend)
@@ -87,7 +87,7 @@ def _places(group: CaseGroup, package: OpPackage, op: str, backend: str) -> tupl
 
 
 def examples(files: TestFiles) -> list[Example]:
-    """Config and kernels of a folder, with the cases of all backends; for callers that build packages themselves."""
+    """Configs and kernels of a folder with the cases of all backends, for callers that build packages themselves."""
     files, known = configs.sources(files)
     found: dict[Subject, list[Case]] = {}
     for tests in files.ops:
@@ -125,7 +125,7 @@ def _plans(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
 
 
 def _tails(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
-    """Rows around the length of HVX's vectors, for types of 8 and 16 bits; only with the first of all else it lists.
+    """Plans with row lengths near the HVX vector length, for types of 8 and 16 bits; all other choices are the first.
 
     HTP begins tensors at a multiple of 2,048 bytes (measured), so only rows of such lengths are not aligned.
     """
@@ -144,14 +144,14 @@ def _tails(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
 
 
 def _tail_shapes(op: Op) -> Iterable[Shape]:
-    """One row, and several."""
+    """Shapes with each tail length: one row, and several."""
     usual = [shape for shape in usual_shapes(op) if shape]
     some = [*usual[:1], *[shape for shape in usual if len(shape) > 1][:1]]
     return dict.fromkeys((*shape[:-1], length) for shape in some for length in _TAILS)
 
 
 def _filled(group: CaseGroup, op: Op) -> Iterator[tuple[Mapping[str, Shape], Mapping[str, Any]]]:
-    """Every shape with every way to fill it; given numbers have their own."""
+    """Every shape with every way to fill it; explicit numbers have their own shape."""
     for fills in group.values:
         given = all(
             isinstance(fills.get(each.name, fills.get(EVERY)), GivenNumbers) for each in op.inputs if each.mandatory
@@ -172,7 +172,7 @@ def usual_shapes(op: Op) -> Sequence[Shape]:
 def _shapes_of_inputs(
     op: Op, group: CaseGroup, shapes: Mapping[str, Shape], fills: Mapping[str, Any]
 ) -> dict[str, Shape]:
-    """Each input with its shape; optional ones if the test file names them."""
+    """Each input with its shape; optional ones only if the test file names them."""
     found: dict[str, Shape] = {}
     for tensor in op.inputs:
         named = tensor.name in shapes or tensor.name in fills or tensor.name in group.counts
@@ -187,14 +187,14 @@ def _shapes_of_inputs(
 
 
 def _parts(tensor: Tensor, group: CaseGroup) -> list[str]:
-    """The names of a tensor: several of a repeated one."""
+    """The names of a tensor: several if it is repeated."""
     if not tensor.repeated:
         return [tensor.name]
     return [f"{tensor.name}.{number}" for number in range(group.counts.get(tensor.name, 2))]
 
 
 def _fitting(tensor: Tensor, common: Shape | None) -> Shape:
-    """The shape of all inputs; if this one cannot have that rank, its last axes."""
+    """The common shape; if this input cannot have that rank, its last axes, or leading axes of length 1 are added."""
     shape = common if common is not None else (3, 5)
     ranks = tensor.rank.ranks
     if not ranks or len(shape) in ranks:
@@ -212,7 +212,7 @@ def _param_choices(op: Op, raw: Mapping[str, object]) -> Iterator[dict[str, obje
 
 
 def _values_of(param: Tensor, raw: object) -> list[object]:
-    """A list is one value if the parameter is a tensor of that depth, and several values otherwise."""
+    """The values of a parameter: a list is one value if the parameter is a tensor of that depth, otherwise several."""
     if not isinstance(raw, list):
         return [raw]
     if param.is_scalar:
@@ -226,7 +226,7 @@ def _depth(raw: object) -> int:
 
 
 def _title(group: CaseGroup, shapes: Mapping[str, Shape], params: Mapping[str, object], fills: Any, seed: int) -> str:
-    """What distinguishes a case from the others of its op."""
+    """The name of a case: what distinguishes it from the other cases of its op."""
     texts = dict.fromkeys("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
     parts = [" and ".join(texts)]
     parts += [f"{name}={_short(value)}" for name, value in params.items()]
@@ -243,7 +243,7 @@ def _short(value: object) -> str:
 
 
 def _with_distinct_names(cases: list[Case]) -> list[Case]:
-    """The cases with numbers added to names that occur twice with the same data types."""
+    """The cases; a number is added to a name that occurs twice with the same data types."""
     seen: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
     found = []
     for case in cases:
@@ -270,14 +270,14 @@ def load_examples(folder: Path) -> list[Example]:
 
 
 def _shape_of(given: object) -> Shape | None:
-    """The shape of numbers that a test file gives; None if they are drawn."""
+    """The shape of numbers in a test file; None if they are generated."""
     if not isinstance(given, GivenNumbers):
         return None
     return tuple(_numbers(given).shape)
 
 
 def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> Case:
-    """The case; with an `error` if its numbers cannot be made."""
+    """The case of a plan, with an `error` if its numbers cannot be made."""
     group, op = plan.group, plan.op
     dtypes = {name: row.name for name, row in plan.types.items() if _is_present(name, plan)}
     case = Case(
@@ -317,7 +317,7 @@ def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> C
 
 
 def _is_present(name: str, plan: CasePlan) -> bool:
-    """Outputs, and inputs that are not left out."""
+    """Whether a tensor is an output, or an input that is not left out."""
     inputs = {each.name for each in plan.op.inputs}
     return name not in inputs or any(_head(each, plan) == name for each in plan.shapes)
 
@@ -396,7 +396,7 @@ def _real_outputs(
 
 
 def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) -> Any:
-    """The real numbers of an input; of a repeated one a list; None if it is left out."""
+    """The real numbers of an input (a list if it is repeated); None if it is left out."""
     dtype = plan.types[tensor.name]
     names = [name for name in inputs if _head(name, plan) == tensor.name]
     real = [values.to_real(inputs[name], dtype, quants.get(name)) for name in names]
@@ -406,7 +406,7 @@ def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) 
 
 
 def _all_params(plan: CasePlan, given: Mapping[str, object]) -> dict[str, object]:
-    """Parameters by name, with the config's default for those that a case leaves out; lists are arrays."""
+    """Parameters by name, with the config's defaults for those that a case leaves out; lists become arrays."""
     found: dict[str, object] = {}
     for param in plan.op.params:
         value = given.get(param.name, param.default)
@@ -417,7 +417,7 @@ def _all_params(plan: CasePlan, given: Mapping[str, object]) -> dict[str, object
 
 
 def _as_passed(value: Any, param: Tensor) -> Any:
-    """A number as the op gets it: 0.2 is another one in 32 bits."""
+    """A number as the op gets it: 0.2 is a different number in float32."""
     floats = [row for row in param.datatypes if row.kind == "float" and row.numpy]
     if isinstance(value, bool) or not floats or floats[0] is not param.datatypes[0]:
         return value if param.is_scalar else np.asarray(value)
@@ -426,7 +426,7 @@ def _as_passed(value: Any, param: Tensor) -> Any:
 
 
 def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
-    """As the test file declares; otherwise what covers the outputs."""
+    """The quantizations of outputs: as the test file declares, otherwise the range of the outputs."""
     found: dict[str, values.Quant] = {}
     for tensor in plan.op.outputs:
         dtype = plan.types[tensor.name]
@@ -443,7 +443,7 @@ def _stored(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[st
 
 
 def _baseline(plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, quants: Quants) -> Callable[[], object]:
-    """The reference as numpy would be used: on floats of 32 bits if the op has floats or fixed point."""
+    """The reference for timing, with float32 as usual in numpy if the op has floats or fixed point."""
 
     def prepared(tensor: Tensor) -> Any:
         real = _real_input(plan, tensor, inputs, quants)
@@ -457,7 +457,7 @@ def _baseline(plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, quan
 
 
 def _reshaped(plan: CasePlan, reference: ReferenceFunction, backend: str, shapes: Mapping[str, Shape]) -> Case | None:
-    """The same with other shapes of inputs; None if the reference does not take them."""
+    """The same case with other shapes of inputs; None if the reference does not accept them."""
     if not shapes.keys() <= plan.shapes.keys():
         return None
     made = make(replace(plan, name=f"{plan.name} → smaller", shapes={**plan.shapes, **shapes}), reference, backend)

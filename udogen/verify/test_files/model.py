@@ -1,4 +1,4 @@
-"""What a test file declares, before any config is read; every part has its location."""
+"""The declarations of a test file, before any config is read; every part has its location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class GivenNumbers:
-    """The values of a tensor themselves: a list in the file, or a .npy file."""
+    """Explicit values of a tensor: a list in the file, or a .npy file."""
 
     numbers: object = None
     file: Path | None = None
@@ -29,7 +29,7 @@ class GivenNumbers:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How a tensor is quantized: by scale and offset, or by the range of real numbers that it covers."""
+    """The quantization of a tensor: scale and offset, or the range of real numbers that it covers."""
 
     scale: float | None = None
     offset: int = 0
@@ -39,29 +39,29 @@ class Quantization:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """One `[[op.case]]`: every combination of what it lists is a case."""
+    """One `[[op.case]]`: every combination of the listed values is a case."""
 
     name: str = ""
-    shapes: tuple[Mapping[str, Shape], ...] = ()  # none: default shapes, for the ranks of the config
-    dtypes: tuple[Mapping[str, str], ...] = ()  # none: every type of the first input
+    shapes: tuple[Mapping[str, Shape], ...] = ()  # empty: default shapes, for the ranks of the config
+    dtypes: tuple[Mapping[str, str], ...] = ()  # empty: every type of the first input
     values: tuple[Mapping[str, Fill | GivenNumbers], ...] = ({},)
     seeds: tuple[int, ...] = (0,)
     params: Mapping[str, object] = field(default_factory=dict)  # as written; the config decides if a list is one value
     quants: Mapping[str, Quantization] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)  # of repeated inputs
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)  # by data type, family, or EVERY
-    backends: tuple[str, ...] = ()  # none: all backends of the op
+    backends: tuple[str, ...] = ()  # empty: all backends of the op
     expect: Literal["numbers", "refusal"] = "numbers"
     places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # by key
 
     def where(self, key: str = "") -> Location:
-        """The location of a key; that of the case, if it does not have the key."""
+        """The location of a key, or that of the case if it does not have the key."""
         return self.places.get(key) or self.places.get("") or Location("")
 
 
 @dataclass(frozen=True)
 class Builtin:
-    """The vendor's own op that does the same, to compare times with."""
+    """The vendor's equivalent op, for comparing times."""
 
     op: str
     package: str = "qti.aisw"
@@ -70,7 +70,7 @@ class Builtin:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested: a config with kernels, of which packages are generated; without a config, existing packages."""
+    """What is tested: a config with kernels, from which packages are generated, or else existing packages."""
 
     config: Path | None = None
     kernels: Path | None = None
@@ -88,7 +88,7 @@ class OpTests:
     subject: Subject
     folder: Path  # what its paths are relative to
     reference: str = ""  # `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`; empty: it is only run
-    loops: int = 0  # 0: as many as measuring takes
+    loops: int = 0  # 0: as many as a measurement needs
     operations: float | None = None  # arithmetic operations for each element of the output
     builtin: Builtin | None = None
     location: Location = field(default=Location(""), compare=False)
@@ -110,9 +110,9 @@ class NetworkTests:
 
 @dataclass(frozen=True)
 class TestFiles:
-    """Everything that is to be tested."""
+    """The contents of all test files."""
 
-    __test__ = False  # not a test class, although pytest would take it for one
+    __test__ = False  # pytest would collect it as a test class because of its name
 
     folder: Path
     ops: tuple[OpTests, ...]

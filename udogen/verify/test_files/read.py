@@ -1,4 +1,4 @@
-"""Test files (op_tests.toml, Python files with `op_test`) -> what they declare; each mistake has its line."""
+"""Reads test files (op_tests.toml, Python files with `op_test`); each error has its line."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def test_files(folder: Path) -> list[Path]:
     return list(dict.fromkeys([*declared, *python]))
 
 
-test_files.__test__ = False  # type: ignore[attr-defined]  # not a test, although pytest would take it for one
+test_files.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it as a test because of its name
 
 
 def is_test_file(path: Path) -> bool:
-    """Whether a file is a test file of udogen, by its name and, if it is Python, by what it uses."""
+    """Whether a file is a test file of udogen, by its name and, for Python files, by use of `op_test`."""
     if path.name == FILE_NAME or path.name.endswith(f".{FILE_NAME}"):
         return True
     return path.suffix == ".py" and path.name.startswith("test_") and _uses_op_test(path)
 
 
 def load_test_files(path: Path) -> TestFiles:
-    """The test files of a folder, or one file; raises with everything that is wrong in them."""
+    """Read the test files of a folder, or one file; raises with all problems in them."""
     if not path.exists():
         raise UsageError(f"there is no folder {path}", hint="give a folder with a test file, or a test file")
     folder = path if path.is_dir() else path.parent
     files = test_files(folder) if path.is_dir() else [path]
-    if not files and (path / ".udogen").is_dir():  # a package: its tests are beside it
+    if not files and (path / ".udogen").is_dir():  # a package: its tests are next to it
         files = test_files(path.resolve().parent)
     if not files:
         raise UsageError(
@@ -87,7 +87,7 @@ def _uses_op_test(path: Path) -> bool:
 
 
 def read_python(path: Path, problems: Problems) -> list[OpTests]:
-    """The ops of one file; what is wrong goes to `problems`, with the line of the function."""
+    """The ops of one file; errors are added to `problems`, with the line of the function."""
     found: list[OpTests] = []
     for name, function in vars(load_module(path)).items():
         for table in getattr(function, MARK, []):
@@ -105,11 +105,11 @@ def read_python(path: Path, problems: Problems) -> list[OpTests]:
 LARGEST = 4 << 20
 _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)\Z")
 
-Where = Callable[..., Location]  # a path in the file -> where that is
+Where = Callable[..., Location]  # a key path in the file -> its location
 
 
 class FileTests(NamedTuple):
-    """What one file declares."""
+    """The declarations of one file."""
 
     ops: list[OpTests]
     networks: list[NetworkTests]
@@ -119,7 +119,7 @@ _NOTHING = FileTests([], [])
 
 
 def read_file(path: Path, problems: Problems) -> FileTests:
-    """The ops and networks of one file; what is wrong goes to `problems`."""
+    """The ops and networks of one file; errors are added to `problems`."""
     with reading(path, hint="give a test file"):
         data = read_plain(path)
     if len(data) > LARGEST:
@@ -171,7 +171,7 @@ class _TableReader:
         self._folder, self._where, self._problems = folder, where, problems
 
     def op(self, raw: Mapping[str, Any], at: KeyPath, of_file: Mapping[str, Any]) -> OpTests | None:
-        """One `[[op]]`; its keys of cases hold for all its cases."""
+        """One `[[op]]`; its case keys apply to all its cases."""
         found = {**of_file, **self.table(raw, OP, at, more=("case",))}
         cases = raw.get("case", [{}])
         if not isinstance(cases, list) or not all(isinstance(each, dict) for each in cases):
@@ -210,7 +210,7 @@ class _TableReader:
     def table(
         self, raw: Mapping[str, Any], keys: Mapping[str, Key], at: KeyPath, more: tuple[str, ...] = ()
     ) -> dict[str, Any]:
-        """The keys of a table; wrong ones go to `problems`."""
+        """The values of a table by key; wrong keys and values are added to `problems`."""
         found = {}
         for name, value in raw.items():
             if name in more:
@@ -237,14 +237,14 @@ _MOST_ELEMENTS = 1 << 28
 
 
 class Invalid(NamedTuple):
-    """Why a value is wrong for its key."""
+    """Why a value is invalid for its key."""
 
     message: str
     hint: str = ""
 
 
 class Key(NamedTuple):
-    """One key: the function that reads its value, and what it is for."""
+    """One key: the function that reads its value, and its description."""
 
     read: Callable[[Any, Path], Any]
     text: str
@@ -288,7 +288,7 @@ def _shapes(raw: Any, _folder: Path) -> tuple[Mapping[str, Shape], ...] | Invali
 
 
 def _choices(raw: list[Any], read: Callable[[Any], Any]) -> tuple[Mapping[str, Any], ...] | Invalid:
-    """A list of values for all tensors, or of tables that name some."""
+    """Read a list of values for all tensors, or of tables by tensor."""
     found = []
     for each in raw:
         table = each if isinstance(each, dict) else {EVERY: each}
@@ -366,7 +366,7 @@ def _tolerance(raw: Any, _folder: Path) -> Mapping[str, tolerances.Tolerance] | 
 
 
 def _some_of(names: Sequence[str], invalid: str, hint: str = "") -> Callable[[Any, Path], tuple[str, ...] | Invalid]:
-    """A reader of one or several of these names; `invalid` is the message for any other."""
+    """A reader of one or several of these names; `invalid` is the message for any other name."""
 
     def read(raw: Any, _folder: Path) -> tuple[str, ...] | Invalid:
         found = tuple(str(each) for each in one_of(raw))
@@ -410,7 +410,7 @@ def _builtin(raw: Any, _folder: Path) -> Builtin | Invalid:
     return Builtin(raw["op"], str(raw.get("package", "qti.aisw")), raw.get("params", {}))
 
 
-# Keys of a case, and of its [[op]] for all its cases.
+# Keys of a case; in an [[op]], they apply to all its cases.
 CASE: Mapping[str, Key] = {
     "shape": Key(_shapes, "shapes of the inputs: of all, or { a = \"2x3\", b = \"3\" }"),
     "dtype": Key(_dtypes, "data types: of all tensors that can have it, or { input = \"FLOAT_32\", … }"),
@@ -423,7 +423,7 @@ CASE: Mapping[str, Key] = {
     "backends": Key(_some_of([*PLACES], "`{}` is not a backend"), "where it runs"),
     "expect": Key(_name_of(["numbers", "refusal"], "`{}` cannot be expected"), "refusal: the op must refuse this"),
 }  # fmt: skip
-_PLURALS = {  # fields of a `CaseGroup` with another name than their key
+_PLURALS = {  # key -> field of `CaseGroup`, where the names differ
     "shape": "shapes",
     "dtype": "dtypes",
     "seed": "seeds",
@@ -482,13 +482,13 @@ _KEY_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = rf"{_KEY_NAME}(?:\s*\.\s*{_KEY_NAME})*"
 _HEADER = re.compile(rf"\s*(?P<open>\[\[?)\s*(?P<path>{_DOTTED})\s*\]")
 _ASSIGNMENT = re.compile(rf"\s*(?P<path>{_DOTTED})\s*=")
-# Where brackets have no meaning: strings of all four kinds, comments.
+# Text where brackets have no meaning: all four kinds of strings, and comments.
 _OPAQUE = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL)
-_INSIDE = "\0"  # a line that begins inside of a long string; TOML has no such character
+_INSIDE = "\0"  # marks a line that begins inside a long string; TOML does not allow this character
 
 
 def find_lines(text: str) -> Mapping[KeyPath, int]:
-    """(`op`, 0, `case`, 2, `shape`) -> its line, from 1; arrays of tables are counted from 0."""
+    """A map from key paths to lines, from 1: (`op`, 0, `case`, 2, `shape`); arrays of tables are counted from 0."""
     found: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
     here: KeyPath = ()
@@ -506,14 +506,14 @@ def find_lines(text: str) -> Mapping[KeyPath, int]:
 
 
 def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """The line of the nearest part of a path that is known; 0 if there is none."""
+    """The line of the longest known prefix of a path; 0 if there is none."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 0)
 
 
 def _resolve(parts: list[str], counts: dict[KeyPath, int], *, new: bool) -> KeyPath:
-    """A header's path, with the number of the table in each array on the way."""
+    """The path of a header, with the index of the table in each array on the way."""
     path: KeyPath = ()
     for part in parts[:-1]:
         path = (*path, part)
@@ -530,7 +530,7 @@ def _parts(dotted: str) -> list[str]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each line that begins a statement: not those inside of brackets or of a long string."""
+    """Each line that begins a statement: lines inside brackets or a long string are skipped."""
     # Strings keep their quotes, which keys may have, and their lines.
     plain = _OPAQUE.sub(lambda match: _hollow(match[0]), text)
     depth = 0

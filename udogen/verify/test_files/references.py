@@ -1,6 +1,6 @@
-"""What an op is compared with: a function in a Python file, an ONNX op, or a function of torch.
+"""The references of ops: a function in a Python file, an ONNX op, or a function of torch.
 
-All are called with the inputs in the op's order as real numbers, and the parameters by name.
+All are called with the inputs as real numbers, in the op's order, and the parameters by name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Function = Callable[..., Any]
 
 
 class ReferenceFailed(UdogenError):
-    """The reference itself raised, or returned something that is not an array."""
+    """The reference raised, or returned something that is not an array."""
 
     exit_code = 6
     kind = "reference"
 
 
 class ReferenceUnwritten(ReferenceFailed):
-    """A person has to write it first."""
+    """The reference is not implemented yet."""
 
     kind = "reference-unwritten"
 
@@ -41,7 +41,7 @@ class ReferenceFunction:
     function: Function
 
     def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
-        """The outputs by name, as the function computes them: real numbers."""
+        """Call the function; return the outputs by name, as real numbers."""
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*inputs, **params)
@@ -106,7 +106,7 @@ def _of_file(file: Path, name: str) -> Function:
 
 
 def _onnx(name: str, folder: Path) -> Function:
-    """An op of ONNX by its type, or a whole model, in ONNX's own reference implementation in numpy."""
+    """A function that runs an ONNX op or a whole model in ONNX's reference implementation in numpy."""
     try:
         onnx: Any = importlib.import_module("onnx")
         evaluator: Any = importlib.import_module("onnx.reference").ReferenceEvaluator
@@ -143,7 +143,7 @@ def _onnx_model(file: Path, onnx: Any, evaluator: Any) -> Function:
     dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
     def run_model(*inputs: Any, **params: object) -> Any:
-        # References get float64, which does not go together with 32-bit constants of a model.
+        # References get float64, which ops cannot combine with 32-bit constants of a model.
         named = {name: value for name, value in params.items() if name in session.input_names[len(inputs) :]}
         given = {
             key: each if each is None else np.asarray(each, dtypes.get(key))

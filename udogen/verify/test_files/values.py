@@ -1,4 +1,4 @@
-"""What inputs are filled with, as a test file names it; real numbers <-> stored ones."""
+"""The ways to fill inputs, by their names in test files; conversion between real and stored numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Quant = tuple[float, int]  # scale, offset: real = (stored + offset) * scale
 
 
 class Fill(NamedTuple):
-    """A way to fill a tensor, as `uniform(-3, 3)` names it."""
+    """A way to fill a tensor, such as `uniform(-3, 3)`."""
 
     kind: str
     arguments: tuple[float, ...] = ()
@@ -33,7 +33,7 @@ class Fill(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """The tensor that is filled."""
+    """The tensor to fill."""
 
     random: Any  # numpy's generator
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Request(NamedTuple):
 
 
 class FillKind(NamedTuple):
-    """One way to fill a tensor: its arguments with their defaults, and the function that does it."""
+    """One way to fill a tensor: its arguments with defaults, and the function."""
 
     arguments: tuple[tuple[str, float | None], ...]
     fill: Callable[..., Any]
@@ -57,7 +57,7 @@ def _integers(request: _Request, low: float | None, high: float | None) -> Any:
 
 
 def _whole_range(dtype: DataType) -> tuple[int, int]:
-    """Every value of a small type; of a large one numbers whose sums and products do not wrap around."""
+    """The whole range of a small type; for a large one, a range whose sums and products do not wrap around."""
     limits = dtype.range() if dtype.integral else None
     if limits is None:
         return (-8, 8)
@@ -71,7 +71,7 @@ def _ramp(request: _Request, low: float | None, high: float | None) -> Any:
 
 
 def _mixed(request: _Request, *, finite: bool) -> Any:
-    """Every other element is one of the type's special values, the others are ordinary."""
+    """Fill every other element with one of the type's special values, the others with ordinary ones."""
     special = np.array(_specials(request, finite=finite), np.float64)
     ordinary = request.random.normal(size=request.shape)
     flat = ordinary.reshape(-1)
@@ -88,7 +88,7 @@ def _specials(request: _Request, *, finite: bool) -> list[float]:
         found = [0.0, -0.0, tiny, -tiny, least, -least, 1.0, -1.0, 1.0 + float(info.eps), most, -most]
         return found if finite else [*found, float("inf"), float("-inf"), float("nan")]
     low, high = request.limits or (0.0, 1.0)
-    if request.dtype.quantized:  # beyond both ends, where it saturates; and between two steps
+    if request.dtype.quantized:  # also beyond both ends, where it saturates, and between two steps
         return [0.0, low, high, low * 1.5 - 1.0, high * 1.5 + 1.0, (low + high) / 2, high / 3]
     return [low, high, *(each for each in (0, 1, -1, low + 1, high - 1) if low <= each <= high)]
 
@@ -122,12 +122,12 @@ _TEXT = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<arguments>[^()]*)\))?\s*\Z")
 
 
 def default_fill(dtype: DataType) -> Fill:
-    """What a tensor is filled with by default."""
+    """The default fill of a tensor."""
     return Fill("integers") if dtype.integral else Fill("normal")
 
 
 def parse(text: str) -> Fill | str:
-    """`uniform(-3, 3)`; a sentence if there is no such way."""
+    """Parse a fill such as `uniform(-3, 3)`; return a message if it is invalid."""
     match = _TEXT.match(text)
     if match is None or match["kind"] not in KINDS:
         return f"`{text}` is not a way to fill a tensor; there are {', '.join(KINDS)}"
@@ -143,12 +143,12 @@ def parse(text: str) -> Fill | str:
 
 
 def draw(values: Fill, *, dtype: DataType, shape: tuple[int, ...], random: Any, quant: Quant | None) -> Any:
-    """Real numbers (float64), not yet stored; integers if the type stores integers."""
+    """Draw real numbers (float64) for a tensor; integers if the type stores integers."""
     kind = KINDS[values.kind]
     given = [*values.arguments, *(default for _, default in kind.arguments[len(values.arguments) :])]
     try:
         return kind.fill(_Request(random, shape, dtype, _limits(dtype, quant)), *given)
-    except (ValueError, OverflowError) as error:  # of numpy
+    except (ValueError, OverflowError) as error:  # from numpy
         raise UsageError(
             f"`{values}` cannot fill a tensor of {dtype.name}: {error}",
             hint="give the smaller number first, and no deviation below 0, as in uniform(-3, 3)",
@@ -201,31 +201,31 @@ def load_array(file: Path) -> Array:
 
 
 def saturated(whole: Any, low: int, high: int, dtype: np.dtype[Any]) -> Array:
-    """Whole numbers in a type of integers, what is beyond its limits as the nearest of them; NaN is 0."""
+    """Convert integral values to an integer type; saturate at its limits, and convert NaN to 0."""
     if whole.dtype.kind == "b":
         return np.asarray(whole.astype(dtype))
     if whole.dtype.kind != "f":
         return np.asarray(np.clip(whole, low, high).astype(dtype))
     wide = np.nan_to_num(whole.astype(np.float64))
-    beyond = wide >= high  # the limit of 64 bits is no float64: the next one is larger
+    beyond = wide >= high  # the upper limit of 64 bits is not a float64: the next float64 is larger
     return np.where(beyond, np.array(high, dtype), np.clip(np.where(beyond, 0, wide), low, None).astype(dtype))
 
 
 def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
-    """What a reference computes with: floats as float64, fixed point as real numbers, integers as stored."""
+    """The input of a reference: floats as float64, fixed point as real numbers, integers as stored."""
     if dtype.quantized and quant is not None:
         return (stored.astype(np.float64) + quant[1]) * quant[0]
     return stored.astype(np.float64) if dtype.kind == "float" else stored
 
 
 def quant_for(low: float, high: float, dtype: DataType) -> Quant:
-    """The scale and offset with which a type covers these real numbers, and zero; of enormous ones only the middle."""
+    """The scale and offset for a type to cover this range and zero; of an enormous range, only the middle."""
     smallest, largest = dtype.range() or (0, 255)
     low, high = min(low, 0.0), max(high, 0.0)
     if high - low < _SMALLEST_SPAN:
         high = 1.0
     whole = (high - low) / (largest - smallest)
-    scale = float(np.float32(min(whole, _LARGEST_SCALE)))  # a float in the C API
+    scale = float(np.float32(min(whole, _LARGEST_SCALE)))  # the C API has a float
     return scale, round(low / max(whole, scale)) - smallest
 
 
