@@ -1,7 +1,7 @@
 """LeakyRelu inside a model of ONNX Runtime, on Qualcomm's libraries: `onnx_runtime.py PACKAGE [cpu|htp]`.
 
-PACKAGE is a folder of `udogen generate` that is built, or its library.  What ONNX Runtime does silently otherwise (run the
-op on its own CPU, or not at all) is an error here.
+PACKAGE is a folder of `udogen generate` that is built, or its library.  ONNX Runtime silently runs an op on its own
+CPU if it cannot place it, or not at all; here that is an error.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Ops(Protocol):
 
 
 def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
-    """One shard: a block of the model for so many tokens at once; the last one also computes the scores of the next token."""
+    """One shard: a block of the model for so many tokens at once; the last one also scores the next token."""
     hidden = ops.input("hidden", (1, tokens, sizes.width))
     mask = ops.input("mask", (1, 1, tokens, sizes.context))
     position = ops.input("position", (1,))

@@ -59,7 +59,9 @@ def cli() -> None:
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:
     """The console script; the vendor's commands call it with a command of their own."""
-    if sys.stdout is not None:  # stdout is UTF-8 regardless of the locale; names of files are printed as they were given
+    if (
+        sys.stdout is not None
+    ):  # stdout is UTF-8 regardless of the locale; names of files are printed as they were given
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     sys.exit(_run(command, name))
 

@@ -39,7 +39,7 @@ _ROLES = (("write", "input"), ("read", "output"), ("both", "shared with another 
 def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
     """Draw a plan as an SVG document, for light and dark, with text for screen readers.
 
-    `Path("plan.svg").writetext_of(draw_plan(plan))`
+    `Path("plan.svg").write_text(draw_plan(plan))`
     """
     described = (
         f"{many(len(plan.buffers), 'buffer')} of {_bytes(plan.size)} for {many(len(plan.tensors), 'tensor')} "

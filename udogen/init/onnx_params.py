@@ -103,7 +103,7 @@ def _param(
 
 
 def _kind(samples: Sequence[Attribute]) -> str:
-    """The kind of all; FLOAT if some uses have an integer instead, TENSOR if uses differ otherwise."""
+    """The kind of all; FLOAT if some uses have an integer instead, UNDEFINED if uses differ otherwise."""
     kinds = {each.kind for each in samples}
     if len(kinds) == 1:
         return kinds.pop()

@@ -41,7 +41,7 @@ _LOOP = re.compile(r"^\s*(produce|consume|for|let .* = 0\b|allocate)\b.*\{?$")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"(\.L\w+)")
 _REPEAT = re.compile(r"loop([01])\((\.L\w+)")
-# The call of a function of udogen that records a kernel: its name, its groups, their threads, the bytes that they share.
+# The call of a function of udogen that records a kernel: its name, groups, threads, and the bytes that they share.
 _LAUNCH = re.compile(r'halide_opencl_run\(\S+, "(?P<entry>\w+)", (?P<sizes>.*?), \(void \*\)make_struct')
 _TERM = re.compile(r"^ *let (t\d+) = (.*)$", re.M)
 _OPENCL_VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|half)(?:2|3|4|8|16)\b")

@@ -7,7 +7,6 @@ tolerances     how far a correct result may be from the reference
 places         where ops run: Qualcomm's runtimes, emulators, Hexagon code, ONNX Runtime
 packages       packages of a test file, generated and built
 runner         cases of one package in one place: run, compare, measure
-shapes         the place `shapes`: shape rules, converter library and references, compared
 test_run       every case in every place
 results        the results of a test run, as data
 diagnosis/     why numbers are wrong

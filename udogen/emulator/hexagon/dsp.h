@@ -23,8 +23,8 @@ typedef struct {
   Udo_TensorParam_t raw; /* what the op is shown */
   uint32_t max[MAX_AXES];
   uint32_t current[MAX_AXES];
-  uint32_t size;     /* bytes that there is room for */
-  uint32_t set_size; /* of an output: the size that the op has set */
+  uint32_t size;     /* bytes that an output has at most */
+  uint32_t set_size; /* the size that the op has set */
   const void* given; /* what an input holds */
 } Tensor;
 

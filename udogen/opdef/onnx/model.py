@@ -1,4 +1,4 @@
-"""An ONNX model, frozen: graphs of nodes, what is known about each value, and constants that are small enough to keep."""
+"""An ONNX model, frozen: graphs of nodes, what is known about each value, and small constants."""
 
 from __future__ import annotations
 

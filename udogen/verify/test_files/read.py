@@ -531,7 +531,7 @@ def _parts(dotted: str) -> list[str]:
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Each line that begins a statement: lines inside brackets or a long string are skipped."""
-    # Strings keep their quotes, which keys may have, and their lines.
+    # Strings keep their lengths and their lines.
     plain = _OPAQUE.sub(lambda match: _hollow(match[0]), text)
     depth = 0
     for number, (line, bare) in enumerate(zip(text.split("\n"), plain.split("\n"), strict=True), 1):

@@ -102,8 +102,8 @@ record   = $(inputs) $(PARTS) > $(OBJ)/inputs; \
            mv $(OBJ)/made.new $(OBJ)/made && find $(OBJ) -name '*.done' -exec rm {} + ; \
            rm -f $(OBJ)/inputs $(OBJ)/names $(OBJ)/sums $(OBJ)/changed
 
-# Each call lists the objects once, for the length of a call is limited.  Quotes do not count: they are where somebody thought
-# of blanks.
+# Each call lists the objects once, for the length of a call is limited.  Quotes do not count: they are where blanks
+# are handled.
 STALE    := $(if $(wildcard $(PARTS:%=%.done)),$(shell $(record)))
 STALE    := $(shell mkdir -p $(sort $(OBJ) $(dir $(PARTS))) && \
               { : > $(OBJ)/begun; : >> $(OBJ)/made; : >> $(OBJ)/library.made; $(make_called) \

@@ -205,7 +205,7 @@ class Hooks;  // HTP: src/utils/HtpHooks.hpp
 // allows that behind the use and at the end of the file, and requires no diagnostic where the two differ ([temp.point]).
 // GCC, Clang (so zig, the NDK, and the tools of Hexagon) and MSVC take the end of the file.  A compiler that took the
 // first place would find no `execute`, and checkKernel() would not compile: it cannot choose a wrong function silently.
-// So no name of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is no constexpr
+// So no name of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is not a constexpr
 // function and returns void: those are what compilers instantiate at once.
 namespace glue {
 

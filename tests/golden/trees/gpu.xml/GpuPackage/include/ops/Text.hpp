@@ -17,7 +17,7 @@ struct Args {
 // Called once, when the graph is finalized: names the kernels that make the op.  They run in their order at every execution.
 udo::Status TextOperation(const Args& args, udo::Operation& operation);
 
-// Says how one of them is called: its work sizes and its arguments.
+// Describes how one of them is called: its work sizes and its arguments.
 udo::Status setKernelInfo(const Args& args, udo::Kernel& kernel);
 
 }  // namespace ops::GpuPackage::Text

@@ -4,7 +4,7 @@
 namespace ops::GpuPackage::Picture {
 
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
-// and nothing of this file.
+// and no code of this file.
 udo::Status PictureOperation(const Args& args, udo::Operation& operation) {
   // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("Picture_kernel"));
