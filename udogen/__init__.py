@@ -1,7 +1,7 @@
-"""udogen: from one description of a custom operation to op packages for every Qualcomm backend.
+"""udogen generates op packages for every Qualcomm backend from one description of a custom op.
 
-The Python API of descriptions, packages, tests and errors; `udogen.runtime` has runtimes.  docs/python.md describes
-every name, `__init__.pyi` lists them.  A module is imported when one of its names is first used.
+This is the Python API for descriptions, packages, tests and errors; that for runtimes is `udogen.runtime`.
+docs/python.md describes every name, `__init__.pyi` lists them.  A module is imported on first use of one of its names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    from udogen.public_names import load  # `import udogen` is to cost nothing
+    from udogen.public_names import load  # here, to keep `import udogen` cheap
 
     found = globals()[name] = load(__name__, __file__, name)
     return found

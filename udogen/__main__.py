@@ -1,10 +1,10 @@
-"""The command `udogen`, also as `python -m udogen`; Ctrl-C ends it without a traceback while it is still imported."""
+"""The command `udogen`, also run as `python -m udogen`; Ctrl-C during its imports ends it without a traceback."""
 
 import sys
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script."""
     try:
         from udogen.cli.main import main as run
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from udogen import resources
 
-# In the order in which a number without a name is most likely meant.
+# The most likely interface of a number first.
 INTERFACES = ("qnn", "dsp", "snpe", "executorch", "litert", "ort")
 
 
@@ -34,7 +34,7 @@ class ErrorCode(NamedTuple):
     remedy: str = ""
     aliases: tuple[str, ...] = ()
     causes: tuple[ErrorCause, ...] = ()  # the most likely one first
-    offset: bool = True  # dsp: a DSP returns it with an offset
+    offset: bool = True  # dsp: the DSP returns `code` plus an offset
 
 
 class KnownLine(NamedTuple):
@@ -47,7 +47,7 @@ class KnownLine(NamedTuple):
 
 
 class NumberCause(NamedTuple):
-    """A cause of wrong numbers. `text` may have {names}, filled in by the function that finds it."""
+    """A cause of wrong numbers. `text` may contain {names}, filled in by the function that finds the cause."""
 
     name: str  # `saturation`, without the variant
     text: str
@@ -55,14 +55,14 @@ class NumberCause(NamedTuple):
 
 
 class PrintedNumber(NamedTuple):
-    """How a program prints a number of an interface: the group `code` of the pattern."""
+    """How a program prints an error number of an interface; the group `code` of the pattern is the number."""
 
     interface: str
     pattern: re.Pattern[str]
 
 
 class ErrorInterface:
-    """An interface with error numbers of its own, and the document they are from."""
+    """An interface that defines error numbers, and the document that lists them."""
 
     def __init__(self, name: str) -> None:
         table = resources.facts(f"error_codes/{name}")
@@ -84,20 +84,20 @@ class ErrorInterface:
 
     @cached_property
     def by_code(self) -> Mapping[int, ErrorCode]:
-        """The rows by their number."""
+        """The rows by number."""
         return {row.code: row for row in self.codes}
 
 
 @cache
 def interface(name: str) -> ErrorInterface:
-    """One of INTERFACES."""
+    """The error table of one of INTERFACES."""
     return ErrorInterface(name)
 
 
 def describe(code: int) -> ErrorCode:
-    """The row of a number of QNN; named UNKNOWN_… where there is none."""
+    """The row of a QNN error number; for an unknown number, a row named UNKNOWN_…."""
     by_code = interface("qnn").by_code
-    # Backends may put a detail of their own above bit 16; the number itself is below.
+    # Backends may add a detail from bit 16 upward; the number itself is in the bits below.
     return by_code.get(code) or by_code.get(code & 0xFFFF) or ErrorCode(
         code, f"UNKNOWN_{code}", "a number the QNN API does not define"
     )  # fmt: skip
@@ -105,21 +105,21 @@ def describe(code: int) -> ErrorCode:
 
 @cache
 def log_lines(*names: str) -> tuple[KnownLine, ...]:
-    """The lines in these files of data/log_lines."""
+    """The known lines in these files of data/log_lines."""
     rows = (row for name in names for row in resources.facts(f"log_lines/{name}")["line"])
     return tuple(KnownLine(row["id"], re.compile(row["pattern"]), row["meaning"], _causes(row)) for row in rows)
 
 
 @cache
 def printed_numbers() -> tuple[PrintedNumber, ...]:
-    """How numbers are printed, in the order in which patterns are tried."""
+    """How programs print error numbers, in the order in which the patterns are tried."""
     rows = resources.facts("log_lines/numbers")["number"]
     return tuple(PrintedNumber(row["interface"], re.compile(row["pattern"])) for row in rows)
 
 
 @cache
 def number_causes() -> Mapping[str, NumberCause]:
-    """The rows of number_causes.toml: `race`, and of a variant `saturation.wraps`."""
+    """The rows of number_causes.toml by name: `race`, or `saturation.wraps` for a variant."""
     found: dict[str, NumberCause] = {}
     for name, row in resources.facts("number_causes").items():
         variants = {f"{name}.{key}": value for key, value in row.items() if isinstance(value, dict)}

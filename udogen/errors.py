@@ -1,6 +1,6 @@
 """The base class of all errors that a user can cause, and their exit codes.
 
-An error states the fault, where, and what to do next.  `cli.main` prints it; nothing else does.
+An error states the problem, its place and the next step.  Only `cli.main` prints errors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 
 class UdogenError(Exception):
-    """An error that a user can fix: a sentence, perhaps a hint, and lines with more details.
+    """An error that a user can fix: a sentence, an optional hint, and lines with more details.
 
-    `str`, tracebacks, `as_json` and `of_json` have all three.
+    `str`, tracebacks, `as_json` and `of_json` keep all three.
 
     `except UdogenError as error: sys.exit(error.exit_code)`
     """
@@ -45,7 +45,7 @@ class UdogenError(Exception):
 
 
 class UsageError(UdogenError):
-    """The command line asks for something impossible: `except UsageError as error: print(error.hint)`."""
+    """The command line requests something impossible: `except UsageError as error: print(error.hint)`."""
 
     exit_code = 2
     kind = "usage"
@@ -59,7 +59,7 @@ class ToolMissing(UdogenError):
 
 
 class BuildFailed(UdogenError):
-    """A compiler or make refused; `ops` do not compile: `except BuildFailed as error: print(*error.details)`."""
+    """A compiler or make failed; `ops` do not compile: `except BuildFailed as error: print(*error.details)`."""
 
     exit_code = 4
     kind = "build-failed"
@@ -71,21 +71,21 @@ class BuildFailed(UdogenError):
 
 
 class RunFailed(UdogenError):
-    """The runtime, or an op in it, refused or crashed: `except RunFailed as error: print(error.message)`."""
+    """The runtime, or an op in it, failed or crashed: `except RunFailed as error: print(error.message)`."""
 
     exit_code = 5
     kind = "run-failed"
 
 
 class VerificationFailed(UdogenError):
-    """The op ran, and its numbers are wrong: `except VerificationFailed as error: print(error)`."""
+    """The op ran, but its results are wrong: `except VerificationFailed as error: print(error)`."""
 
     exit_code = 6
     kind = "verification-failed"
 
 
 def of_json(row: Mapping[str, Any]) -> UdogenError:
-    """The error that `as_json` described, of the class that has its kind, or at least the same `exit_code`."""
+    """The error that `as_json` described, as the class with its kind, or at least with its `exit_code`."""
     plain = next((each for each in UdogenError.__subclasses__() if each.exit_code == row.get("exit_code")), UdogenError)
     found = _rebuilt(_kinds(UdogenError).get(row["kind"], plain), row["message"])
     found.__dict__.update(message=row["message"], hint=row["hint"], details=tuple(row["details"]))
@@ -93,7 +93,7 @@ def of_json(row: Mapping[str, Any]) -> UdogenError:
 
 
 def _rebuilt(cls: type[UdogenError], *args: Any) -> UdogenError:
-    return cls.__new__(cls, *args)  # `__init__` of a subclass may take something else
+    return cls.__new__(cls, *args)  # `__init__` of a subclass may have other arguments
 
 
 def _kinds(root: type[UdogenError]) -> dict[str, type[UdogenError]]:
@@ -108,7 +108,7 @@ _RAISE = "raise the limits of this shell: `ulimit -n` (open files), `ulimit -u` 
 
 
 def of_limit(fault: BaseException) -> RunFailed | None:
-    """The error to raise if this process has reached a limit of the system; None for every other fault."""
+    """The error to raise if this process has reached a limit of the system; None for any other exception."""
     if isinstance(fault, MemoryError):
         return RunFailed("out of memory", hint=f"{_RAISE}; or use smaller tensors")
     if isinstance(fault, OSError) and fault.errno in _LIMITS:
@@ -138,10 +138,10 @@ def memory_limit() -> int | None:
 
 
 def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None) -> BufferedReader:
-    """Open a regular file that a user named; an OSError for anything that may block or never end.
+    """Open a regular file that a user named; raise an OSError for anything that may block or never end.
 
     `streams` allows pipes of this process too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
-    A relative path begins at the folder of the descriptor `at`.
+    A relative path is relative to the folder of the descriptor `at`.
     """
     if streams and str(path).startswith(("/dev/stdin", "/dev/fd/")) and Path(path).is_fifo():
         return open(path, "rb")
@@ -156,14 +156,14 @@ def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None
 
 
 def read_plain(path: Path | str) -> bytes:
-    """All bytes of such a file."""
+    """All bytes of a file that `open_plain` opens."""
     with open_plain(path) as file:
         return file.read()
 
 
 @contextmanager
 def reading(file: Path | str, *, hint: str) -> Iterator[None]:
-    """Around the reading of a file that a user named: errors of the system become a UsageError."""
+    """Wrap the reading of a file that a user named: an OSError becomes a UsageError."""
     try:
         yield
     except OSError as fault:
@@ -172,9 +172,9 @@ def reading(file: Path | str, *, hint: str) -> Iterator[None]:
 
 @contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
-    """Around the writing of a file that a user named: errors of the system become a UsageError."""
+    """Wrap the writing of a file that a user named: an OSError becomes a UsageError."""
     try:
-        if Path(file).is_fifo():  # otherwise this may wait for a reader forever
+        if Path(file).is_fifo():  # without a reader this fails; the write would block forever
             os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
         yield
     except OSError as fault:
@@ -182,15 +182,15 @@ def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[
 
 
 def write_file(file: Path | str, content: str | bytes, *, hint: str = "choose another file") -> None:
-    """Write a file that a user named, whole or not at all."""
+    """Write a file that a user named, completely or not at all."""
     with writing(file, hint=hint):
         replace_file(Path(file), content.encode() if isinstance(content, str) else content)
 
 
 def replace_file(file: Path, content: Any) -> None:
-    """Write bytes under another name, then rename; a device, a pipe and what is read-only are written directly."""
+    """Write bytes under another name, then rename; devices, pipes and what is read-only are written directly."""
     streams = any(file.is_relative_to(each) for each in ("/dev", "/proc"))
-    place = file if streams else Path(os.path.realpath(file))  # a link stays one
+    place = file if streams else Path(os.path.realpath(file))  # a link stays a link
     mode = place.stat().st_mode if place.exists() else None
     if streams or (mode is not None and not (stat.S_ISREG(mode) and _replaceable(place))):
         place.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The only module that starts programs: without a shell, in a new process group, with nothing left behind."""
+"""The only module that starts programs: without a shell, in a new process group, leaving no process behind."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def run(
     keep: int | None = None,
     starting: Callable[..., subprocess.Popen[bytes]] | None = None,
 ) -> Completed:
-    """Run a program to its end; `on_line` gets each line of its stdout as it comes, `keep` last lines are kept.
+    """Run a program to its end; `on_line` gets each line of its stdout at once; `keep` limits output to the last lines.
 
-    `starting` starts it: `start`, `Tied`, `supervised` or `graceful`.
+    `starting` is what starts it: `start`, `Tied`, `supervised` or `graceful`.
     """
     child = (starting or start)(argv, cwd=cwd, env=env)
     out: deque[str] = deque(maxlen=keep)
@@ -112,7 +112,7 @@ class _Child(subprocess.Popen[bytes]):
     """A program that needs more than SIGKILL to its process group when it ends."""
 
     def end(self) -> bool:
-        """End it cleanly; False where `kill` must end the process group."""
+        """End it cleanly; False if `kill` must end the process group."""
         raise NotImplementedError
 
     def _ended(self, seconds: float) -> bool:
@@ -126,14 +126,14 @@ class _Child(subprocess.Popen[bytes]):
 class Tied(_Child):
     """A program that ends, with its process group, when this process ends, even by SIGKILL.
 
-    The tie is a pipe that only this process holds open: when it closes, a shell beside the program ends the group.
+    The tie is a pipe that only this process holds open: when it closes, a background shell ends the group.
     """
 
-    # The program replaces the first shell; the one in the background has nothing open but the pipe.
+    # The program replaces the first shell; the background shell has only the pipe open.
     _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
 
     def __init__(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        end, self._own = os.pipe()  # closed in every child but the one that has it as stdin
+        end, self._own = os.pipe()  # closed in every child except the one whose stdin it is
         try:
             super().__init__(["/bin/sh", "-c", self._SCRIPT, "sh", *argv], stdin=end, **_how(cwd, env))
         except BaseException:
@@ -154,7 +154,7 @@ _SUPERVISOR = (sys.executable, "-I", "-S", "-c", python_program("udogen.supervis
 
 
 class Supervised(_Child):
-    """A supervisor and the program behind it, which has called `supervisor.supervise()` first; `kill` ends both.
+    """A supervisor and its program, which calls `supervisor.supervise()` first; `kill` ends both.
 
     A socket, the standard input of the supervisor, ties it to this process.
     """
@@ -189,9 +189,9 @@ class Supervised(_Child):
         return self._program
 
     def end(self) -> bool:
-        """Let the supervisor end everything."""
+        """Make the supervisor end all its processes."""
         try:
-            self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have it too
+            self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have the socket open, too
         except OSError:
             pass
         self._tie.close()
@@ -199,7 +199,7 @@ class Supervised(_Child):
 
 
 def supervised(argv: Sequence[str], **options: Any) -> Supervised:
-    """Start a program that does not supervise itself: all that it starts, daemons too, ends with it."""
+    """Start a program that does not call `supervise` itself: all processes it starts, even daemons, end with it."""
     return Supervised([*_SUPERVISOR, *argv], **options)
 
 
@@ -213,7 +213,7 @@ class _Graceful(_Child):
 
 
 def graceful(argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
-    """Start a program that gets SIGTERM first, and time to clean up."""
+    """Start a program to which `kill` first sends SIGTERM, with time to clean up."""
     return _Graceful(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
 
 
@@ -265,7 +265,7 @@ def start(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, with piped output; the caller ends it with `kill`."""
+    """Start a program in a new process group, with piped output; the caller ends it with `kill`."""
     return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env))
 
 

@@ -14,7 +14,7 @@ _OTHER_NAME = re.compile(r"^(\w+) = (\w+)$", re.MULTILINE)
 
 @cache
 def _rows(init: str) -> Mapping[str, tuple[str, str]]:
-    """Public name -> module, and the name there."""
+    """Public name -> (module, name in it)."""
     stub = Path(init).with_suffix(".pyi").read_text("utf-8")
     rows = _IMPORT.findall(stub)
     modules = {name: module for module, name, _ in rows}
@@ -23,7 +23,7 @@ def _rows(init: str) -> Mapping[str, tuple[str, str]]:
 
 
 def load(package: str, init: str, name: str) -> object:
-    """The value of a name of the package with this `__init__.py`; of `__all__`, all names."""
+    """The value of a public name of the package with this `__init__.py`; for `__all__`, all public names."""
     rows = _rows(init)
     if name == "__all__":
         return sorted(rows)

@@ -1,4 +1,4 @@
-"""Python files of the user, loaded as modules; their mistakes become errors with file and line."""
+"""Python files of the user, loaded as modules; their exceptions become errors with file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load_module(file: Path) -> ModuleType:
 def _load(file: Path, _changed: int) -> ModuleType:
     module = ModuleType(f"udogen_of_{file.stem}_{content_key(bytes(file))}")
     module.__file__ = str(file)
-    sys.modules[module.__name__] = module  # dataclasses look themselves up there
+    sys.modules[module.__name__] = module  # dataclasses look up their module there
     sys.path.insert(0, str(file.parent))
     try:
         exec(compile(read_plain(file), str(file), "exec"), vars(module))

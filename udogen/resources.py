@@ -1,4 +1,4 @@
-"""Paths of the data files: beside the package in a checkout, inside it in a wheel."""
+"""Paths of the data files: next to the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _data_root() -> Path:
 
 
 def templates() -> Path:
-    """The folder of Mako templates and of the files that are copied as they are."""
+    """The folder of Mako templates and of the files that are copied unchanged."""
     return _data_root() / "templates"
 
 
@@ -33,8 +33,8 @@ def schemas() -> Path:
 
 
 def read_toml(content: bytes) -> dict[str, Any]:
-    """A TOML file as plain data; ValueError where it is none."""
-    # `tomllib` is in Python from 3.11 on; before, the package tomli is the same
+    """The content of a TOML file as plain data; ValueError if it is not TOML."""
+    # `tomllib` is part of Python since 3.11; the package tomli is the same for earlier versions
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     found: dict[str, Any] = toml.loads(content.decode("utf-8"))
     return found
@@ -47,13 +47,13 @@ def tables() -> Path:
 
 @cache
 def facts(table: str) -> dict[str, Any]:
-    """One of these tables."""
+    """The content of one of the tables."""
     return read_toml((tables() / f"{table}.toml").read_bytes())
 
 
 def toml_text(text: str) -> str:
-    """A string of TOML: as in JSON, with DEL escaped too."""
-    import json  # 3 ms, which opening a context does not need
+    """A string literal of TOML: as in JSON, with DEL escaped too."""
+    import json  # not at the top: it takes 3 ms, and opening a context does not need it
 
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -64,12 +64,12 @@ def qnn_headers() -> Path:
 
 
 def emulator(name: str) -> Path:
-    """The C sources of a backend of the emulator."""
+    """The folder with the C sources of a backend of the emulator."""
     return _PACKAGE / "emulator" / name
 
 
 def cache_path() -> Path:
-    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; relative ones are ignored."""
+    """The folder for files that can be recreated: XDG_CACHE_HOME/udogen; a relative XDG_CACHE_HOME is ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
@@ -79,7 +79,7 @@ def cache_path() -> Path:
 def cache_dir(name: str) -> Path:
     """A folder in the cache; its content is executed, so no other user may write to it (`UsageError`).
 
-    If it cannot be made, writing to it will fail.
+    If it cannot be created, only writing to it fails.
     """
     root = cache_path()
     with contextlib.suppress(OSError):
@@ -88,7 +88,7 @@ def cache_dir(name: str) -> Path:
 
 
 def make_private(root: Path) -> None:
-    """Make a folder that no other user can read; refuse an existing one that could hold files of others."""
+    """Create a folder that no other user can read; refuse an existing one that could hold files of other users."""
     os.makedirs(root.parent, mode=0o700, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         root.mkdir(mode=0o700)
@@ -109,7 +109,7 @@ def make_private(root: Path) -> None:
 
 def content_key(*contents: bytes) -> str:
     """A short key that changes whenever one of the contents does."""
-    import hashlib  # not at the top: it brings in OpenSSL, which most verbs do not need
+    import hashlib  # not at the top: it loads OpenSSL, which most verbs do not need
 
     digest = hashlib.sha256()
     for content in contents:

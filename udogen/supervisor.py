@@ -1,7 +1,7 @@
 """The process between udogen and a program that runs a user's code: nothing that the program starts outlives it.
 
 It is a child subreaper: processes that leave the program's session or outlive the program become its children, and it
-ends them.  It imports little, because each such program waits for it.
+ends them.  It imports little, because every such program waits for its imports.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import struct
 import sys
 import time
 
-PID = struct.Struct("=i")  # what it sends over the tie first: the id of the program's process
+PID = struct.Struct("=i")  # its first message over the tie: the process id of the program
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SECONDS = 4.0  # to end what is left; the parent waits a little longer
+_SECONDS = 4.0  # to end the remaining processes; the parent waits a little longer
 
 
 def supervise() -> None:
-    """Return in a child process, which is the program; this process waits, ends what is left, and exits alike.
+    """Return in a child process, the program; this process waits, ends what remains, and exits as the program did.
 
-    The standard input is the tie, a socket: where the other end closes, all is ended.
+    The standard input is the tie, a socket: when its other end closes, all processes are ended.
     """
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -56,7 +56,7 @@ def _wait(program: int) -> None:
     tie = 0
     for fd in [int(name) for name in os.listdir("/proc/self/fd") if int(name) != tie]:
         try:
-            os.close(fd)  # its pipes must close with the program
+            os.close(fd)  # the program's pipes must close when it ends
         except OSError:
             pass
     woken, wake = os.pipe()
@@ -83,7 +83,7 @@ def _wait(program: int) -> None:
 
 
 def _reap(program: int) -> tuple[bool, int | None]:
-    """Whether any child is left, and how the program ended, if it has."""
+    """Whether any child remains, and the wait status of the program, if it has ended."""
     how = None
     try:
         while True:
@@ -97,7 +97,7 @@ def _reap(program: int) -> tuple[bool, int | None]:
 
 
 def _end_all(program: int, how: int | None) -> int | None:
-    """End the program, if it has not ended, and all children of this process; returns how it ended."""
+    """End the program, if it is running, and all children of this process; returns the program's wait status."""
     until = time.monotonic() + _SECONDS
     if how is None:
         _kill(program, group=True)
@@ -143,7 +143,7 @@ def _exit_as(how: int) -> None:
     """End as the program did, by the same signal or with the same code."""
     if os.WIFSIGNALED(how):
         number = os.WTERMSIG(how)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program's own is the one that matters
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # only the program's own core dump is useful
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-_NARROWEST = 8  # columns of text that are wrapped are at least so wide
+_NARROWEST = 8  # the minimum width of a column with wrapped text
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) -> list[str]:
-    """The lines of a table: as wide as its cells, or (`width`) with the widest columns wrapped, at spaces if possible.
+    """The lines of a table: as wide as its cells; with `width`, the widest columns are wrapped, at spaces if possible.
 
     Columns in which every row has `-` are left out of a table that would be too wide.
     """
@@ -36,20 +36,20 @@ def many(count: int, thing: str) -> str:
 
 
 def shape_text(shape: Sequence[object]) -> str:
-    """`1x3x8`, or `[batch, 3, ?]` where not all are numbers; empty for a scalar."""
+    """`1x3x8`, or `[batch, 3, ?]` if not all are numbers; empty for a scalar."""
     texts = ["?" if each is None else str(each) for each in shape]
     plain = all(isinstance(each, int) for each in shape)
     return "x".join(texts) if plain else f"[{', '.join(texts)}]"
 
 
 def _without_unused(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The columns in which a row below the head has something."""
+    """The rows with only those columns in which a row below the head has a value other than `-`."""
     kept = [n for n in range(len(rows[0])) if len(rows) == 1 or any(row[n] != "-" for row in rows[1:])]
     return [[row[n] for n in kept] for row in rows]
 
 
 def _narrowed(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The widths of columns that fit together; words are broken only if nothing else helps."""
+    """The widths with which all columns fit; words are broken only if nothing else helps."""
     widths = _widths(rows)
     longest = [max(len(word) for row in rows for word in row[n].split() or [""]) for n in range(len(widths))]
     for least in (longest, [_NARROWEST] * len(widths)):
@@ -67,7 +67,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
-    """A row, whose cells may take several lines."""
+    """The lines of a row, whose cells may need several."""
     cells = [
         textwrap.wrap(cell, width) if len(cell) > width else [cell] for cell, width in zip(row, widths, strict=True)
     ]

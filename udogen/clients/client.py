@@ -30,7 +30,7 @@ class ClientRule(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A program that registers op packages: a new one is a module and a row in `programs.ALL`."""
+    """A program that registers op packages; a new client needs a module and a row in `programs.ALL`."""
 
     name: str
     title: str

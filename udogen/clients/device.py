@@ -1,4 +1,4 @@
-"""How libraries get onto a device, and the environment variables that its loaders need."""
+"""Commands that copy libraries to a device, and the environment variables that its loaders need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dsp_path(folders: Sequence[str], system: str) -> str:
 
 
 def device_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
-    """Copy commands and environment; nothing on this machine."""
+    """Copy commands and environment; nothing for packages on this machine."""
     if not packages[0].platform.is_device:
         return
     files = [
@@ -36,9 +36,9 @@ def device_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 
 def copy_snippet(files: Sequence[tuple[Path, str]], system: str) -> Snippet:
-    """Commands that copy (file, path on the device)."""
+    """Commands that copy each (file, path on the device)."""
     folders = dict.fromkeys(str(PurePosixPath(target).parent) for _, target in files)
-    remote = shlex.quote  # of a path in a command of the device's shell: quoted once more for the shell here
+    remote = shlex.quote  # quotes a path for the device's shell; the local shell needs a second level of quotes
     if system == ANDROID:
         lines = [f"adb shell mkdir -p {shlex.quote(remote(folder))}" for folder in folders]
         lines += [f"adb push {shlex.quote(str(file))} {shlex.quote(target)}" for file, target in files]
@@ -49,7 +49,7 @@ def copy_snippet(files: Sequence[tuple[Path, str]], system: str) -> Snippet:
 
 
 def environment_snippet(folders: Sequence[str], dsp_folders: Sequence[str], system: str) -> Snippet:
-    """LD_LIBRARY_PATH, separated by `:`, and where there are folders for the DSP ADSP_LIBRARY_PATH."""
+    """LD_LIBRARY_PATH, separated by `:`, and ADSP_LIBRARY_PATH if there are folders for the DSP."""
     lines = [f"export LD_LIBRARY_PATH={shlex.quote(':'.join(folders))}:$LD_LIBRARY_PATH"]
     if dsp_folders:
         lines.append(f"export ADSP_LIBRARY_PATH={shlex.quote(dsp_path(dsp_folders, system))}")

@@ -32,8 +32,8 @@ from udogen.tables import many
 
 __all__ = ["NotDelegated", "check_delegated", "op_package_options", "proving"]
 
-# The kind of data type that an argument of torch becomes; integers and booleans share their 32 bits.
-# QNN_TENSOR_TYPE_MAP of builders/node_visitor.py.
+# Type of a torch argument -> kind of QNN data type; integers and booleans both have 32 bits.
+# From QNN_TENSOR_TYPE_MAP of builders/node_visitor.py.
 _KINDS = {"float": "float", "int": "int", "bool": "int"}
 _ANY_NUMBER = "number"  # a Scalar has the type of its value
 
@@ -72,14 +72,14 @@ def op_package_options(
 def _qc_schema() -> Any:
     try:
         return importlib.import_module("executorch.backends.qualcomm.serialization.qc_schema")
-    except Exception as fault:  # releases before 1.5 set up the SDK on import, and raise any error of that
+    except Exception as fault:  # releases before 1.5 set up the SDK on import, which can raise any error
         raise ToolMissing(
             f"ExecuTorch's Qualcomm backend cannot be imported: {type(fault).__name__}: {fault}",
             hint="pip install executorch; before 1.5 it also needs torch and, in QNN_SDK_ROOT, an SDK",
         ) from fault
 
 
-# --- the schema of a torch operator against the config ------------------------------------------------
+# --- the schema of a torch operator compared with the config ------------------------------------------
 
 
 def _torch_rules(torch_ops: Mapping[str, Any]) -> Iterator[ClientRule]:
@@ -159,7 +159,7 @@ def _parameters(op: Op, torch_op: Any) -> Iterator[str]:
     if given != expected[: len(given)]:
         yield f"{torch_op} has the parameters {_listed(given)}, and op {op.name} {_listed(expected)}"
         return
-    for each in op.params[len(given) :]:  # without an argument it has the default of the config
+    for each in op.params[len(given) :]:  # a parameter without an argument has the default of the config
         if each.required:
             yield f"{torch_op} has no argument for {each.name}, which op {op.name} requires"
 
@@ -194,10 +194,10 @@ class NotDelegated(RunFailed):
 
 
 def check_delegated(program: Any, options: Any) -> None:
-    """Raise where an op of the options was not lowered to QNN; ExecuTorch itself continues silently.
+    """Raise if an op of the options was not lowered to QNN; ExecuTorch itself continues silently.
 
     `program` is the result of `to_edge_transform_and_lower_to_qnn`, or an `ExportedProgram`; `options` are those of
-    `op_package_options`.  An op is searched in what QNN produced: a context binary or (online_prepare) a DLC.
+    `op_package_options`.  Ops are searched for in what QNN produced: a context binary or (online_prepare) a DLC.
     """
     programs = list(_programs(program))
     _check_left_over(programs, {info.custom_op_name for info in options.op_package_infos})
@@ -218,7 +218,7 @@ def check_delegated(program: Any, options: Any) -> None:
 
 
 def _check_left_over(programs: Sequence[Any], names: set[str]) -> None:
-    """Raise where a program still calls one of the operators."""
+    """Raise if a program still calls one of the operators."""
     left = Counter(
         name
         for each in programs
@@ -251,7 +251,7 @@ def _blobs_of_qnn(program: Any) -> Iterator[bytes]:
 def _has(blob: bytes, package: str, op: str) -> bool:
     if f"{package}::".encode() in blob:  # a context binary has names of kernels, PACKAGE::OP or PACKAGE::OP_…
         return re.search(rf"\b{re.escape(package)}::{re.escape(op)}(?![A-Za-z0-9])".encode(), blob) is not None
-    return all(re.search(rf"\b{re.escape(name)}\b".encode(), blob) for name in (package, op))  # a DLC has both apart
+    return all(re.search(rf"\b{re.escape(name)}\b".encode(), blob) for name in (package, op))  # a DLC: separately
 
 
 # --- executions -----------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def _has(blob: bytes, package: str, op: str) -> bool:
 
 @contextmanager
 def proving(options: Any) -> Iterator[None]:
-    """Around executions in this process: raises `NotExecuted` at the end if an op of the options was not executed.
+    """Wrap executions in this process: raise `NotExecuted` at the end if an op of the options was not executed.
 
     `options` are those of the lowering; load the method first, because that loads the packages:
 

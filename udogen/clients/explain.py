@@ -26,7 +26,7 @@ _SNPE_PREFIX = "SNPE_ERRORCODE_"
 
 
 class ErrorMeaning(NamedTuple):
-    """An error as one interface defines it, its likeliest causes first."""
+    """An error as one interface defines it, with its most likely causes first."""
 
     interface: str  # one of INTERFACES
     code: int
@@ -43,7 +43,7 @@ class ErrorMeaning(NamedTuple):
 
 # --- numbers and names ----------------------------------------------------------------------------------
 
-# Which part of QNN owns which numbers, for a number without a name.
+# The first number of each part of QNN, to locate numbers that have no name.
 _RANGES = (
     (1000, "common to all parts"),
     (2000, "properties"),
@@ -66,7 +66,7 @@ _RANGES = (
 
 
 def explain_error(text: str, *, of: str = "") -> tuple[ErrorMeaning, ...]:
-    """Every meaning of a number (3110, 0x80000406, -2147482618) or a name; the likeliest first."""
+    """Every meaning of a number (3110, 0x80000406, -2147482618) or a name, the most likely first."""
     code = parse_number(text)
     found = tuple(meanings_of(code, of=of)) if code is not None else tuple(_named(text, of))
     if found:
@@ -77,7 +77,7 @@ def explain_error(text: str, *, of: str = "") -> tuple[ErrorMeaning, ...]:
 
 
 def parse_number(text: str) -> int | None:
-    """A number as 32 bits, however it was printed: decimal, hexadecimal, negative, or sign-extended to 64 bits."""
+    """A number as 32 bits, printed as decimal, hexadecimal, negative, or sign-extended to 64 bits; None for a name."""
     word = text.strip().rstrip("uUlL") if re.match(r"\s*[+-]?\d", text) else text.strip()
     if re.fullmatch(r"[+-]?\d+", word) and not re.fullmatch(r"8000[0-9]{4}", word):
         value = int(word)
@@ -108,7 +108,7 @@ def _in_table(name: str, code: int) -> ErrorMeaning | None:
 
 
 def _qnn(code: int) -> ErrorMeaning | None:
-    # Above bit 16 a backend may add a detail; a number from a DSP is not one of those.
+    # A backend may add a detail from bit 16 upward; numbers from a DSP have no such detail.
     row = describe(code)
     if row.name.startswith("UNKNOWN") or (row.code != code and code >= DSP_OFFSET):
         return None
@@ -142,7 +142,7 @@ _READERS: Mapping[str, Callable[[int], ErrorMeaning | None]] = {"qnn": _qnn, "ds
 
 @cache
 def names() -> Mapping[str, tuple[str, int]]:
-    """Every name of an error: its interface and number."""
+    """Every name of an error -> (interface, number)."""
     found: dict[str, tuple[str, int]] = {}
     for each in INTERFACES:
         for row in interface(each).codes:
@@ -190,8 +190,8 @@ def _unknown_name(text: str) -> UsageError:
 # --- logs -----------------------------------------------------------------------------------------------
 
 LOG_TABLES = ("qnn", "ort", "executorch")  # files of data/log_lines, in the order in which they are tried
-_LONGEST = 8192  # characters of a line; longer ones are no messages
-_LOOKAHEAD = 24  # following lines that may belong to one
+_LONGEST = 8192  # characters of a line; longer ones are not messages
+_LOOKAHEAD = 24  # following lines that may belong to the same message
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -199,7 +199,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 class LineMeaning:
     """What one line of a log means."""
 
-    key: str  # lines with equal keys mean the same
+    key: str  # lines with equal keys have the same meaning
     title: str  # `4005 QNN_…`, or the name of a kind of line
     meaning: str
     causes: tuple[ErrorCause, ...]
@@ -213,7 +213,7 @@ class LogEntry:
     line: int
     text: str
     what: LineMeaning
-    again: tuple[int, ...] = ()  # further lines of the same meaning
+    again: tuple[int, ...] = ()  # further lines with the same meaning
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class ExplainedLog:
 
 
 def explain_log(path: Path) -> ExplainedLog:
-    """Read a log; an error where it cannot be read, is binary, or has no known line."""
+    """Read a log; an error if it cannot be read, is binary, or has no known line."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint="give a log file")
     with reading(path, hint="give a log file"), open_plain(path, streams=True) as stream:
@@ -262,7 +262,7 @@ def _with_lookahead(lines: Iterator[str]) -> Iterator[tuple[int, str, list[str]]
 
 
 def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
-    """What is known about one line; `after` are the lines that follow it."""
+    """The meanings of one line; `after` are the lines that follow it."""
     for row in log_lines("harmless"):
         if row.pattern.search(text):
             yield LineMeaning(row.id, row.id, row.meaning, (), harmless=True)
@@ -291,7 +291,7 @@ def _numbers_in(text: str) -> Iterator[LineMeaning]:
         for match in row.pattern.finditer(text):
             try:
                 meaning, *_ = explain_error(match["code"], of=row.interface)
-            except UsageError:  # another number: of a line, a size
+            except UsageError:  # not an error number: the number of a line, a size
                 continue
             if meaning.code and match["code"] not in seen:
                 seen.add(match["code"])
@@ -300,7 +300,7 @@ def _numbers_in(text: str) -> Iterator[LineMeaning]:
 
 
 def _lines(path: Path, stream: BufferedReader) -> Iterator[str]:
-    """The lines of a log in UTF-8 or UTF-16, which shells of Windows write; cut after _LONGEST."""
+    """The lines of a log in UTF-8 or UTF-16 (from Windows shells), each cut after _LONGEST characters."""
     encoding = "utf-16" if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
     text = TextIOWrapper(stream, encoding, "replace", newline="\n")
     while line := text.readline(_LONGEST):

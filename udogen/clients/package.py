@@ -29,7 +29,7 @@ DEVICE_FOLDER = "/data/local/tmp/udogen"
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """Which libraries of packages a user asks for."""
+    """Which libraries of packages a user requests."""
 
     target: str = ""  # a make target, a backend, or a Hexagon version
     android: bool = False
@@ -47,7 +47,7 @@ class Platform:
 
     @property
     def is_device(self) -> bool:
-        """Not this machine."""
+        """True unless it is this machine."""
         return self.system != PC
 
 
@@ -58,7 +58,7 @@ class Library:
     file: Path  # on this machine
     path: str  # what the client opens; for Hexagon only the file name, which the DSP's loader searches for
     name: str  # the file name where the client runs
-    target: str = ""  # argument of backendRegisterOpPackage: CPU or HTP; empty where none is needed
+    target: str = ""  # argument of backendRegisterOpPackage: CPU or HTP; empty if none is needed
     hexagon: bool = False
 
 
@@ -94,7 +94,7 @@ class Package:
 
     @property
     def host_library(self) -> Path | None:
-        """The library for x86-64, with which a PC prepares graphs for a device; None where it is not built."""
+        """The library for x86-64, with which a PC prepares graphs for a device; None if it is not built."""
         if not self.platform.is_device:
             return self.library.file
         if self.built is None:
@@ -105,7 +105,7 @@ class Package:
 
     @property
     def config(self) -> Path | None:
-        """Its XML config."""
+        """The XML config of the package; None if it has none."""
         return next((each for each in self.built.configs if each.suffix == ".xml"), None) if self.built else None
 
 
@@ -361,7 +361,7 @@ def _library(file: Path, platform: Platform, folder: str, *, hexagon: bool) -> L
 
 
 def _of_registration(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    """A registration library; the loader finds its implementation libraries."""
+    """The package of a registration library; the loader finds its implementation libraries."""
     folder = package_of(path)
     found = elf.read(path)
     system = _system_of(found, options)
@@ -382,7 +382,7 @@ def _of_registration(path: Path, platform: Platform, options: PackageOptions) ->
 
 
 def _ops_of(built: Built, platform: Platform) -> tuple[str, ...]:
-    """The ops that the library itself reports; none where it cannot be loaded on this machine."""
+    """The ops that the library itself reports; none if it cannot be loaded on this machine."""
     if platform.is_device:
         return ()
     try:

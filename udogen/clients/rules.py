@@ -1,4 +1,4 @@
-"""Rules that several clients have."""
+"""Rules that several clients share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from udogen.opdef.model import Op, Tensor
 def each_package(
     id: str, fault: Callable[[Package], str], consequence: str, remedy: str, script_remedy: str = ""
 ) -> ClientRule:
-    """A rule that packages keep or break one by one; `fault` returns a sentence, or nothing."""
+    """A rule that is checked for each package; `fault` returns a sentence, or an empty string."""
     return ClientRule(id, lambda packages: filter(None, map(fault, packages)), consequence, remedy, script_remedy)
 
 
 def params_of(packages: Sequence[Package], *, mandatory: bool = True) -> Iterator[tuple[Op, Tensor]]:
-    """(op, parameter) of the ops that are registered."""
+    """(op, parameter) for the mandatory or optional parameters of the ops that are registered."""
     for package in packages:
         for op in package.models:
             if op.name in package.ops:
@@ -26,7 +26,7 @@ def params_of(packages: Sequence[Package], *, mandatory: bool = True) -> Iterato
 
 
 def each_param(id: str, fault: Callable[[Tensor], str], consequence: str, remedy: str) -> ClientRule:
-    """A rule for mandatory parameters; `fault` returns the end of a sentence, or nothing."""
+    """A rule for mandatory parameters; `fault` returns the end of a sentence, or an empty string."""
 
     def faults(packages: Sequence[Package]) -> Iterator[str]:
         for op, param in params_of(packages):

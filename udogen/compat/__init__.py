@@ -1,1 +1,1 @@
-"""The vendor's Python modules that other programs import, provided by udogen where the vendor's are not installed."""
+"""The vendor's Python modules that other programs import, provided by udogen if the vendor's are not installed."""

@@ -1,4 +1,4 @@
-"""ONNX Runtime with op packages: a session whose custom nodes run on QNN, in these packages, or an error.
+"""ONNX Runtime with op packages: opens a session whose custom nodes run on QNN, in these packages, or fails.
 
 from udogen.clients.ort import session
 

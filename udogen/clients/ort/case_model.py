@@ -1,4 +1,4 @@
-"""Calls of one op as nodes of one ONNX model, and which calls ONNX cannot express."""
+"""Calls of one op become nodes of one ONNX model; an error for calls that ONNX cannot express."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 
 # Not a standard domain: built-in ops between DequantizeLinear and QuantizeLinear never reach a package.
 DOMAIN = "udogen"
-_OPSET, _IR_VERSION = 21, 10  # the first with 16 bits in QuantizeLinear
+_OPSET, _IR_VERSION = 21, 10  # the first with 16-bit types in QuantizeLinear
 _QUANTIZED_BITS = (8, 16)
 _FLOAT = 1  # of TensorProto
 _WIDE = ("INT_64", "UINT_64", "FLOAT_64")
@@ -28,11 +28,11 @@ Chain = Sequence[OpCall]  # the first output of each call is the first input of 
 
 @dataclass(frozen=True)
 class CaseModel:
-    """A model with a node for each call, its inputs, and the names of its outputs."""
+    """An ONNX model with a node for each call, its inputs, and the names of its outputs."""
 
     data: bytes
     feeds: tuple[tuple[str, Any], ...]
-    outputs: tuple[tuple[str, ...], ...]  # for each chain, those of its last call
+    outputs: tuple[tuple[str, ...], ...]  # for each chain, the outputs of its last call
 
 
 def build(chains: Sequence[Chain], ops: Mapping[str, Op]) -> CaseModel:
@@ -73,7 +73,7 @@ class _Builder:
             stored = [f"{mark}o{index}" for index in range(len(call.outputs))]
             made = [name + "f" * _quantized(arg) for name, arg in zip(stored, call.outputs, strict=True)]
             node = self._helper.make_node(call.op_type, real, made, name=mark, domain=DOMAIN)
-            # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
+            # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
             node.attribute.extend(self._attribute(call, param) for param in reversed(call.params))
             self.nodes.append(node)
             for inner, name, arg in zip(made, stored, call.outputs, strict=True):
@@ -99,7 +99,7 @@ class _Builder:
             self._convert("QuantizeLinear", inner, name, arg, call)
 
     def _dequantized(self, name: str, arg: TensorArg, call: OpCall) -> str:
-        """The real numbers of a stored tensor; an op between DequantizeLinear and QuantizeLinear gets fixed point."""
+        """Dequantize a stored tensor; the op, between DequantizeLinear and QuantizeLinear, gets fixed point."""
         if not _quantized(arg):
             return name
         made = f"d{len(self.nodes)}_{name}"

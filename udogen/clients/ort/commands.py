@@ -18,7 +18,7 @@ class OpenOrt:
 
 @dataclass(frozen=True)
 class OrtOpened:
-    """Which one it is, and the library of the backend that its provider loads."""
+    """Name and release of ONNX Runtime, and the backend library that its provider loads."""
 
     name: str
     build_id: str
@@ -31,7 +31,7 @@ class ArrayRow:
     """An input or an output of a model."""
 
     name: str
-    dtype: str  # of numpy
+    dtype: str  # numpy's name
     shape: tuple[int, ...]
     data: Any
 
@@ -48,7 +48,7 @@ class ArrayRow:
 
 @dataclass(frozen=True)
 class RunModel:
-    """Run a model whose nodes are of one op of a package."""
+    """Run a model whose nodes all have one op of a package."""
 
     backend: str
     library: Path
@@ -73,7 +73,7 @@ class RunNetwork:
 
 @dataclass(frozen=True)
 class NetworkRan:
-    """Its outputs for each sample, the seconds that each took, and the nodes that did not run on QNN."""
+    """The outputs for each sample, the seconds that each took, and the nodes that did not run on QNN."""
 
     samples: tuple[tuple[ArrayRow, ...], ...]
     seconds: tuple[float, ...]
@@ -82,7 +82,7 @@ class NetworkRan:
 
 @dataclass(frozen=True)
 class ModelRan:
-    """Its outputs, and what the package counted: of the op and of all ops, before, when it was ready, and after."""
+    """The outputs, and the package's counts of the op and of all ops: before, when the session was ready, and after."""
 
     outputs: tuple[ArrayRow, ...]
     counted: str

@@ -19,7 +19,7 @@ from udogen.opdef.problems import suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
 
-_OPSET, _IR_VERSION = 21, 10  # the first with 16 bits in QuantizeLinear; known since onnxruntime 1.20
+_OPSET, _IR_VERSION = 21, 10  # the first with 16-bit types in QuantizeLinear; since onnxruntime 1.20
 _FLOAT = "float32"
 
 
@@ -28,7 +28,7 @@ class Port:
     """An input or output of the model, and its tensor in the graph."""
 
     name: str
-    inner: str  # of the node; differs where a QuantizeLinear or DequantizeLinear is between
+    inner: str  # at the node; differs if a QuantizeLinear or DequantizeLinear is in between
     tensor: TensorInfo
 
     @property
@@ -39,16 +39,16 @@ class Port:
 
 @dataclass(frozen=True)
 class ContextModelFile:
-    """What was written."""
+    """The files and graphs of a written model."""
 
     model: Path
     binary: Path
-    reference: str  # path of the binary from the model; empty where it is embedded
+    reference: str  # path of the binary relative to the model's folder; empty if it is embedded
     graphs: tuple[tuple[GraphInfo, tuple[Port, ...], tuple[Port, ...]], ...]
 
 
 class ContextRefused(UsageError):
-    """A context binary that ONNX Runtime would not take."""
+    """A context binary that ONNX Runtime would refuse."""
 
     kind = "ort-context"
 
@@ -58,8 +58,8 @@ def write_model(
 ) -> ContextModelFile:
     """Write a model with which ONNX Runtime restores and executes a context binary; an existing file is an error.
 
-    `graphs` chooses some.  The model names the binary by its path from the model's folder, or contains it (`embed`).
-    Tensors have their stored types; with `floats` quantized ones are real numbers, converted by ONNX Runtime's CPU.
+    `graphs` selects graphs.  The model names the binary relative to its own folder, or contains it (`embed`).
+    Tensors have their stored types; with `floats` quantized ones are floats, converted by ONNX Runtime's CPU.
     """
     info = contexts.describe(binary)
     data = None
@@ -98,12 +98,12 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
 
 
 def _reference(binary: Path, out: Path) -> str:
-    """The path from the model to the binary; ONNX Runtime takes none that leads out of the model's folder."""
+    """The path from the model to the binary; ONNX Runtime accepts none that leads out of the model's folder."""
     here = Path(os.path.abspath(out)).parent
     found = os.path.relpath(os.path.abspath(binary), here)
-    if found.startswith(".."):  # perhaps the same folder by another name
+    if found.startswith(".."):  # perhaps the same folder under another name
         found = os.path.relpath(binary.resolve(), here.resolve())
-    if ".." in found:  # anywhere, also within a name
+    if ".." in found:  # anywhere, even within a name
         raise ContextRefused(
             f"{binary} is not beside or below {out}" if found.startswith("..") else f"the path {found} contains `..`",
             details=["ONNX Runtime refuses paths with `..`, and absolute ones, to the file of a context"],
@@ -129,7 +129,7 @@ def _write(out: Path, data: bytes) -> None:
 
 
 def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """The inputs and outputs of the model, called GRAPH/TENSOR where there are several graphs."""
+    """The inputs and outputs of the model, named GRAPH/TENSOR if it has several graphs."""
 
     def port(tensor: TensorInfo) -> Port:
         inner = f"{graph.name}/{tensor.name}" if several else tensor.name
@@ -156,7 +156,7 @@ def _port_faults(
 
 
 def _unquantizable(tensor: TensorInfo) -> str:
-    """Why QuantizeLinear cannot express a tensor's quantization; empty where it can."""
+    """Why QuantizeLinear cannot express a tensor's quantization; empty if it can."""
     if tensor.quant is None:
         return f"is {tensor.dtype}, and the binary has no scale for it"
     if tensor.scale_offset is None:
@@ -183,7 +183,7 @@ def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes
         return helper.make_tensor_value_info(name, number, list(tensor.shape), description)
 
     def converted(port: Port, op: str, given: str, made: str) -> Any:
-        """A QuantizeLinear or DequantizeLinear; its constants are added."""
+        """A QuantizeLinear or DequantizeLinear node; its constants are added to the model."""
         scale, offset = port.tensor.scale_offset or (1.0, 0)
         stored = contexts.stored_type(port.tensor.dtype)
         names = [f"{port.inner}_scale", f"{port.inner}_zero_point"]
@@ -221,7 +221,7 @@ def _node(
     data: bytes | None,
     main: bool,
 ) -> Any:
-    """The first node contains the context, or names its file; the others are graphs of the same context."""
+    """The node of a graph; the first contains the context or names its file, the others share that context."""
     helper = reading.onnx_module("helper")
     # The provider finds each graph of a binary by the name of its node.
     made = helper.make_node(OP, *([each.inner for each in side] for side in ports), name=graph.name, domain=DOMAIN)
@@ -241,7 +241,7 @@ def _node(
 
 
 def _meaning(tensor: TensorInfo) -> str:
-    """How its stored numbers are quantized, for a reader of the model."""
+    """A description of a tensor's quantization, for people who read the model."""
     if tensor.scale_offset is not None:
         scale, offset = tensor.scale_offset
         return f"{tensor.dtype}: real = (stored {offset:+d}) * {scale:.9g}"

@@ -1,7 +1,7 @@
-"""Context binaries in ONNX: EPContext nodes, what of a binary ONNX Runtime can name, and whether a model is right.
+"""Context binaries in ONNX: EPContext nodes, limits of ONNX Runtime for binaries, and checks of models against both.
 
 Names and rules: the schema of EPContext in onnxruntime 1.24, onnx_ctx_model_helper.cc and qnn_model.cc of
-onnxruntime-qnn 2.0.0; io_name_overrides came with its pull request 544.  All were run with 2.3.0 and 2.7.0.
+onnxruntime-qnn 2.0.0; its pull request 544 added io_name_overrides.  All were run with 2.3.0 and 2.7.0.
 
 ONNX Runtime compares only the sizes of tensors: a model that declares a uint8 tensor as int8, or its inputs in another
 order, runs and computes wrong numbers.
@@ -34,17 +34,17 @@ from udogen.runtime.contexts.binaries import system_library_of
 from udogen.runtime.contexts.manifest import mapped_file
 
 OP, DOMAIN = "EPContext", "com.microsoft"
-EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less some bytes for the rest of the model
-_SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
+EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, minus some bytes for the rest of the model
+_SOURCES = ("qnn", "qnnexecutionprovider")  # in upper or lower case
 _WRITE_AGAIN = "write the model again: udogen onnx context FILE.bin -o MODEL.onnx"
-_QHPI = "qhpi_init"  # exported by a QHPI package; a context need not have the names of other packages
+_QHPI = "qhpi_init"  # exported by a QHPI package; a context need not contain the names of other packages
 
-Fault = tuple[str, str]  # the error, what to do
+Fault = tuple[str, str]  # problem, remedy
 
 
 @dataclass(frozen=True)
 class ContextNode:
-    """One EPContext node: `file` or `data` has the binary of a main one, the others are graphs of its context."""
+    """One EPContext node: of a main node `file` or `data` is the binary; the others are graphs of its context."""
 
     name: str
     source: str
@@ -61,7 +61,7 @@ class ContextNode:
 
 @dataclass(frozen=True)
 class ContextModel:
-    """A model of EPContext nodes, checked against their binaries."""
+    """The EPContext nodes of a model, already compared with their binaries."""
 
     nodes: tuple[ContextNode, ...]
     package_names: frozenset[str]  # packages whose kernels are in the binaries
@@ -103,8 +103,8 @@ def _node(proto: Any) -> ContextNode:
 def describe(file: Path) -> BinaryInfo:
     """The contents of a binary for ONNX Runtime.
 
-    A worker reads it: libQnnSystem.so has its own unwinder, and if it is loaded before onnxruntime every C++ exception
-    of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
+    A worker reads it, because libQnnSystem.so has its own unwinder: if it is loaded before onnxruntime, every C++
+    exception of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
     """
     head = binary_info.head_of(file)
     if head.emulator:
@@ -117,14 +117,14 @@ def describe(file: Path) -> BinaryInfo:
 
 
 def stored_type(dtype: str) -> str:
-    """The numpy name of the ONNX type with the bits of a stored tensor; empty where there is none."""
+    """The numpy name of the ONNX type with the bits of a stored tensor; empty if none exists."""
     row = datatypes.BY_NAME.get(dtype)
     # The provider does not know the size of 64-bit floats.
     return row.numpy if row is not None and dtype != "FLOAT_64" else ""
 
 
 def faults_of(info: BinaryInfo, graphs: Sequence[GraphInfo]) -> Iterator[Fault]:
-    """Why the provider would not take a binary, or one of these graphs."""
+    """Why the provider would refuse a binary, or one of these graphs."""
     made_by = backends.by_number(info.backend_id)
     if made_by is None or not made_by.restored_by_ort:
         yield (
@@ -195,7 +195,7 @@ def _unused(packages: Sequence[Package], names: frozenset[str]) -> Iterator[Faul
 
 
 def under_one_op(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Each package with one of its ops: that registers it, and a context finds all its ops."""
+    """Each package with only one of its ops: that suffices to register it, and a context finds all its ops."""
     return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
 
 
@@ -241,7 +241,7 @@ _LAST_WORD, _WORD = re.compile(rb"[A-Za-z_]\w*\Z"), re.compile(rb"[A-Za-z_]\w\w\
 
 
 def _package_names_in(data: mmap.mmap) -> Iterator[str]:
-    """The packages of PACKAGE::OP…, the names of kernels in a binary; a few come about by chance, from weights."""
+    """PACKAGE of each kernel name PACKAGE::OP… in a binary; weights may look like such a name by chance."""
     at = data.find(b"::")
     while at >= 0:
         begin = max(at - _LONGEST_NAME, 0)
@@ -275,8 +275,8 @@ def _side_faults(
     tensors: Sequence[TensorInfo],
     types: Mapping[str, ValueType],
 ) -> Iterator[Fault]:
-    """Of the inputs, or of the outputs."""
-    # Additional inputs are accepted: an op of QNN did not need all of them.
+    """The faults of a node's inputs, or of its outputs."""
+    # Additional inputs are accepted: an op of QNN may not have needed all of them.
     additional = what == "input" and {each.name for each in tensors} <= {
         node.overrides.get(name, name) for name in names
     }
@@ -294,7 +294,7 @@ def _side_faults(
 def _paired(
     node: ContextNode, names: Sequence[str], tensors: Sequence[TensorInfo]
 ) -> tuple[list[tuple[str, TensorInfo]], str]:
-    """The tensors of a node's names, or the name without one; names that are all unknown are paired in order."""
+    """(name, tensor) for a node's names, or a name without a tensor; if all names are unknown, they pair in order."""
     by_name = {tensor.name: tensor for tensor in tensors}
     inner = {name: node.overrides.get(name, name) for name in names}
     unknown = [name for name in names if inner[name] not in by_name]
@@ -317,7 +317,7 @@ def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: Tens
 
 
 def _onnx_name(stored: str) -> str:
-    """FLOAT for float32."""
+    """ONNX's name of a numpy type: FLOAT for float32."""
     if not stored:
         return ""
     number = reading.onnx_module("helper").np_dtype_to_tensor_dtype(np.dtype(stored))

@@ -1,4 +1,4 @@
-"""A session like `OpSession`, but of ONNX Runtime: each call is a node of a model that runs in Qualcomm's provider."""
+"""`OpSession` for ONNX Runtime: each call is a node of a model that runs in Qualcomm's execution provider."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 _MODULE = "udogen.clients.ort.worker"
-_START_SECONDS = 60.0  # a timeout is for calls; importing and opening may take longer
-_MOST_NODES, _MOST_NUMBERS = 32, 1 << 20  # of a model with several calls
+_START_SECONDS = 60.0  # timeouts are for calls; importing and opening may take longer
+_MOST_NODES, _MOST_NUMBERS = 32, 1 << 20  # limits of a model with several calls
 _SHOWN_LINES = 20
-_NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and ONNX Runtime around them
+_NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and overhead of ONNX Runtime
 
 
 class OrtSession(Closing):
-    """Runs ops of one package in ONNX Runtime, in a child; a crash ends one call, not the session."""
+    """Runs ops of one package in ONNX Runtime, in a worker; a crash ends one call, not the session."""
 
     def __init__(self, built: Built, *, backend: str, timeout: float | None = None) -> None:
         check_loadable(built.library, "op package")
@@ -56,13 +56,13 @@ class OrtSession(Closing):
 
     @property
     def runtime(self) -> RuntimeInfo:
-        """ONNX Runtime, and the backend library of Qualcomm's that its provider loads."""
+        """ONNX Runtime, and the backend library of Qualcomm that its provider loads."""
         return self._runtime
 
     def prepare(self, chains: Sequence[Chain]) -> None:
-        """Run these beforehand, as many as possible in one session; `run` then returns their results.
+        """Run these in advance, as many as possible in one session; `run` then returns their results.
 
-        Failing calls run again in `run`.
+        Calls that fail are run again by `run`.
         """
         fitting = []
         for chain in chains:
@@ -78,7 +78,7 @@ class OrtSession(Closing):
                 self._together(part)
 
     def _together(self, chains: Sequence[Chain]) -> None:
-        """All in one session; after a failure in two halves, and so on."""
+        """Run all in one session; after a failure, run each half, recursively."""
         if len(chains) < 2:
             return
         try:
@@ -118,7 +118,7 @@ class OrtSession(Closing):
         return {call.op_type: op for call in calls if (op := self._models[call.op_type]) is not None}
 
     def _executed(self, chains: Sequence[Chain]) -> list[OpResult]:
-        """The results of each chain; all of one op, because ONNX Runtime takes one per package."""
+        """The result of each chain; all must be of one op, because ONNX Runtime accepts one per package."""
         every = [call for chain in chains for call in chain]
         ops = {call.op_type for call in every}
         if len(ops) > 1:
@@ -191,14 +191,14 @@ def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
 
 
 def _kind(calls: Chain) -> tuple[Any, ...]:
-    """Calls of one kind can be nodes of one model: a schema has one type for each output."""
+    """A key; calls with equal keys can be nodes of one model, because a schema has one type for each output."""
     call = calls[-1]
     tensors = ((arg.dtype, arg.omitted) for arg in (*call.inputs, *call.outputs))
     return call.op_type, len(call.inputs), len(call.outputs), *tensors, call.loops
 
 
 def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
-    """Groups that fit into one model."""
+    """Groups that each fit into one model."""
     part: list[Chain] = []
     numbers = 0
     for chain in chains:
@@ -213,7 +213,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
 
 
 def digest(calls: Chain) -> bytes:
-    """A digest that is equal for equal calls, whatever their poison."""
+    """A digest that is equal for equal calls, regardless of their poison."""
     found = hashlib.sha256()
     for call in calls:
         found.update(repr((call.op_type, call.loops)).encode())

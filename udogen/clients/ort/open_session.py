@@ -1,4 +1,4 @@
-"""A session of ONNX Runtime whose custom nodes run on QNN, each in its package; or an error with the reasons."""
+"""Opens a session of ONNX Runtime whose custom nodes run on QNN, each in its package, or raises the reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph
 
 
 class _Failure(RunFailed):
-    """A failure of ONNX Runtime, with the reasons in its log."""
+    """A failure of ONNX Runtime, with the reasons from its log."""
 
     def __init__(
         self, message: str, *, hint: str = "", details: Sequence[str] = (), log: LogReasons | None = None
@@ -48,7 +48,7 @@ class _Failure(RunFailed):
 
 
 class SessionFailed(_Failure):
-    """ONNX Runtime could not make the session."""
+    """ONNX Runtime could not create the session."""
 
     kind = "ort-session-failed"
 
@@ -73,12 +73,12 @@ def session(
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
-    `ops` chooses among the ops of a package; ONNX Runtime takes one of each.  `runtime` is a backend library other than
+    `ops` selects ops of the packages; ONNX Runtime accepts one per package.  `runtime` is a backend library other than
     the wheel's; `options` are your own `SessionOptions`, `provider_options` more options for QNN.  `rules` is a file of
     shape rules, as for `udogen generate --rules`, for outputs whose shapes the config does not define.
 
-    Checked before the session: versions, ONNX Runtime's rules for packages, the nodes against the configs; each custom
-    op gets a schema.  Checked after it: every custom node is on QNN in its package, else `NotPlaced` has the reasons.
+    Checked in advance: versions, ONNX Runtime's rules for packages, and that nodes match the configs; each custom op
+    gets a schema.  Checked afterwards: every custom node is on QNN in its package, else `NotPlaced` has the reasons.
 
     With `prove` it is a `ProvingSession`, which counts how often the packages executed their ops (`proof`, `proving`).
 
@@ -98,7 +98,7 @@ def session(
 
 @dataclass(frozen=True)
 class _PreparedSession:
-    """A checked model and its packages: a model with contexts, or one that gets schemas."""
+    """A checked model, either with contexts or with schemas to add, and its packages."""
 
     path: Path
     backend: str
@@ -108,7 +108,7 @@ class _PreparedSession:
 
     @property
     def changed(self) -> bytes | None:
-        """The model with its schemas, where it needs any."""
+        """The model with its schemas; None if it needs no change."""
         return self.schemas.of(self.path) if self.schemas is not None and self.schemas.changes else None
 
 
@@ -134,7 +134,7 @@ def _prepare(
 
 
 def _open(prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]) -> Any:
-    """The session, checked for where its nodes are."""
+    """The session, after a check of the placement of its nodes."""
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {
             **provider_options,
@@ -199,7 +199,7 @@ def _modules() -> tuple[Any, Any]:
 
 
 def _device(ort: Any, qnn: Any) -> Any:
-    """The device of the provider, which is registered once in a process."""
+    """The device of the provider, which is registered once per process."""
     for _ in range(2):
         for each in ort.get_ep_devices():
             if EP in each.ep_name:
@@ -209,7 +209,7 @@ def _device(ort: Any, qnn: Any) -> Any:
 
 
 def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given: Any) -> tuple[Any, str]:
-    """The session, and what was printed meanwhile."""
+    """The session, and what was printed while it was created."""
     ort, qnn = _modules()
     path, changed = prepared.path, prepared.changed
     options = given if given is not None else ort.SessionOptions()
@@ -218,9 +218,9 @@ def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given
     try:
         with captured() as output:
             options.add_provider_for_devices([_device(ort, qnn)], dict(provider_options))
-            # An unchanged model is given by path: files of contexts are searched beside it.
+            # An unchanged model is given by path: ONNX Runtime looks for files of contexts next to it.
             made = ort.InferenceSession(str(path) if changed is None else changed, options)
-            made.disable_fallback()  # else after an error `run` would silently run the model without QNN
+            made.disable_fallback()  # otherwise, after an error, `run` would silently run the model without QNN
     except RunFailed:
         raise
     except Exception as fault:  # pybind11 raises many kinds
@@ -231,7 +231,7 @@ def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given
 def _failed(message: str, output: str) -> SessionFailed:
     log = read_log(output, message=message)
     one_line = " ".join(message.split())
-    if len(one_line) > 600:  # the name of a function with all its types; the reason is behind it
+    if len(one_line) > 600:  # it begins with a function's name and types; the reason follows
         one_line = f"{one_line[:200]} … {one_line[-300:]}"
     return SessionFailed(
         f"ONNX Runtime could not make the session: {log.first or one_line[:300]}",
@@ -246,14 +246,14 @@ def _failed(message: str, output: str) -> SessionFailed:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Where nodes are."""
+    """The placement of a session's nodes."""
 
     nodes: Mapping[str, Counter[str]]  # execution provider -> op type -> nodes
-    replaced: tuple[str, ...]  # nodes of schema bodies that were put in place of a custom node
-    in_packages: Counter[tuple[str, str]]  # (package, op type) of the nodes that QNN was given
+    replaced: tuple[str, ...]  # nodes of schema bodies that replaced a custom node
+    in_packages: Counter[tuple[str, str]]  # (package, op type) of the nodes in QNN's graph
 
     def on_qnn(self, op: str) -> int:
-        """The nodes of an op type that are on QNN."""
+        """The number of nodes of an op type that are on QNN."""
         return sum(count[op] for name, count in self.nodes.items() if EP in name)
 
     def elsewhere(self, op: str) -> list[str]:
@@ -278,7 +278,7 @@ def _placement_of(made: Any, dump: Path) -> _Placement:
 
 
 def nodes_elsewhere(made: Any) -> tuple[str, ...]:
-    """The nodes of a session that are not on QNN, by name, without those that only quantize at its borders."""
+    """The names of a session's nodes that are not on QNN, except those that only quantize or dequantize."""
     return tuple(
         node.name or node.op_type
         for part in made.get_provider_graph_assignment_info()
@@ -338,7 +338,7 @@ def _not_placed(package: Package, op: str, placement: _Placement, model: OnnxMod
 
 
 def _check_contexts(placement: _Placement, model: contexts.ContextModel, path: Path) -> None:
-    """Every context must be on QNN; HTP restores none whose packages are not registered."""
+    """Raise if a context is not on QNN; HTP restores none whose packages are not registered."""
     missing = len(model.nodes) - placement.on_qnn(contexts.OP)
     if missing > 0:
         raise NotPlaced(
@@ -363,8 +363,8 @@ class OpProof:
 class ProvingSession:
     """An `InferenceSession` with all its attributes, and the execution counts of its packages.
 
-    A placed node need not be executed.  The counts are the process's: executions in other sessions with the same
-    package are included.
+    A placed node need not be executed.  The counts are per process: they include executions in other sessions with the
+    same package.
     """
 
     def __init__(self, session: Any, packages: Sequence[Package], *, stored: bool = False) -> None:
@@ -372,7 +372,7 @@ class ProvingSession:
         found = [
             (package, execution_counts.counted_package(package.library.file, package.provider)) for package in packages
         ]
-        # Which of its package's ops a stored context has is unknown.
+        # It is unknown which ops of its package a stored context contains.
         self._counters = {
             (package.name, op): each.counters for package, each in found for op in (each.ops if stored else package.ops)
         }
@@ -382,19 +382,19 @@ class ProvingSession:
         return getattr(self._session, name)
 
     def proof(self) -> tuple[OpProof, ...]:
-        """The executions of each custom op of the model since the session was made."""
+        """The executions of each custom op of the model since the session was created."""
         return self._since(self._at_first)
 
     def check(self) -> tuple[OpProof, ...]:
-        """The same; raises `NotExecuted` where an op was not executed at all.
+        """Like `proof`, but raises `NotExecuted` if an op was never executed.
 
-        Where the model is a stored context, only a package of which no op was executed is an error.
+        For a stored context it is an error only if no op of a package was executed.
         """
         return self._checked(self.proof())
 
     @contextmanager
     def proving(self) -> Iterator[None]:
-        """Around calls of `run`: raises `NotExecuted` at the end if an op was not executed in between."""
+        """Wrap calls of `run`: raises `NotExecuted` at the end if an op was not executed in between."""
         before = self._counts()
         yield
         self._checked(self._since(before))
@@ -421,19 +421,19 @@ class ProvingSession:
 
 # --- output of libraries --------------------------------------------------------------------------------
 
-_MOST_OUTPUT = 1 << 22  # bytes that are kept
+_MOST_OUTPUT = 1 << 22  # bytes of output that are kept
 _one_at_a_time = threading.Lock()  # descriptors belong to the whole process
 
 
 class Captured:
-    """What was written; empty until the end."""
+    """The captured output; empty until the end of `captured`."""
 
     text = ""
 
 
 @contextmanager
 def captured() -> Iterator[Captured]:
-    """Keep what this process, C++ libraries included, writes to stdout and stderr, instead of showing it."""
+    """Capture what this process, including its C++ libraries, writes to stdout and stderr."""
     found = Captured()
     with _one_at_a_time, tempfile.TemporaryFile() as kept:
         saved: list[tuple[int, int]] = []

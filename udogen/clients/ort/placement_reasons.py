@@ -25,7 +25,7 @@ from udogen.runtime.op.session import OpSession
 
 
 class Reason(NamedTuple):
-    """A possible reason, and what to do."""
+    """A possible reason, and its remedy."""
 
     text: str
     remedy: str
@@ -42,15 +42,15 @@ _LOOKAHEAD = 24
 
 @dataclass(frozen=True)
 class LogReasons:
-    """The reasons of a failure in a log."""
+    """The reasons for a failure that a log contains."""
 
-    refusals: tuple[str, ...] = ()  # messages of the package, or the runtime, about the op
-    known: tuple[Reason, ...] = ()  # lines that udogen knows; the vaguest come last
-    not_registered: bool = False  # whether it has the line that a package was not registered
+    refusals: tuple[str, ...] = ()  # messages of the package or the runtime about the op
+    known: tuple[Reason, ...] = ()  # lines in udogen's tables; the vaguest are last
+    not_registered: bool = False  # whether it has the line about a package that was not registered
 
     @property
     def first(self) -> str:
-        """The best sentence about the failure; empty where there is none."""
+        """The best sentence about the failure; empty if there is none."""
         return next(iter((*self.refusals, *(each.text for each in self.known))), "")
 
     @property
@@ -60,7 +60,7 @@ class LogReasons:
 
     @property
     def remedy(self) -> str:
-        """The first remedy; empty where there is none."""
+        """The first remedy; empty if there is none."""
         return next((each.remedy for each in self.known if each.remedy), "")
 
 
@@ -89,7 +89,7 @@ _WIDE_TYPES = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors only before 
 
 
 def of_model(model: OnnxModel, packages: Sequence[Package], backend: str) -> list[Reason]:
-    """Why the provider does not take nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
+    """Why the provider refuses nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
     ops = {op for package in packages for op in package.ops}
     found = (
         reason
@@ -141,11 +141,11 @@ def _of_tensor(where: str, name: str, scopes: tuple[OnnxGraph, ...], backend: st
 # --- packages and contexts ------------------------------------------------------------------------------
 
 _TIMEOUT = 30  # seconds
-_SHORTEST_NAME = 4  # shorter names of packages occur by chance in a gigabyte of weights
+_SHORTEST_NAME = 4  # shorter package names occur by chance in a gigabyte of weights
 
 
 def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> list[Reason]:
-    """Why a package is not registered: the error when a child registers it."""
+    """Why a package is not registered: the error when a worker registers it."""
     found = []
     for package in packages:
         try:
@@ -159,7 +159,7 @@ def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> 
 
 
 def of_contexts(model: ContextModel, packages: Sequence[Package], runtime: Path) -> list[Reason]:
-    """Why contexts may not be restored: packages that they seem to need and are not given, or a newer SDK."""
+    """Why contexts may fail to be restored: packages that they seem to need but are not given, or a newer SDK."""
     missing = model.package_names - {package.name for package in packages}
     found = [
         Reason(f"a context of the model has kernels of package {name}, which is not given", "give that package too")

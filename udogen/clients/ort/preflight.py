@@ -1,4 +1,4 @@
-"""Checks before a session: the custom nodes of a model against the configs of the packages."""
+"""Checks before a session is created: compares the custom nodes of a model with the configs of the packages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from udogen.opdef.onnx.reading import read_proto
 from udogen.opdef.problems import suggestion
 
 _INT32 = range(-(1 << 31), 1 << 31)
-# Kinds of attributes that arrive as parameters, and their types there.
+# Kinds of attributes that become parameters -> the types of those parameters.
 _KINDS = {"FLOAT": "FLOAT_32", "FLOATS": "FLOAT_32", "INT": "INT_32", "INTS": "INT_32"}
 
 
 def narrowed(path: Path, packages: Sequence[Package]) -> tuple[Package, ...]:
-    """The packages, each with the ops that the model has: ONNX Runtime takes one op per package."""
+    """The packages, each with only the ops that the model has: ONNX Runtime accepts one op per package."""
     if all(len(package.ops) <= 1 for package in packages):
         return tuple(packages)
     used = {node.op.type for node, _ in walk(freeze(read_proto(path), path.name).graph)}
@@ -58,7 +58,7 @@ def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: 
 
 
 def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:
-    """(the error of one node, what to do)."""
+    """(problem of one node, remedy)."""
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     for each in node.attributes:
         if fault := _attribute_fault(each):
@@ -95,7 +95,7 @@ def _attribute_fault(attribute: Attribute) -> str:
 
 
 def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
-    """How an attribute differs from its parameter in the config, and what to do."""
+    """How an attribute differs from its parameter in the config, and the remedy; None if they agree."""
     names = [param.name for param in op.params]
     param = next((each for each in op.params if each.name == attribute.name), None)
     if param is None:

@@ -1,12 +1,11 @@
-"""What an ONNX model must define of its custom ops: schemas, and the shapes of their outputs.
+"""What an ONNX model must define for its custom ops: schemas, and the shapes of their outputs.
 
-A schema is a model-local function, by which ONNX Runtime knows an op that is not its own.  Its body defines types and
-shapes, and cannot be executed: where an execution provider does not take the node, ONNX Runtime puts the body in its
-place, and a body that computed something would silently compute wrong numbers.  Instead it fails, and the name of its
-node is the reason.
+A schema is a model-local function, which makes an op known to ONNX Runtime.  Its body defines types and shapes, and
+fails when it is executed: if no execution provider accepts the node, ONNX Runtime replaces the node by the body, and a
+body that computed something would silently return wrong numbers.  The name of the node that fails states the reason.
 
 Shapes come from the packages' configs and shape rules: ONNX Runtime infers none through a schema, and its QNN provider
-takes no node with a tensor of unknown shape.
+accepts no node with a tensor of unknown shape.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 
-_FUNCTIONS_SINCE = 8  # the IR version
-_NEWEST_OPSET = 21  # where a model names none
+_FUNCTIONS_SINCE = 8  # the first IR version with functions
+_NEWEST_OPSET = 21  # for models that name none
 _UNKNOWN_DTYPE = "FLOAT"
 MARK = "was_not_taken_by_QNN"
 
 
 @dataclass(frozen=True)
 class Schemas:
-    """What a model needs so that ONNX Runtime knows its custom ops: bytes to append, and bytes to replace."""
+    """The changes that make a model's custom ops known to ONNX Runtime: bytes to append, and bytes to replace."""
 
     model: OnnxModel
     custom: tuple[OpName, ...]  # custom ops that the model does not define itself
-    ops: tuple[OpName, ...]  # those of them that get a schema
+    ops: tuple[OpName, ...]  # the ops in `custom` that get a schema
     added: bytes
     notes: tuple[str, ...]
-    external: tuple[str, ...]  # files beside it with some of its data
+    external: tuple[str, ...]  # files next to the model with some of its data
     edits: tuple[tuple[int, bytes], ...] = ()  # (offset, bytes that replace the model's)
 
     @property
     def changes(self) -> bool:
-        """Whether the model must change."""
+        """Whether the model must be changed."""
         return bool(self.added or self.edits)
 
     def of(self, path: Path) -> bytes:
@@ -76,15 +75,15 @@ def schemas_of(
     params: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
-    """Schemas for the custom ops of a model, or for `only` some; ops that the model defines itself are left alone.
+    """Schemas for the custom ops of a model, or for `only` some; ops that the model defines itself stay unchanged.
 
     `outputs` returns the shapes of the outputs of custom nodes; `params` has the parameters of ops in the order of
-    their config; `known` are ops that ONNX Runtime knows without a schema.
+    their config; `known` are ops that ONNX Runtime accepts without a schema.
     """
     loaded = load_model(path, tuple(only), outputs, chains=False)
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
-    if only:  # a built-in op that a package shall take needs no schema
+    if only:  # a built-in op that a package implements needs no schema
         undefined = [op for op in undefined if custom_ops.is_custom(op, loaded.model)]
     ops = [op for op in undefined if op not in known]
     uses = _uses(loaded.model, undefined)
@@ -102,7 +101,7 @@ def schemas_of(
         added.SerializeToString(deterministic=True),
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
-        # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
+        # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
         serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
     )
 
@@ -215,7 +214,7 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
 
 
 def _alike(pairs: Sequence[tuple[ValueType, ValueType]]) -> bool:
-    """Whether all that is known about an output is true of the first input."""
+    """Whether the first input has the type and shape of the output, as far as they are known."""
     return all(out.dtype in ("", given.dtype) and out.shape in (None, given.shape) for given, out in pairs)
 
 
@@ -227,7 +226,7 @@ def _output(helper: Any, given: str, name: str, op: OpName, pairs: Sequence[tupl
 
 
 def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
-    """Type and shape of the input; executing it always fails: no index is that large."""
+    """Nodes that give an output the input's type and shape; executing them always fails: the index is too large."""
     index = f"{out}_index"
     tensor = helper.make_tensor(index, 7, [1, 1], [2**31 - 1])  # 7: INT64
     return [
@@ -237,7 +236,7 @@ def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
 
 
 def _declared(helper: Any, given: str, out: str, op: OpName, dtypes: set[str]) -> list[Any]:
-    """A type, and a shape that only the model itself declares; executing it fails: a size of -1."""
+    """Nodes that give an output a type; only the model declares its shape.  Executing them fails: a size of -1."""
     if len(dtypes) > 1:
         raise UsageError(
             f"op {op} has outputs of several types: {', '.join(sorted(dtypes))}",
@@ -284,7 +283,7 @@ def _external(graph: Any) -> Iterator[str]:
 
 
 def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
-    """Add the domains of these ops, and an IR version that has functions."""
+    """Add the domains of these ops, and an IR version that supports functions."""
     helper = reading.onnx_module("helper")
     imported = {row.domain for row in raw.opset_import}
     domains = dict.fromkeys(op.domain for op in ops if op.domain not in imported)
@@ -299,13 +298,13 @@ SHAPE_HINT = (
     'define it in the config (<Constraint Type="Shape">Same shape as the input</Constraint>), in Python (`--rules '
     "FILE.py`, `rules=`), or in the model, as value_info"
 )
-_MOST_DATA = 4096  # numbers of a constant: larger ones are data, not shapes
+_MOST_DATA = 4096  # elements of a constant: larger ones are data, not shapes
 _FROM_ONNX = {row.onnx: row.qnn for row in BY_ONNX.values()}
 _TO_ONNX = {row.qnn: row.onnx for row in BY_ONNX.values() if not row.why}
 
 
 def outputs_of_packages(packages: Sequence[Package], rules: Path | None = None) -> Outputs:
-    """Shapes of outputs by the configs of packages, and a file of shape rules."""
+    """Shapes of outputs from the configs of packages and a file of shape rules."""
     without_config = next((each for each in packages if each.built is None or not each.built.configs), None)
     if rules is not None and without_config is not None:
         raise UsageError(
@@ -316,7 +315,7 @@ def outputs_of_packages(packages: Sequence[Package], rules: Path | None = None) 
 
 
 def outputs_of_configs(packages: Sequence[OpPackage], rules: Path | None = None) -> Outputs:
-    """Shapes of outputs by configs, and a file of shape rules."""
+    """Shapes of outputs from configs and a file of shape rules."""
     return _OutputTypes([op for package in packages for op in package.ops], rules)
 
 
@@ -354,8 +353,8 @@ class _OutputTypes:
 def _inputs(
     op: Op, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf
 ) -> Mapping[str, Given | Sequence[Given]] | None:
-    """The inputs of the node by the names of the config; None where a shape is unknown or not fixed."""
-    spare = len(node.inputs) - len(op.inputs) + 1  # of a repeated input
+    """The inputs of the node by their names in the config; None if a shape is unknown or not fixed."""
+    spare = len(node.inputs) - len(op.inputs) + 1  # the tensors of a repeated input
     found: dict[str, Given | Sequence[Given]] = {}
     at = 0
     for tensor in op.inputs:
@@ -395,9 +394,9 @@ def _counts(op: Op, number: int) -> dict[str, int]:
 
 
 def _onnx_dtype(inferred: str | None, allowed: Sequence[DataType], first: str) -> str:
-    """The element type of ONNX.
+    """The ONNX element type of an output.
 
-    It is that of the first input where the config leaves it open, or where the type is quantized: between
+    It is that of the first input if the config does not define it, or if the type is quantized: between
     DequantizeLinear and QuantizeLinear a model has floats.
     """
     if inferred in _TO_ONNX:

@@ -17,13 +17,13 @@ ORT, QNN = "onnxruntime", "onnxruntime-qnn"
 
 
 class CompatibleReleases(NamedTuple):
-    """Releases of onnxruntime-qnn, and the releases of onnxruntime that take them."""
+    """Releases of onnxruntime-qnn, and the releases of onnxruntime that accept them."""
 
     first: Version  # of onnxruntime-qnn
     before: Version
     oldest: Version  # of onnxruntime
-    refused: Version  # from this one on; empty where none is
-    why: str  # it is refused
+    refused: Version  # the first that is refused; empty if none is
+    why: str  # the reason of `refused`
 
 
 @cache
@@ -43,11 +43,11 @@ def compatible_releases() -> tuple[CompatibleReleases, ...]:
 
 
 _INSTALL = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
-DOMAINS_SINCE = (2, 7)  # the first that reads ORT_QNN_CUSTOM_OP_DOMAINS
+DOMAINS_SINCE = (2, 7)  # the first release that reads ORT_QNN_CUSTOM_OP_DOMAINS
 
 
 def check(backend: str) -> None:
-    """Raise where the installed releases are incompatible, or lack the backend."""
+    """Raise if the installed releases are incompatible, or lack the backend."""
     found = {name: _installed(name) for name in (ORT, QNN)}
     if missing := [name for name, text in found.items() if not text]:
         raise ToolMissing(f"{' and '.join(missing)} is not installed", hint=_INSTALL)
@@ -55,7 +55,7 @@ def check(backend: str) -> None:
 
 
 def check_pair(ort: str, qnn: str, backend: str) -> None:
-    """The same for two releases; unknown ones are not refused."""
+    """Like `check`, for these two releases; unknown releases are not refused."""
     row = next((each for each in compatible_releases() if each.first <= _numbers(qnn) < each.before), None)
     if row is not None and _numbers(ort) < row.oldest:
         raise ToolMissing(
@@ -76,7 +76,7 @@ def check_pair(ort: str, qnn: str, backend: str) -> None:
 
 
 def text() -> str:
-    """What is installed, for a reader."""
+    """The installed releases, for messages."""
     return " + ".join(f"{name} {_installed(name)}" for name in (ORT, QNN))
 
 

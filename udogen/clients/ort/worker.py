@@ -38,7 +38,7 @@ class OrtWorker:
         self._key = b""
 
     def commands(self) -> Commands:
-        """Command -> function."""
+        """Command class -> function."""
         return {OpenOrt: self.open, RunModel: self.run, RunNetwork: self.run_network, Quit: self.quit}
 
     def open(self, command: OpenOrt) -> OrtOpened:
@@ -76,7 +76,7 @@ class OrtWorker:
         return ModelRan(found, counters.counted if counters else "", counts)
 
     def run_network(self, command: RunNetwork) -> NetworkRan:
-        """Execute a whole model; its custom nodes are on QNN, in their packages, or it is an error."""
+        """Execute a whole model; it is an error if a custom node is not on QNN in its package."""
         self._drop()
         self._phase("make the session")
         made = open_session.session(command.model, command.packages, backend=command.backend)
@@ -118,13 +118,13 @@ class OrtWorker:
 
     def _drop(self) -> None:
         self._session, self._key = None, b""
-        gc.collect()  # what it registered is freed before it is registered again
+        gc.collect()  # frees what the session registered, before it is registered again
 
 
 def _counters(library: Path, provider: str) -> execution_counts.Counters | None:
     try:
         return execution_counts.counters_of(library, provider)
-    except OSError:  # no session has loaded it, or the last one that did is gone
+    except OSError:  # no open session has loaded it
         return None
 
 

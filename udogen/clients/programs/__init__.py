@@ -1,4 +1,4 @@
-"""The clients: a row each."""
+"""All clients, one row each."""
 
 from __future__ import annotations
 

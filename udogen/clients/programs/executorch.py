@@ -24,13 +24,13 @@ class Info(NamedTuple):
 
 
 def infos(packages: Sequence[Package]) -> Iterator[Info]:
-    """For each op the library that prepares it on a PC, then the libraries on the device."""
+    """For each op, the library that prepares it on a PC, then the libraries on the device."""
     for package in packages:
         for op in package.ops:
             if package.host_library is not None:
                 yield Info(package, op, str(package.host_library), "CPU", "X86_64")
             if package.platform.is_device:
-                # The Hexagon library by full path too, as in ExecuTorch's own example.
+                # The Hexagon library also has its full path, as in ExecuTorch's own example.
                 for library in package.libraries:
                     yield Info(package, op, f"{package.folder}/{library.name}", library.target, "AARCH64_ANDROID")
 

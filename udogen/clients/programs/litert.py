@@ -19,7 +19,7 @@ def _paths(package: Package) -> Sequence[Library]:
     return [*package.libraries, *([Library(host, str(host), host.name)] if host else [])]
 
 
-# Types that values of a model's custom options arrive as.
+# The types that values of a model's custom options have when they reach the package.
 _OPTION_TYPES = {"BOOL_8", "INT_32", "UINT_32", "FLOAT_32", "BACKEND_SPECIFIC"}
 
 

@@ -16,7 +16,8 @@ from udogen.opdef.model import Tensor
 from udogen.opdef.names import cpp_string
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
-# Forbids a silent fallback, or shows it: where it is forbidden, QNN's CPU backend does not start (measured).
+# Session option that forbids a silent fallback (True), or shows it (False): if it is forbidden, QNN's CPU backend does
+# not start (measured).
 _ENTRY = {True: "session.disable_cpu_ep_fallback", False: "session.record_ep_graph_assignment_info"}
 _WHY = {
     True: "Without this, an op that QNN does not take silently runs on ONNX Runtime's own CPU.",
@@ -30,7 +31,7 @@ def _one_op(package: Package) -> str:
 
 
 def attribute_fault(param: Tensor) -> str:
-    """Why an ONNX attribute cannot carry a parameter; empty where it can."""
+    """Why an ONNX attribute cannot carry a parameter; empty if it can."""
     types = {each.name for each in param.datatypes}
     if "STRING" in types:
         return "is a STRING"
@@ -48,7 +49,7 @@ def entries(packages: Sequence[Package]) -> str:
         for package in packages
         for library in package.libraries
         for op in package.ops
-        # Without a target it passes an empty one, which libQnnHtp refuses (4003), but not NULL: measured on x86.
+        # Without a target the provider passes an empty one, not NULL; libQnnHtp refuses it (4003): measured on x86.
         for target in [library.target or ("CPU" if backends.ALL[package.backend].two_halves else "")]
     )
 
@@ -71,7 +72,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shlex.quote(custom_op_domains(packages))}")
     strict = backends.RUNTIMES[first.backend].strict_in_ort
     show = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
-    # On this machine in the wheel; on a device by name, found through LD_LIBRARY_PATH.
+    # On this machine the backend is in the wheel; on a device the loader finds its name in LD_LIBRARY_PATH.
     where = python(backend) if first.platform.is_device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
     yield Snippet(
         "python",

@@ -1,4 +1,4 @@
-"""SNPE's own programs: they take a registration library; the loader finds its implementation libraries."""
+"""SNPE's own programs: they accept a registration library; the loader finds its implementation libraries."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def _parts(package: Package) -> list[PackageLibrary]:
 
 
 def implementations(package: Package) -> list[tuple[Path, bool]]:
-    """(library, whether it is for Hexagon) of every implementation that is built for the platform."""
+    """(library, whether it is for Hexagon) for every implementation that is built for the platform."""
     found: dict[Path, bool] = {}
-    # One target for ARM is built for Android or Linux, as the toolchain decides; the folder shows which.
+    # The toolchain decides whether an ARM target is built for Android or Linux; the folder shows which.
     folder = {"pc": "x86-64_linux_clang", ANDROID: "arm64-v8a", "linux": "aarch64-linux-gnu"}[package.platform.system]
     for part in _parts(package):
         for row in part.rows:
@@ -90,7 +90,7 @@ def implementations(package: Package) -> list[tuple[Path, bool]]:
 def device_files(package: Package) -> list[tuple[Path, str]]:
     """The registration library and its implementations, with their names in the folder on the device."""
     assert package.registration is not None
-    # Hexagon libraries need a folder of their own: SNPE searches for them by the name of the ARM library.
+    # Hexagon libraries need a separate folder: SNPE searches for them by the name of the ARM library.
     found = [
         (file, f"{DSP_FOLDER}/{file.name}" if hexagon else file.name) for file, hexagon in implementations(package)
     ]
@@ -98,7 +98,7 @@ def device_files(package: Package) -> list[tuple[Path, str]]:
 
 
 def device_setup(packages: Sequence[Package]) -> Iterator[Snippet]:
-    """How the loaders find the implementation libraries: copy commands and environment."""
+    """Copy commands and environment, with which the loaders find the implementation libraries."""
     if not packages[0].platform.is_device:
         folders = dict.fromkeys(str(file.parent) for package in packages for file, _ in implementations(package))
         if folders:
@@ -123,7 +123,7 @@ def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 
 def _in_c(packages: Sequence[Package]) -> Snippet:
-    """The same in a program of one's own, by the C API."""
+    """The registration in the user's own program, with the C API."""
     rows = "\n".join(f"                  {cpp_string(registration_path(package))}," for package in packages)
     return Snippet(
         "c",

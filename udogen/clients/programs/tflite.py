@@ -1,4 +1,4 @@
-"""The QNN delegate of TensorFlow Lite in C; its Java API is in `java`."""
+"""The QNN delegate of TensorFlow Lite in C; module `java` has its Java API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def defaults(packages: Sequence[Package]) -> Iterator[str]:
 
 
 def target(text: str) -> str:
-    """The target of an OpPackageInfo: CPU where the library has none."""
+    """The target of an OpPackageInfo: CPU if the library has none."""
     return text or "CPU"
 
 

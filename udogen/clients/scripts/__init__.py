@@ -1,1 +1,1 @@
-"""Execution scripts: a folder that takes op packages to a device, runs a client there and compares its outputs."""
+"""Execution scripts: a folder that copies op packages to a device, runs a client there and compares its outputs."""

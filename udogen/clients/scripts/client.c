@@ -1,16 +1,17 @@
 // The client of `udogen script --client cpp`: it opens a QNN backend, registers op packages, restores a context binary
-// and executes one graph of it, once for each sample.
+// and executes one of its graphs, once for each sample.
 //
 //   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --samples N --output DIR
 //                 [--device N] [--loops N] [--seconds N] [--op-package PATH PROVIDER TARGET]...
 //
-// TARGET and the number of the device may be `-`: none.  The file of --graph is written by udogen: `graph NAME`, then a line for each tensor:
+// TARGET and the number of the device may be `-`: none.  udogen writes the file of --graph: `graph NAME`, then a line
+// for each tensor:
 //
 //   in|out ID TYPE BYTES SCALE OFFSET FILE RANK DIMENSIONS...
 //
-// An input is read from inputs/SAMPLE/FILE, an output is written to DIR/Result_SAMPLE/FILE: that of the last of --loops
-// executions.  Memory of outputs is filled first, so that what an op does not write does not look like zeros.
-// SIGALRM ends it when the executions of a sample take more than --seconds, or all else a minute more.
+// Inputs are read from inputs/SAMPLE/FILE; the outputs of the last of --loops executions are written to
+// DIR/Result_SAMPLE/FILE.  Output buffers are filled first, so that elements that an op does not write are not zeros.
+// SIGALRM ends it when the executions of a sample take more than --seconds, or everything else a minute more.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -36,10 +37,10 @@ static void fail(const char *format, ...) {
   vfprintf(stderr, format, rest);
   fputc('\n', stderr);
   va_end(rest);
-  _Exit(1);  // without the exit handlers of libraries: that of libQnnHtp crashes while it is half open
+  _Exit(1);  // without the exit handlers of libraries: that of libQnnHtp crashes if it is only partly initialized
 }
 
-// Fails with the error number of QNN, which `udogen explain` knows.
+// Fails with the error number of QNN, which `udogen explain` explains.
 static void check(Qnn_ErrorHandle_t code, const char *what) {
   if (code != QNN_SUCCESS) fail("%s failed with %lu", what, (unsigned long)(code & 0xFFFF));
 }
@@ -59,7 +60,7 @@ typedef struct {
 
 typedef struct {
   const char *backend, *context, *graph, *output;
-  long samples, loops, seconds, device;  // seconds: 0: unlimited; device: -1 is the default one
+  long samples, loops, seconds, device;  // seconds: 0 means unlimited; device: -1 is the default one
   Package packages[MOST];
   int package_count;
 } Options;
@@ -195,7 +196,7 @@ static void write_outputs(const char *folder, long sample) {
 // --- QNN -------------------------------------------------------------------------------------------------------------
 
 static QnnInterface_ImplementationV2_t open_backend(const char *library) {
-  // Global: op packages of HTP use its functions.
+  // RTLD_GLOBAL, because op packages of HTP call functions of the backend.
   void *const handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
   if (handle == NULL) fail("%s", dlerror());
   Qnn_ErrorHandle_t (*providers)(const QnnInterface_t ***, uint32_t *) = NULL;

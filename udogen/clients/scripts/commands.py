@@ -1,6 +1,6 @@
 """The command line of each client that has one, and the files it needs.
 
-How packages are named in it is what `udogen register` prints.
+Op packages are passed in the form that `udogen register` prints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OWN_CLIENT = "udogen-client"
 
 @dataclass(frozen=True)
 class ClientRun:
-    """What a command is made from; the paths of its packages are those in the folder of the run."""
+    """The data for a command; the paths of its packages are those in the folder of the run."""
 
     client: str
     packages: tuple[Package, ...]
@@ -48,8 +48,8 @@ class ClientRun:
     signed: bool
     graph: GraphInfo | None = None  # of a context binary
     program: bytes = b""  # udogen's own client
-    loops: int = 1  # executions of each sample; only of udogen's own client, as is the limit
-    seconds: int = 0  # of them; 0: no limit
+    loops: int = 1  # executions of each sample; this and the limit are only for udogen's own client
+    seconds: int = 0  # limit of these executions; 0: unlimited
 
     @property
     def backend(self) -> str:
@@ -68,11 +68,11 @@ class ClientRun:
 
 
 class ScriptClient(NamedTuple):
-    """A client that scripts can run: a new one is a function and a row of `ALL`."""
+    """A client that scripts can run; a new one needs a function and a row in `ALL`."""
 
     command: Callable[[ClientRun], Command]
-    models: tuple[str, ...]  # what it takes: context, model
-    output: Callable[[ClientRun, TensorData], str] | None  # the file of an output; None where it writes none
+    models: tuple[str, ...]  # what it accepts: context, model
+    output: Callable[[ClientRun, TensorData], str] | None  # the file of an output; None if it writes none
     sdk: str = "QNN_SDK_ROOT"
     no_devices: str = ""  # why it cannot select an HTP device
     signs: bool = False  # whether it has an option for a signed process domain
@@ -103,7 +103,7 @@ def _qnn_libraries(run: ClientRun, *, prepares: bool = False) -> Iterator[Vendor
 
 
 def _hexagon_libraries(run: ClientRun, prefix: str, *, prepares: bool) -> Iterator[VendorFile]:
-    """What HTP needs on a device: the library that prepares graphs, and stub and skel of each version."""
+    """The libraries that HTP needs on a device: the one that prepares graphs, and stub and skel of each version."""
     if not run.hexagon:
         return
     yield _library(f"{prefix}Prepare.so", run.system, needed=prepares)
@@ -124,7 +124,7 @@ def _net_run(run: ClientRun) -> Command:
 
 
 def _native(run: ClientRun) -> Iterator[str]:
-    """Files have the tensors' own types where one of them is not float; without these flags they are converted."""
+    """The flags for files in the tensors' own types, if one of them is not float; otherwise files are converted."""
     if any(each.dtype not in ("float32", "") for each in run.inputs):
         yield "--use_native_input_files"
     if any(each.dtype not in ("float32", "") for each in run.references):
@@ -232,7 +232,7 @@ _NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang"
 def build_own_client(
     system: str, env: Environment | None = None, *, on_step: Callable[[str], None] = lambda _line: None
 ) -> Path:
-    """client.c compiled for x86-64 Linux (PC), Android or aarch64 Linux; cached."""
+    """The program of client.c for x86-64 Linux (PC), Android or aarch64 Linux; it is cached."""
     command, headers = _c_compiler(system, env or tools.environment()), resources.qnn_headers()
     argv = [*command, *_FLAGS, f"-I{headers}", str(_SOURCE), "-o", OWN_CLIENT, "-ldl"]
     read = [_SOURCE, *sorted(headers.rglob("*.h"))]
@@ -259,14 +259,14 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
         return [str(clang), "--target=aarch64-none-linux-android21"]
     target, variable = _COMPILERS[system]
     choice = choose(TARGETS[target], env, "open")
-    return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a C++ compiler, as a C compiler
+    return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a C++ compiler, used as a C compiler
 
 
 # --- ExecuTorch, LiteRT ---------------------------------------------------------------------------------
 
 
 def _executorch(run: ClientRun) -> Command:
-    """The model names its packages since it was lowered; only their folder is up to the script."""
+    """The model has named its packages since it was lowered; the script only puts them into their folder."""
     words = ["qnn_executor_runner", "--model_path", run.model, "--input_list_path", INPUT_LIST]
     words += ["--output_folder_path", OUT]
     needed = [
@@ -303,7 +303,7 @@ def _litert(run: ClientRun) -> Command:
 
 
 def _input_list(run: ClientRun, *, named: bool = True) -> ScriptFile:
-    """A line for each sample: `name:=file` for each input, or only the files."""
+    """The input list: a line for each sample, with `name:=file` for each input, or only the files."""
     lines = []
     for sample in range(run.samples):
         row = [each for each in run.inputs if each.sample == sample]
@@ -335,7 +335,7 @@ ALL = {
     "litert": ScriptClient(_litert, ("model",), None, no_devices=_NO_OPTION),
 }
 
-# Clients of `udogen register` that are no programs of a device: why, and what to use instead.
+# Clients of `udogen register` without a program that runs on devices: the reason, and the client to use instead.
 NO_COMMAND = {
     "tflite": ("the delegate is a library, and its command-line tools have no option for op packages", "cpp"),
     "java": ("it is an app of yours", "cpp"),

@@ -1,7 +1,7 @@
-"""A session like `OpSession`, but on a device behind ssh or adb: udogen's client runs a context binary of each call.
+"""`OpSession` for a device behind ssh or adb: udogen's client runs a context binary for each call.
 
-One command probes the device.  Graphs are made on this machine; then the libraries that fit the device, the client and
-all calls go there as a script (`make_case_plan`), whose run.py fetches the outputs.
+One command probes the device.  Graphs are prepared on this machine; then the libraries for the device, the client and
+all calls are sent as a script (`make_case_plan`), whose run.py fetches the outputs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays
 from udogen.runtime.op.session import OpSession
 
 _PROBE_SECONDS = 60.0
-_SENDING_SECONDS = 1800.0  # for libraries on a slow line
+_SENDING_SECONDS = 1800.0  # for libraries over a slow connection
 _SHOWN_LINES = 20
 _SSH = re.compile(
     r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
@@ -57,7 +57,7 @@ class Device:
 
     @classmethod
     def parse(cls, text: str) -> Device:
-        """Parse a device strictly: its parts never become a shell word or an option."""
+        """Parse the name of a device strictly, so that none of its parts can become a shell word or an option."""
         kind, _, rest = text.partition(":")
         if kind == "adb" and rest and rest.isprintable() and not rest.startswith("-"):
             return cls(text, kind, (f"--serial={rest}",))
@@ -74,11 +74,11 @@ class DeviceFacts:
 
     machine: str
     android: bool
-    arch: str  # the version of Hexagon; empty where it is not known
+    arch: str  # the Hexagon version; empty if it is unknown
 
     @property
     def system(self) -> str:
-        """The system whose libraries fit."""
+        """The system whose libraries run on the device."""
         return PC if self.machine == "x86_64" else ANDROID if self.android else LINUX
 
     def fits(self, target: Target, backend: str) -> bool:
@@ -104,7 +104,7 @@ def probe(name: str) -> DeviceFacts:
 
 
 def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
-    """Raise if the device cannot run the plan; nothing is sent."""
+    """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
     write.write(folder, write.render_probe(plan))
     argv = _command(folder, device, "--probe")
     done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
@@ -135,7 +135,7 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
 
 
 class DeviceSession(Closing):
-    """Runs ops of one package on a device; a crash ends one call, a lost device all following ones.
+    """Runs ops of one package on a device; a crash ends one call, a lost device ends all following calls.
 
     With `keep` the sent files stay on the device.
     """
@@ -153,7 +153,7 @@ class DeviceSession(Closing):
             raise UsageError("only packages that udogen generated run on a device", hint="give its folder")
         self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
         self._device, self._facts = Device.parse(place.device), probe(place.device)
-        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # results of each equal call
+        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # digest -> results of equal calls
         self._lost: UdogenError | None = None
         self._runs = 0
         library = backends.RUNTIMES[place.config].library
@@ -187,11 +187,11 @@ class DeviceSession(Closing):
         return self
 
     def close(self) -> None:
-        """End the session here, and remove the sent files."""
+        """End the session on this machine, and remove the sent files."""
         self._stack.close()
 
     def prepare(self, chains: Sequence[Chain]) -> None:
-        """Run these together; `run` then returns their results, or raises."""
+        """Run these calls together; `run` then returns or raises their results."""
         self._execute([call for (call,) in chains])
 
     def run(self, call: OpCall) -> OpResult:
@@ -205,7 +205,7 @@ class DeviceSession(Closing):
         return found
 
     def _packages(self) -> BuiltPackages:
-        """The package with the libraries that fit the device."""
+        """The Hexagon version, and the package with the libraries for the device."""
         backend, system = self._place.config, self._facts.system
         assert self._built.folder is not None
         target = f"{backend}_{'android' if system == ANDROID else 'aarch64'}"
@@ -244,7 +244,7 @@ class DeviceSession(Closing):
         try:
             self._send(len(sent), out)
         except RunFailed as error:
-            self._lost = error  # missing tools end the session instead
+            self._lost = error  # a missing tool ends the whole session instead
         for case, call in zip(cases, sent, strict=True):
             folder = out / f"{plan.label}0" / case.name
             self._keep_result(call, self._lost or self._result(call, folder))
@@ -271,7 +271,7 @@ class DeviceSession(Closing):
             raise _fault(self._device, ended)
 
     def _clean(self) -> None:
-        """Remove the sent files; an interrupt does not stop this."""
+        """Remove the sent files, even after an interrupt."""
         if self._runs and not self._keep and self._lost is None:
             cleaning = process.start(_command(self._folder / "script", self._device, "--clean"))
             cleaning.communicate(timeout=_PROBE_SECONDS)
@@ -295,7 +295,7 @@ class DeviceSession(Closing):
         return OpResult(outputs, Times(0.0, 0.0, sum(seconds), seconds), self.runtime)
 
     def _failure(self, call: OpCall, code: int, log: str) -> UdogenError:
-        """Why the client failed."""
+        """The error for a client that failed."""
         where, op = self._device.name, f"op `{call.op_type}`"
         lines = [line for line in log.splitlines() if not re.match(r"udogen-client: (runtime|build) ", line)]
         details = lines[-_SHOWN_LINES:]

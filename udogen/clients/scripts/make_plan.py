@@ -1,4 +1,4 @@
-"""From the options of a script to its plan: packages for each Hexagon version, model, inputs, references."""
+"""Makes the plan of a script from its options: packages for each Hexagon version, model, inputs, references."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": 
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
-_CASE_LOOPS = 2  # outputs of the second execution show state that an op keeps from the first
+_CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
 
 
 @dataclass(frozen=True)
 class _Model:
-    """What is run, and the files that belong to it."""
+    """The model or context binary to run, and the files that belong to it."""
 
     name: str  # in the folder of the run
     kind: str  # context or model
     content: Path | bytes
     beside: tuple[ScriptFile, ...] = ()
-    graph: GraphInfo | None = None  # of a context binary, where it is needed
+    graph: GraphInfo | None = None  # of a context binary, if it is needed
 
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
-    """Everything that the scripts do, and the references; reads files and writes none."""
+    """The plan, and the references; reads files and writes none."""
     script_client, client = find_client(options)
     built = _find_built(options)
     packages = built[0][1]
@@ -142,7 +142,7 @@ def _own_client(options: ScriptOptions) -> bytes:
 
 
 def hexagon_versions() -> dict[str, str]:
-    """Every name that a device may report, in capitals -> its Hexagon version (data/devices.toml, qnn.socs)."""
+    """Every name that a device may report, in upper case -> its Hexagon version (data/devices.toml, qnn.socs)."""
     found = {row.name: row.arch for row in socs.ALL.values()}
     for row in resources.facts("devices")["device"]:
         names = [row["name"], *row.get("code_names", ()), *map(str, row.get("ids", ()))]
@@ -165,7 +165,7 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """One graph, and its inputs by the names of its tensors."""
+    """One case: a graph, and its inputs by the names of its tensors."""
 
     name: str  # of its folder
     context: bytes
@@ -186,7 +186,7 @@ class CaseScript:
 
 
 def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
-    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by the caller."""
+    """A plan in which udogen's client runs each case in a separate process; the caller compares the fetched outputs."""
     arch, packages = script.built
     run = ClientRun(
         client="cpp",
@@ -235,7 +235,7 @@ def make_probe_plan(device: str) -> ScriptPlan:
 
 
 def _archive(cases: Sequence[CaseFiles]) -> bytes:
-    """One file: many are slow to send."""
+    """All cases as one tar file, because sending many files is slow."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for case in cases:
@@ -279,7 +279,7 @@ def _find_for_device(paths: Sequence[Path], options: PackageOptions) -> tuple[Pa
     try:
         return find_packages(paths, options)
     except (device_libraries.DeviceLibraryMissing, PackageNotBuilt) as fault:
-        if options.android and not environment().android_ndk_root:  # the build that it suggests would fail
+        if options.android and not environment().android_ndk_root:  # the build that the hint suggests would fail
             fault.hint = (
                 f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}; or --linux, if the device has Linux"
             )
@@ -298,7 +298,7 @@ def _only_backend(paths: Sequence[Path]) -> str:
 
 
 def _in_the_run(package: Package, options: ScriptOptions) -> Package:
-    """The package in the folder of the run; for ExecuTorch in the folder that the model names."""
+    """The package in the folder of the run; for ExecuTorch, in the folder that the model names."""
     remote = options.remote or DEVICE_FOLDER
     if not PurePosixPath(remote).is_absolute():
         raise UsageError(f"--folder {remote} is not an absolute path", hint=f"as in {DEVICE_FOLDER}")
@@ -308,7 +308,7 @@ def _in_the_run(package: Package, options: ScriptOptions) -> Package:
 
 
 def _in_folder(package: Package, folder: str) -> Package:
-    """The package as its client finds it in another folder."""
+    """The package with the paths it has in another folder."""
     libraries = tuple(
         each if each.hexagon else replace(each, path=f"{folder}/{each.name}") for each in package.libraries
     )
@@ -326,7 +326,7 @@ _ALWAYS_FORBIDDEN = (
 
 
 def _forbidden(client: Client, packages: Sequence[Package]) -> str:
-    """The characters that the client refuses in paths; the folder is known only when the script runs."""
+    """The characters that the client refuses in paths, which the script checks: it alone knows its folder."""
     rules = [rule for rule in client.rules if rule.id == "separators"]
 
     def refused(char: str) -> bool:
@@ -369,7 +369,7 @@ def _input_files(run: ClientRun) -> Iterator[ScriptFile]:
 
 
 def _with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
-    """The files with their checksums; an error where two would have one name."""
+    """The files with their checksums; an error if two would have the same name."""
     found = []
     taken: dict[tuple[str, str], ScriptFile] = {}
     for file in files:
@@ -435,7 +435,7 @@ def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str
 
 
 def _graph_of(path: Path, options: ScriptOptions, backend: str) -> GraphInfo:
-    """The graph of a context binary that the client executes."""
+    """The graph of the context binary that the client will execute."""
     with StoredContext(path, on_step=options.on_step, warn=False) as binary:
         info = binary.info
     made_by = backends.by_number(info.backend_id)
@@ -465,7 +465,7 @@ def _check_tensors(
 def _prepare_onnx(
     path: Path, packages: Sequence[Package], rules: Path | None
 ) -> tuple[Path | bytes, tuple[ScriptFile, ...]]:
-    """The model with schemas of its custom ops, and the files that it names: external data, context binaries."""
+    """The model with schemas for its custom ops, and the files that it names: external data, context binaries."""
     if nodes := contexts.nodes_of(path):
         contexts.check(path, nodes, packages)
         return path, tuple(_beside(path, name) for name in dict.fromkeys(each.file for each in nodes if each.file))

@@ -1,4 +1,4 @@
-"""The options of a script, and those that a client does not support."""
+"""The options of a script, and errors for those that a client does not support."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class ScriptOptions:
 
     @property
     def system(self) -> str:
-        """Where the client runs."""
+        """The system on which the client runs."""
         if self.device == "local":
             return PC
         return ANDROID if self.device == "adb" and not self.linux else LINUX
 
 
 def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
-    """The client, or an error if it has no script."""
+    """The client of the options; an error if it has no script."""
     client = programs.ALL[options.client]
     if options.client in commands.NO_COMMAND:
         why, alternative = commands.NO_COMMAND[options.client]
@@ -76,7 +76,7 @@ def check_counts(packages: Sequence[Package]) -> None:
 
 
 def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:
-    """Raise with every option that the client, or a script for it, cannot have."""
+    """Raise one error for all options that the client, or a script for it, does not support."""
     hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
     rows = (*_of_devices(options, client, hexagon=hexagon), *_of_clients(options, client))
     if faults := [text for wrong, text in rows if wrong]:
@@ -84,7 +84,7 @@ def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequen
 
 
 def _of_devices(options: ScriptOptions, client: ScriptClient, *, hexagon: bool) -> Iterator[tuple[object, str]]:
-    """(whether it is wrong, what) of the options for devices."""
+    """(whether it is an error, message) for the options for devices."""
     several = options.devices > 1
     yield several and not hexagon, "--devices is for several HTP devices: HTP on a device behind adb or ssh"
     refused = several and hexagon and client.no_devices
@@ -102,7 +102,7 @@ def _of_devices(options: ScriptOptions, client: ScriptClient, *, hexagon: bool) 
 
 
 def _of_clients(options: ScriptOptions, client: ScriptClient) -> Iterator[tuple[object, str]]:
-    """(whether it is wrong, what) of the options that some clients have."""
+    """(whether it is an error, message) for the options that only some clients have."""
     name, is_ort = options.client, options.client == "ort"
     no_outputs = options.references and client.output is None
     yield no_outputs, f"{name} writes no outputs to compare: leave --reference out"

@@ -1,4 +1,4 @@
-"""The plan of a script as data: files for the device, the command there, outputs to compare."""
+"""The plan of a script as data: files for the device, the command that runs there, outputs to compare."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 FORMAT = 1
 
-# Placeholders in the words of a command, for what is known only on the device.  They are made of characters that
-# no generated name has, so no part of a path is taken for one.
+# Placeholders in the words of a command, for what is known only on the device.  They consist of characters that no
+# generated name has, so no part of a path looks like one.
 RUN = "/\ue000run\ue001"  # the folder of the run; it begins with `/`, because clients require an absolute path
 OUT = "\ue000out\ue001"
 NUMBER = "\ue000number\ue001"  # of the device
-CHOSEN = "\ue000chosen\ue001"  # the number of the device where there are several, else `-`: the default one
+CHOSEN = "\ue000chosen\ue001"  # the number of the device if there are several, otherwise `-`: the default device
 _PLACEHOLDER = re.compile("/?\ue000([a-z]+)\ue001")
 
 
 def as_shell(word: str) -> str:
-    """A word as device.sh writes it: `"$run"/libs/x.so`."""
+    """A word in the syntax of device.sh: `"$run"/libs/x.so`."""
     parts = _PLACEHOLDER.split(word)
     texts = [shlex.quote(part) if part else "" for part in parts[::2]]
     variables = [f'"${name}"' for name in parts[1::2]]
@@ -29,29 +29,29 @@ def as_shell(word: str) -> str:
 
 
 def readable(word: str) -> str:
-    """A word for a reader: <run>/libs/x.so."""
+    """A word for people: <run>/libs/x.so."""
     return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
 
 
 def machine_of(system: str) -> str:
-    """The processor of a system, as `uname -m` prints it; empty where any fits."""
+    """The processor of a system, as `uname -m` prints it; empty if any fits."""
     return {"": "", "pc": "x86_64"}.get(system, "aarch64")
 
 
 @dataclass(frozen=True)
 class ScriptFile:
-    """A file of the script's folder that the client finds in the folder of its run."""
+    """A file in the script's folder that the client finds in the folder of its run."""
 
     source: str  # below the script's folder
-    name: str  # below the folder of the run; an absolute path where the client requires one
-    content: bytes | Path  # a model is not read before it is copied
+    name: str  # below the folder of the run; an absolute path if the client requires one
+    content: bytes | Path  # a Path for models, which are read only when they are copied
     arch: str = ""  # only for this Hexagon version
     program: bool = False
     key: str = ""  # checksum of its content
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
 
 
@@ -74,7 +74,7 @@ class OutputCheck:
     name: str
     output: str  # below the folder of outputs
     reference: str  # below the script's folder
-    dtype: str  # of both, as numpy calls it
+    dtype: str  # of both, a numpy name
     absolute: float
     relative: float
 
@@ -86,8 +86,8 @@ class Command:
     words: tuple[str, ...]
     files: tuple[ScriptFile, ...] = ()
     vendors: tuple[VendorFile, ...] = ()
-    extensions: bool = False  # it takes a JSON config of the backend with the device's number
-    dsp_folders: tuple[str, ...] = ()  # below the folder of the run, searched before it
+    extensions: bool = False  # it accepts a JSON config of the backend with the device's number
+    dsp_folders: tuple[str, ...] = ()  # below the folder of the run, which is searched after them
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ScriptPlan:
     title: str
     client: str
     device: str  # adb, ssh or local
-    remote: str  # where things go on the device; empty: below the script's folder
+    remote: str  # folder on the device; empty: below the script's folder
     system: str = ""  # android, linux or pc
     backend: str = ""
     archs: tuple[str, ...] = ()  # Hexagon versions that the folder has libraries for
@@ -106,7 +106,7 @@ class ScriptPlan:
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
     devices: int = 1
-    devices_refused: str = ""  # why the client cannot select an HTP device; empty where it can
+    devices_refused: str = ""  # why the client cannot select an HTP device; empty if it can
     signed: bool = False
     logcat: bool = False
     prove: tuple[tuple[str, str], ...] = ()  # package, op
@@ -118,7 +118,7 @@ class ScriptPlan:
 
     @property
     def label(self) -> str:
-        """Of a run, before its number: HTP0."""
+        """The label of a run, without its number: HTP of HTP0."""
         return self.backend.upper()
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Inputs and references: .npy files and raw files, one of each name for each sample."""
+"""Inputs and references: .npy files and raw files, one for each tensor and sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from udogen.verify.test_files import values
 if TYPE_CHECKING:
     from udogen.qnn.system import GraphInfo, TensorInfo
 
-# What run.py can compare, as numpy calls it; bool is uint8.
+# The types that run.py can compare, by their numpy names; bool is uint8.
 COMPARED = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 
 
@@ -30,12 +30,12 @@ class TensorData:
     name: str
     sample: int
     content: bytes
-    dtype: str = ""  # as numpy calls it; empty for a raw file
+    dtype: str = ""  # numpy name; empty for a raw file
     path: str = ""
 
     @property
     def file(self) -> str:
-        """A file name that every client and shell takes as one word."""
+        """A file name that is one word for every client and shell."""
         return f"{file_name(self.name)}.raw"
 
 
@@ -45,7 +45,7 @@ def file_name(name: str) -> str:
 
 
 def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]:
-    """The tensors of NAME=FILE; a repeated name belongs to the next sample."""
+    """The tensors of NAME=FILE; each repetition of a name belongs to the next sample."""
     counts: dict[str, int] = {}
     found = []
     for name, path in rows:
@@ -82,7 +82,7 @@ def _read(name: str, sample: int, path: str) -> TensorData:
 
 
 def samples(inputs: Sequence[TensorData], references: Sequence[TensorData]) -> int:
-    """The number of samples; references must be given for each, or for none."""
+    """The number of samples; references must be given for all samples, or for none."""
     count = max((each.sample + 1 for each in inputs), default=1)
     compared = max((each.sample + 1 for each in references), default=count)
     if compared != count:
@@ -141,7 +141,7 @@ def storage(dtype: str) -> tuple[str, ...]:
 
 
 def tolerance(dtype: str, qnn: str = "") -> tuple[float, float]:
-    """(absolute, relative), as in `udogen test`; `qnn` is the tensor's type where it is known."""
+    """(absolute, relative), as in `udogen test`; `qnn` is the tensor's type, if it is known."""
     kind = datatypes.BY_NAME.get(qnn) or next((row for row in datatypes.ALL if row.numpy == dtype), None)
     found = tolerances.default(kind) if kind else tolerances.EXACT
     return found.absolute, found.relative

@@ -1,4 +1,4 @@
-"""A plan as a folder: the files to push, run.py, device.sh, README.txt and the manifest."""
+"""Writes a plan as a folder: the files to push, run.py, device.sh, README.txt and the manifest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOREIGN = "choose an empty folder, or one that `udogen script` wrote"
 
 
 def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str, bytes | Path]:
-    """Every file of the folder, by its path in it."""
+    """Path in the folder -> content, for all files of the script."""
     data = _template_data(plan)
     scripts = {
         name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data=data)))
@@ -43,7 +43,7 @@ def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str,
 
 
 def render_probe(plan: ScriptPlan) -> dict[str, bytes | Path]:
-    """What `run.py --probe` needs."""
+    """The files that `run.py --probe` needs."""
     manifest = json.dumps(replace(plan, files=()).as_json()) + "\n"
     return {"run.py": _run_py(), MANIFEST: manifest.encode("utf-8", "surrogateescape")}
 
@@ -53,7 +53,7 @@ def _run_py() -> bytes:
 
 
 def _tidy(text: bytes) -> bytes:
-    """Without the empty lines left by tags of templates."""
+    """The text without the empty lines left by tags of templates."""
     return re.sub(rb"\n{3,}", b"\n\n", text).strip(b"\n") + b"\n"
 
 
@@ -114,7 +114,7 @@ def _equal(file: Path, content: bytes | Path) -> bool:
 
 
 def _earlier(folder: Path) -> set[str]:
-    """The files that an earlier script wrote here; an error where the folder has other files."""
+    """The files that an earlier script wrote here; an error if the folder has only other files."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, not a folder", hint="choose another folder with -o")
     if not folder.is_dir() or not any(folder.iterdir()):

@@ -5,15 +5,15 @@ ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a packag
     import udogen.compat.qti
     udogen.compat.qti.install()
 
-and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used wherever
-it is on `sys.path`, also later; `install(replace=True)` replaces it.
+and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used if it
+is on `sys.path`, even if it is added later; `install(replace=True)` replaces it.
 
 Finders are added at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are
-namespace packages, made only where they do not exist, so parts of the SDK that are added to `sys.path` later are found
+namespace packages, created only if they do not exist, so parts of the SDK that are added to `sys.path` later are found
 too (ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
 
-The generator has only what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py); everything else is
-an error that explains this.
+The generator has only what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py); using anything
+else raises an error that explains this.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Log = Callable[[str], object]
 
 
 class ConfigRefused(ConfigError):
-    """A config that cannot be used; its text has every problem, because it is shown in another program's traceback."""
+    """A config with errors; its text lists every problem, because it is shown in another program's traceback."""
 
     def __str__(self) -> str:
         return "\n".join([self.message, *map(_shown, self.problems)])
@@ -113,7 +113,7 @@ def _shown(problem: Problem) -> str:
 
 
 def _unknown(what: str, name: str) -> NoReturn:
-    if name.startswith("__"):  # Python itself looks for these
+    if name.startswith("__"):  # Python itself looks these up
         raise AttributeError(name)
     raise AttributeError(
         f"udogen's {what} has no `{name}`: it has what ExecuTorch uses of qti.aisw.op_package_generator; "
@@ -136,7 +136,7 @@ class _SearchPath:
 
 
 class _ParentFinder(MetaPathFinder):
-    """Finds `qti` and `qti.aisw` where they do not exist."""
+    """Finds `qti` and `qti.aisw` if they do not exist."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in PARENTS:
@@ -172,9 +172,9 @@ class _GeneratorFinder(MetaPathFinder, Loader):
 
 
 def install(*, replace: bool = False, log: Log = lambda line: _logger().info(line)) -> None:
-    """Provide the vendor's modules where they are not installed; with `replace`, always.
+    """Provide the vendor's modules if they are not installed; with `replace`, always.
 
-    `log` gets a line when udogen's are imported.  A second call only changes which of the two comes first.
+    `log` gets a line when udogen's are imported.  A second call only changes which of the two take precedence.
     """
     if replace:
         _forget(MODULES)
@@ -195,7 +195,7 @@ def _remove_finders() -> None:
 
 
 def _forget(names: Iterable[str]) -> None:
-    """Remove modules, which are also attributes of their parents."""
+    """Remove modules from `sys.modules` and from their parents, which have them as attributes."""
     for name in names:
         sys.modules.pop(name, None)
         parent, _, last = name.rpartition(".")
