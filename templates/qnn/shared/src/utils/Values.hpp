@@ -132,7 +132,7 @@ T fromDouble(double value) {
   }
 }
 
-/// The whole number of type T that is nearest to a real number.
+/// The integer of type T that is nearest to a real number.
 template <class T>
 T nearest(float real) {
   const double whole = std::nearbyint(static_cast<double>(real));
