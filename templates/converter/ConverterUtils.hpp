@@ -1,6 +1,6 @@
 // Auto-generated part of every converter op package that udogen generates; regenerating rewrites this file.
 //
-// What a converter gives to an inference function, and what must be filled in.
+// What a converter passes to an inference function, and what the function must fill in.
 #pragma once
 
 #include <cstdarg>
@@ -19,7 +19,7 @@
 #endif
 #define UDO_CONVERTER_EXPORT extern "C" UDO_CONVERTER_VISIBLE
 
-// Converters look for the functions; the pointers are documented beside them.
+// Converters look up the functions; the pointers are documented in addition to them.
 #define UDO_CONVERTER_POINTERS(op)                                                                                     \
   extern "C" {                                                                                                         \
   UDO_CONVERTER_VISIBLE Qnn_ErrorHandle_t (*op##OutputInfoInferencePtr)(Qnn_OpConfig_t*) = &op##ShapeInference;        \
@@ -37,7 +37,7 @@ struct Count {
   std::uint32_t most;
 };
 
-/// One question of a converter.  After the first error nothing more is done, and `status` gives it back.
+/// One call by a converter.  After the first error nothing more is done, and `status` returns that error.
 class Inference {
  public:
   Inference(Qnn_OpConfig_t* config, const char* name, Count inputs, Count outputs) : name_(name) {
@@ -73,12 +73,12 @@ class Inference {
     return hasInput(input) ? in(input).dataType : QNN_DATATYPE_UNDEFINED;
   }
 
-  /// An input as the converter gives it; nullptr where there is none.
+  /// An input as the converter passes it; nullptr if there is none.
   const Qnn_Tensor_t* tensor(std::uint32_t input) const {
     return input < inputs() ? &config_->inputTensors[input] : nullptr;
   }
 
-  /// A parameter by its name; nullptr where the model does not have it.
+  /// A parameter by its name; nullptr if the model does not have it.
   const Qnn_Param_t* param(const char* name) const {
     for (std::uint32_t i = 0; config_ != nullptr && i < config_->numOfParams; ++i) {
       const Qnn_Param_t& each = config_->params[i];
@@ -87,7 +87,7 @@ class Inference {
     return nullptr;
   }
 
-  /// A parameter that is a number; `otherwise` where the model does not have it.
+  /// The value of a numeric parameter; `otherwise` if the model does not have it.
   double number(const char* name, double otherwise) const {
     const Qnn_Param_t* const found = param(name);
     if (found == nullptr || found->paramType != QNN_PARAMTYPE_SCALAR) return otherwise;
@@ -111,7 +111,7 @@ class Inference {
     setShape(output, extents.begin(), static_cast<std::uint32_t>(extents.size()));
   }
 
-  /// Writes to the place that the converter made for the shape.
+  /// Writes to the memory that the converter allocated for the shape.
   void setShape(std::uint32_t output, const std::uint32_t* extents, std::uint32_t rank) {
     if (!hasOutput(output)) return;
     Qnn_TensorV1_t& tensor = out(output);
@@ -124,7 +124,7 @@ class Inference {
     tensor.rank = rank;
   }
 
-  /// Which extents of an output can change, where its tensor has a place for that; the shape is set before.
+  /// Sets which extents of an output can change, if its tensor has an array for that; the shape must be set first.
   template <typename Flag>
   void setDynamic(std::uint32_t output, const Flag* dynamic) {
     if (!ok() || output >= outputs() || config_->outputTensors[output].version != QNN_TENSOR_VERSION_2) return;
@@ -148,7 +148,7 @@ class Inference {
     if (hasInput(input)) setType(output, in(input).dataType);
   }
 
-  /// What a function returns that is not written yet.
+  /// The error of a function that is not written yet.
   void missing(std::uint32_t output, const char* name) {
     fail(QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE,
          "nothing is known of output %u (%s): write it in ConverterOpPackage/ConverterOpPackage.cpp", output, name);

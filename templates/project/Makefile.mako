@@ -1,4 +1,4 @@
-# Each goal is one or two lines of udogen, which also work without make.  This file is yours.
+# Each target runs one or two udogen commands, which also work without make.  This file is yours.
 UDOGEN ?= udogen
 
 .PHONY: build test run report clean

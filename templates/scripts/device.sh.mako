@@ -1,5 +1,5 @@
 #!/bin/sh
-# ${title}: what runs where the client runs; run.py calls it.
+# ${title}: the part that runs on the machine of the client; run.py calls it.
 #
 #   device.sh start RUN ARCH DEVICES VENDOR WRAP
 #   device.sh stop RUN

@@ -10,8 +10,8 @@
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
-# What the package calls of HTP is in the runtime that loads it; on aarch64 that must be named.  The runtime keeps names
-# of ops for longer than it keeps the library loaded, so that stays.
+# The HTP functions that the package calls are in the runtime that loads it; on aarch64 the runtime must be named.  The
+# runtime uses names of ops after it has unloaded the library, so the library stays in memory.
 LINK_RULES := -Wl,-z,undefs -Wl,-z,nodelete
 AARCH64_RUNTIME := libQnnHtpPrepare.so
 SOURCES :=
@@ -29,8 +29,8 @@ export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES AARCH64_RUNTIME SOURC
 include makefiles/htp_core.mk
 
 % endif
-# Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
-# taken where it exists; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
+# Hexagon SDK and tools for each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> next to HEXAGON_SDK_ROOT is
+# used if it exists; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> select others.
 % for arch in architectures:
 HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
 HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
@@ -43,7 +43,7 @@ HEXAGON_VERSIONS :=
 HEXAGON_VERSIONS += ${arch.name}
 % endfor
 HEXAGON_TARGETS := $(HEXAGON_VERSIONS:%=htp_%)
-# Those of the groups: what compiles without a Hexagon SDK.
+# The targets that are part of `all` and `htp`: those that compile without a Hexagon SDK.
 HEXAGON_USUAL :=
 % for arch in architectures:
 % if arch.usual:

@@ -17,7 +17,7 @@ LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.ha
 % if core.kernels:
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/obj/${core.backend}/kernels
 ifneq ($(CL_LIBRARY_PATH),)
-# Linked only where a source of yours calls it.
+# Linked only if one of your sources calls it.
 LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
 endif
 % endif

@@ -1,5 +1,5 @@
 # Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
-# The Makefile includes it, and again the rules of each target, which have TARGET set.
+# The package's Makefile includes it, and the rules of each target, which set TARGET, include it again.
 #
 # The headers are those of one release of the SDK, in C++: the library must be built with the C++ library of that SDK,
 # libc++, and runs on that release only.
@@ -23,16 +23,16 @@ ifeq ($(shell test -f "$(QNN_SDK_ROOT)/include/QNN/HTP/core/op_register_ext.h" &
 $(error the C++ style of HTP needs the headers of the QNN SDK: set QNN_SDK_ROOT to its folder)
 endif
 HEADERS := -isystem "$(QNN_SDK_ROOT)/include/QNN"
-# Its macros leave what they define unused in places.
+# Its macros define functions that may be unused.
 API_CXXFLAGS := -DTHIS_PKG_NAME=$(PACKAGE_NAME) -Wno-unused-function -Wno-missing-braces
 
 ifneq ($(filter hexagon-% dsp_%,$(TARGET)),)
 API_CXXFLAGS += -DUSE_OS_QURT -DPREPARE_DISABLED
-# The classes of the SDK ask for the types of objects.
+# The classes of the SDK need the types of objects at run time.
 API_CXXFLAGS += -frtti
 else
 API_CXXFLAGS += -D__HVXDBL__ -DUSE_OS_LINUX
-# HVX on a PC is libnative of the Hexagon tools; without it our own header declares what the SDK's headers name.
+# On a PC libnative of the Hexagon tools provides HVX; without it a header of the package declares what the SDK's use.
 LIBNATIVE := $(firstword $(foreach place,Tools/libnative libnative,$(if $(shell test -f "$(HEXAGON_TOOLS_ROOT)/$(place)/include/hexagon_protos.h" && echo there),$(place))))
 ifneq ($(LIBNATIVE),)
 HEADERS += -I"$(HEXAGON_TOOLS_ROOT)/$(LIBNATIVE)/include"

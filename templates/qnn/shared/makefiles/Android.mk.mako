@@ -11,7 +11,7 @@ LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -W
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(SOURCES)))
 % if kernel_texts:
 ifneq ($(CL_LIBRARY_PATH),)
-# Linked only if a source of yours calls it.
+# Linked only if one of your sources calls it.
 LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
 endif
 % endif

@@ -1,33 +1,35 @@
 # Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-# The rules that build the package for one target.  Included with TARGET and CXX set; what else a target has of its own is
-# TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (where CXX does not link; it reads TARGET_LAYOUT), TARGET_LIBRARIES, and
-# TARGET_RUNTIME: the library that must be loaded with it.
-# What another layout than QNN's has elsewhere is LAYOUT_COMMON (this file), LAYOUT_RULES (the others), LAYOUT_INCLUDES,
-# LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of libraries).
+# The rules that build the package for one target.  The including makefile sets TARGET and CXX, and, if needed,
+# TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (if CXX does not link; it reads TARGET_LAYOUT), TARGET_LIBRARIES, and
+# TARGET_RUNTIME: the library that must be loaded with the package.
+# A layout other than QNN's sets LAYOUT_COMMON (this file), LAYOUT_RULES (the other makefiles), LAYOUT_INCLUDES,
+# LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of
+# libraries).
 # LAUNCHER (or UDOGEN_LAUNCHER of the environment) is a program in front of each compiler: ccache, sccache, distcc.
 # UDO_PROVE=1 builds a library that writes how often its ops were executed to a file (src/utils/Executions.hpp).
-# The package's Makefile sets LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
+# The package's Makefile sets LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: which symbols may stay undefined.
 
-# Ours come behind the SDK's: older SDKs have no qhpi.h.
+# The headers of the package come after the SDK's, because older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOUT_HEADERS),include/QNN)
-# Another interface of the backend has headers and flags of its own: it sets HEADERS again, API_CXXFLAGS and API_LIBS.
+# Another interface of the backend has its own headers and flags: it replaces HEADERS, and sets API_CXXFLAGS and
+# API_LIBS.
 API_CXXFLAGS :=
 API_LIBS :=
 -include $(or $(LAYOUT_SUPPORT),makefiles)/htp_core.mk
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
-# Kernels in Python: `udogen build` leaves the object files of each target in a folder beside them, those with a sanitizer
-# in another one: KERNEL_OBJECTS.
+# Kernels in Python: `udogen build` writes the object files for each target to a folder next to them; KERNEL_OBJECTS
+# names another folder, for those with a sanitizer.
 PYTHON_KERNELS := $(if $(wildcard $(SOURCES:.cpp=.py)),$(patsubst %.cpp,%.py,$(shell grep -ls '\.halide/kernel\.inc"' $(SOURCES))))
 PYTHON_OBJECTS := $(foreach each,$(PYTHON_KERNELS),$(or $(wildcard $(each:.py=.halide)/$(or $(KERNEL_OBJECTS),$(TARGET))/*.o),\
                     $(error $(each) is not compiled for $(TARGET): `udogen build` does that, with Halide installed)))
-# `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
+# `include` must come before the SDK's headers only for udogen's own files; QNN headers are in a separate folder.
 FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
             $(HEADERS) $(if $(UDO_PROVE),-DUDO_PROVE) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 COMPILE   = $(CXX) $(FLAGS)
-# Without optimization zig compiles and links a library of its sanitizer; code that is compiled so needs it.
+# Without optimization zig compiles and links its sanitizer library, which code that is compiled in this way needs.
 LINK_LEVEL = $(if $(filter c++,$(CXX)),-O2 $(filter -O%,$(CXXFLAGS) $(EXTRA_CXXFLAGS)))
 TARGET_LINKER    ?= $(CXX) $(LINK_LEVEL) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
@@ -35,18 +37,19 @@ LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-a
 comma    := ,
 RUNTIME  := $(addprefix $(OBJ)/,$(TARGET_RUNTIME))
 
-# Records are about COMPILE: another launcher makes nothing old.  Its words are quoted, so that they are only words to the shell.
+# Records contain COMPILE but not the launcher: another launcher makes nothing stale.  Its words are quoted for the
+# shell.
 LAUNCHER ?= $(value UDOGEN_LAUNCHER)
 launcher := $(foreach word,$(LAUNCHER),'$(subst ','\'',$(word))')
 CALLED   := $(CXX)
 make_called :=
-# For ccache the language of messages belongs to what is made.
+# For ccache the language of messages is a part of the result.
 ifneq ($(launcher),)
 export LC_ALL := C
 endif
-# A launcher must be given one program: `python3 -m ziglang c++` and its target become a script, which has zig's version in
-# it, for caches read the compiler to know when it is another; for ccache the same without the path of Python.  Other
-# machines have no such script, so nothing is sent to them.
+# A launcher needs a single program: `python3 -m ziglang c++` and its target become a script.  It contains zig's
+# version, because caches read the compiler to detect another one; ccache gets the same without the path of Python.
+# Other machines do not have this script, so nothing is sent to them.
 ifneq ($(and $(launcher),$(filter c++,$(wordlist 2,$(words $(CXX)),$(CXX)))),)
 ifneq ($(filter distcc,$(notdir $(LAUNCHER))),)
 launcher :=
@@ -61,10 +64,10 @@ unexport CCACHE_PREFIX
 endif
 endif
 
-# Content decides what is old; times of files do not count.  Two records have the checksums of what was made, and of all that
-# it was made of (the command too, which is a file here): $(OBJ)/library.made, as sha256sum writes it, and $(OBJ)/made for the
-# objects, where a tab and the object's name end each line, and the object itself is the last of its lines.
-# STALE is what has no record, or one that is not true.
+# The contents of files decide what is stale, not their times.  Two records have the checksums of what was made, and of
+# all that it was made from (also of the command, which is a file here): $(OBJ)/library.made, as sha256sum writes it,
+# and $(OBJ)/made for the objects, where each line ends with a tab and the object's name, and the last line of an object
+# is the object itself.  STALE is what has no record, or one that does not match.
 PARTS    := $(OBJECTS) $(RUNTIME)
 written  = printf '%s\n' '$(subst ','\'',$(2))' > $(1).new; if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
 listed   = LC_ALL=C sort -u | tr '\n' '\0'
@@ -75,8 +78,8 @@ untrue   = cut -f1 $(OBJ)/made $(OBJ)/library.made | cut -c67- | $(listed) | xar
              END { for (what in all) if (what in old || !(what in has)) print what }' \
              now=1 - now= $(OBJ)/made $(OBJ)/library.made $(PARTS) $(LIBRARY)
 
-# Records what was compiled since, which $@.done marks, except where a source was changed after this make (or the failed one
-# before it) had begun.  Compilers list headers as make reads them, where a blank and the like have a backslash.
+# Records what was compiled since then, which $@.done marks, unless a source was changed after this make (or the failed
+# one before it) began.  Compilers list headers in make's syntax, where blanks and similar characters have a backslash.
 inputs   = awk 'BEGIN { for (i = 1; i < ARGC; i++) { \
                object = list = ARGV[i]; source = substr(object, length("$(OBJ)/") + 1); \
                if ((getline line < (object ".done")) < 0) { print "\t" object; continue } \
@@ -102,8 +105,8 @@ record   = $(inputs) $(PARTS) > $(OBJ)/inputs; \
            mv $(OBJ)/made.new $(OBJ)/made && find $(OBJ) -name '*.done' -exec rm {} + ; \
            rm -f $(OBJ)/inputs $(OBJ)/names $(OBJ)/sums $(OBJ)/changed
 
-# Each call lists the objects once, for the length of a call is limited.  Quotes do not count: they are where blanks
-# are handled.
+# Each command lists the objects once, because its length is limited.  Records have no quotes, which only protect
+# blanks.
 STALE    := $(if $(wildcard $(PARTS:%=%.done)),$(shell $(record)))
 STALE    := $(shell mkdir -p $(sort $(OBJ) $(dir $(PARTS))) && \
               { : > $(OBJ)/begun; : >> $(OBJ)/made; : >> $(OBJ)/library.made; $(make_called) \
@@ -119,12 +122,13 @@ $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made
 
 ifneq ($(RUNTIME),)
-# An empty library with the runtime's name: the package's library asks the loader for the real one.
+# An empty library with the runtime's name: because of it the loader loads the real one with the package's library.
 $(RUNTIME):
 	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@ && : > $@.done
 endif
 
-# After a failure: is this a kernel for support files of Qualcomm's generators, in a package that has none of udogen's for it?
+# After a failure: reports a kernel for the support files of Qualcomm's generators in a package without udogen's
+# versions.
 VENDOR_SUPPORT := %/CustomOps.cpp %/GpuVendorOps.cpp %/DspVendorOps.cpp %/HtpCoreUtils.cpp
 VENDOR_MARKS   := REGISTER_OP *\(|BEGIN_PKG_OP_DEFINITION|QnnGpu_Kernel_t|UdoDspShared
 check_style = $(if $(filter $(VENDOR_SUPPORT),$(SOURCES)),,if grep -qE '$(VENDOR_MARKS)' $(1); then echo "$(1):1: error: this kernel \

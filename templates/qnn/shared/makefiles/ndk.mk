@@ -1,7 +1,8 @@
 # Auto-generated part of every op package that udogen generates for Android with ndk-build; regenerating rewrites this file.
-# ndk-build goes by the times of files, and ignores flags in the environment.  So what lies here is compared with
-# what lay here when it was called last: what changed without becoming newer makes it compile everything (-B).
-# A launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) is its NDK_CCACHE, and makes nothing old.
+# ndk-build compares file times, and ignores changed flags in the environment.  So the checksums of all files and flags
+# are compared with those of the last call: what changed without a newer file time makes it compile everything (-B).  A
+# launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) becomes its NDK_CCACHE; another one does not recompile
+# anything.
 # $(1): its folder of objects; $(2): its arguments
 LAUNCHER ?= $(value UDOGEN_LAUNCHER)
 NDK_LAUNCHER = $(if $(LAUNCHER),'NDK_CCACHE=$(subst ','\'',$(foreach word,$(LAUNCHER),'$(subst ','\'',$(word))'))')

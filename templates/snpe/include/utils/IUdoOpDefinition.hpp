@@ -40,10 +40,10 @@ struct TensorSpec {
 
 /// The default of a parameter; the kind of the parameter decides which member is used.
 struct Default {
-  std::uint32_t bits;  // of a scalar, as it lies in SnpeUdo_Value_t
+  std::uint32_t bits;  // of a scalar, as stored in SnpeUdo_Value_t
   const char* text;
   const void* data;
-  Rows<std::uint32_t> dims;  // not const: SNPE's structure has them so
+  Rows<std::uint32_t> dims;  // not const, as in SNPE's structure
 };
 
 struct ParamSpec {
@@ -76,7 +76,7 @@ struct PackageSpec {
   SnpeUdo_Bitmask_t cores;
   SnpeUdo_Version_t version;
   Rows<const LibrarySpec> libraries;
-  const char* operations;  // their types, with a space between two
+  const char* operations;  // their types, separated by spaces
   Rows<const OpSpec> ops;
 };
 

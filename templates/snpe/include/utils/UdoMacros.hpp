@@ -2,7 +2,7 @@
 #pragma once
 
 // The libraries are built with -fvisibility=hidden; these are the symbols that SNPE resolves.
-// On Windows exports.def names them: what a header has declared plainly cannot be exported afterwards.
+// On Windows exports.def lists them: a function that a header declares without dllexport cannot be exported afterwards.
 #if defined(_WIN32)
 #define UDO_API extern "C"
 #define UDO_HIDDEN
@@ -17,7 +17,7 @@
 #define UDO_FORMAT(text, first)
 #endif
 
-// Leave the function with the code of a call that failed.
+// Return the code of a call that failed.
 #define UDO_VALIDATE_RETURN_STATUS(call)                \
   do {                                                  \
     const SnpeUdo_ErrorType_t udoStatus = (call);       \

@@ -10,7 +10,7 @@
 
 namespace UdoUtil UDO_HIDDEN {
 
-/// Space for the structures that SNPE reads; they are filled from the tables when the library is initialised.
+/// Memory for the structures that SNPE reads; they are filled from the tables when the library is initialised.
 struct Room {
   SnpeUdo_LibraryInfo_t* libraries;
   SnpeUdo_OperationInfo_t* operations;
@@ -21,7 +21,7 @@ struct Room {
   SnpeUdo_OpCoreInfo_t* coreInfos;
 };
 
-/// Such a room, of the sizes that the tables need; no size is 0.
+/// That memory, in the sizes that the tables need; no size is 0.
 template <std::size_t Libraries, std::size_t Operations, std::size_t Params, std::size_t Tensors, std::size_t Types,
           std::size_t CoreInfos>
 struct Storage {
@@ -36,8 +36,8 @@ struct Storage {
   constexpr Room room() { return {libraries, operations, params, tensors, names, types, coreInfos}; }
 };
 
-/// What implements the functions that a registration library exports.  All of them may be called at any time and from
-/// several threads; a call that is not understood is answered with a code, and its reason is a line on stderr.
+/// Implements the functions that a registration library exports.  All of them may be called at any time and from
+/// several threads; an invalid call returns an error code, and prints the reason to stderr.
 class UdoRegLibrary {
  public:
   constexpr UdoRegLibrary(const PackageSpec& package, const Room& room) : package_(package), room_(room) {}

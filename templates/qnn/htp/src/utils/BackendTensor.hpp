@@ -19,7 +19,7 @@ inline QHPI_Shape toQhpi(const Shape& shape) {
   return made;
 }
 
-/// All types of 8 bits are uint8, all of 16 bits but floats uint16, with an offset where they are signed.
+/// All types of 8 bits are uint8, all of 16 bits except floats are uint16, with an offset if they are signed.
 inline Element elementOf(QHPI_Element_Type type) {
   switch (type) {
     case QHPI_Float32: return Element::float32;
@@ -45,7 +45,7 @@ class BackendTensor {
     quantization_ = Quantization{params.stepsize, -params.zero_offset};
   }
 
-  /// A default that is a table, as HTP would deliver it.
+  /// A default from a generated table, as HTP would deliver it.
   BackendTensor(const void* data, const Shape& shape, QHPI_Element_Type type, std::int32_t zeroOffset = 0)
       : data_(const_cast<void*>(data)), shape_(shape), quantization_{1.0f, -zeroOffset}, element_(elementOf(type)) {}
 

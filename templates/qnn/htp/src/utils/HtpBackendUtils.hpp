@@ -10,10 +10,10 @@
 
 namespace udo {
 
-/// The element type with which QHPI delivers a type: signed integers of 8 and 16 bits become unsigned, with an offset.
+/// The element type that QHPI delivers for a data type: signed integers of 8 and 16 bits are unsigned, with an offset.
 QHPI_Element_Type elementOf(Qnn_DataType_t type);
 
-/// That offset: 0 for all other types.
+/// The offset of these signed integers; 0 for all other types.
 std::int32_t zeroOffsetOf(Qnn_DataType_t type);
 
 /// The element type that HTP delivers for an element that a kernel names.

@@ -126,7 +126,7 @@ inline Quantization Value::quantization() const {
 Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count);
 
 /// The tile of an elementwise op: the same region of every input that has the shape of the output.  Along axes where an
-/// input has one element, that is kept; an input of another shape (a parameter) is passed whole.
+/// input has one element, that element is kept; an input of another shape (a parameter) is passed whole.
 Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent);
 
 }  // namespace udo

@@ -18,7 +18,7 @@ namespace udo {
 /// The unit whose thread runs a kernel.
 enum class Unit : unsigned char { main = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
 
-/// The layout of a tensor in memory; a kernel gets flat tensors unless it asks for another layout.
+/// The layout of a tensor in memory; a kernel gets flat tensors unless it requests another layout.
 enum class Layout : std::uint32_t {
   flat = QHPI_Layout_Any,  // row-major, with 4 or 5 dimensions, depending on its rank
   nchw = QHPI_Layout_NCHW,
@@ -92,8 +92,8 @@ class Inputs {
 
 namespace glue {
 
-/// Runtimes up to SDK 2.49 call a cost function as it is described, (count, inputs); from 2.50 on a handle comes first.
-/// A count is small and an address is not, so the second argument shows which of them is calling.
+/// Runtimes up to SDK 2.49 call a cost function as documented, with (count, inputs); from 2.50 on a handle comes first.
+/// A count is small and an address is not, so the second argument shows which convention the runtime uses.
 template <float (*Cycles)(const Inputs&)>
 float anyCost(std::uintptr_t first, std::uintptr_t second, std::uintptr_t third) {
   constexpr std::uintptr_t mostInputs = 4096;
@@ -110,7 +110,7 @@ QHPI_Cost_Function costOf() {
 
 }  // namespace glue
 
-/// What a kernel asks of one tensor.
+/// What a kernel requires of one tensor.
 struct Requirement {
   std::uint32_t tensor;
   std::uint32_t elements;  // one bit for each accepted element type; 0: all that the config names
@@ -161,14 +161,14 @@ class Kernel {
     return *this;
   }
 
-  /// It is for tensors of this element type only; may be called several times for one tensor.
+  /// It takes this tensor with this element type only; may be called several times for one tensor.
   template <class Tensor>
   Kernel takes(Tensor tensor, Element element) const {
     requirement(static_cast<std::uint32_t>(tensor)).elements |= 1u << qhpiOf(element);
     return *this;
   }
 
-  /// It needs this tensor in this layout, storage or memory; without it a tensor is flat, in one piece, anywhere.
+  /// It needs this tensor in this layout, storage and memory; by default a tensor is flat, in one piece, in any memory.
   template <class Tensor>
   Kernel wants(Tensor tensor, Layout layout, Storage storage = Storage::direct, Memory memory = Memory::any) const {
     Requirement& found = requirement(static_cast<std::uint32_t>(tensor));
@@ -185,7 +185,7 @@ class Kernel {
     return *this;
   }
 
-  /// It fits only where this is true: `bool fits(const udo::Inputs& inputs)`.
+  /// It fits only if this is true: `bool fits(const udo::Inputs& inputs)`.
   template <bool (*Fits)(const Inputs&)>
   Kernel when() const {
     facts_.condition = [](const QHPI_Op*, const std::uint32_t count, const QHPI_Tensor* const* inputs) {
@@ -360,7 +360,7 @@ class Hooks {
     return Kernel(facts);
   }
 
-  /// Tensors for which the config allows the same types have the same one: records are made for no other combination.
+  /// Tensors for which the config allows the same types have the same type: other combinations get no records.
   void sameTypes() const { facts_.sameTypes = true; }
 
   /// Replaces the op by others before it is cut into tiles: `udo::Node f(const udo::Node& op)`; `op` itself to keep it.
@@ -407,7 +407,7 @@ class Hooks {
 
 namespace glue {
 
-/// `execute` and `prepare` of a kernel's file as functions with one form each.
+/// `execute` and `prepare` of a kernel's file as functions with fixed signatures.
 template <class Op>
 struct Found {
   using Args = typename Op::Args;
@@ -421,7 +421,7 @@ struct Found {
   }
 };
 
-/// The one kernel of an op whose hooks name none.
+/// Adds `execute` as the kernel of an op whose hooks name none.
 template <class Op>
 void addExecute(const Hooks<Op>& op) {
   using Args = const typename Op::Args&;

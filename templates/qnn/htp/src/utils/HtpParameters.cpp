@@ -122,11 +122,12 @@ Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t ra
   return print;
 }
 
-/// What is known about a parameter: HTP sets one byte of a Float32 for a boolean; a client may omit the data of a tensor.
+/// What is known about a parameter: HTP sets only one byte of a Float32 for a boolean; a client may omit a tensor's
+/// data.
 enum class Known : std::uint32_t { all, truth, shape };
 constexpr std::size_t knownKinds = 3;
 
-/// One parameter as it arrived.
+/// One parameter, as the client passed it to validation.
 struct Arrived {
   std::uint32_t param;
   Known known;
@@ -162,7 +163,7 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
   return {param, Known::all, print.add(data, bytes, zeroOffsetOf(type) != 0 ? 0x80 : 0, size).value()};
 }
 
-/// The same for an input of a node, for each kind of knowledge.
+/// The hashes of an input of a node, one for each value of Known.
 struct Found {
   std::uint64_t prints[knownKinds];
 };
@@ -189,7 +190,7 @@ struct Validated {
   const OpSpec* op;
   std::vector<Arrived> params;
   std::thread::id thread;
-  bool used;  // a node of a graph was found with it
+  bool used;  // a node of a graph matched it
   bool old;   // of an earlier session, and used there
 };
 
@@ -209,7 +210,7 @@ bool fits(const Validated& known, const std::vector<Found>& found) {
   return true;
 }
 
-/// Where each parameter of the config is among those of a node; `nowhere` for one that was left out.
+/// The position of each parameter of the config among those of a node; `nowhere` for one that was left out.
 using Places = std::vector<std::size_t>;
 constexpr std::size_t nowhere = SIZE_MAX;
 
@@ -219,7 +220,7 @@ Places placesOf(const OpSpec& spec, const std::vector<Arrived>& params) {
   return places;
 }
 
-/// Whether both orders mean the same for a node.
+/// Whether both orders give a node the same parameters.
 bool areAlike(const Places& one, const Places& other, const std::vector<Found>& found) {
   for (std::size_t param = 0; param < one.size(); ++param) {
     if (one[param] == other[param]) continue;
@@ -231,7 +232,7 @@ bool areAlike(const Places& one, const Places& other, const std::vector<Found>& 
   return true;
 }
 
-/// The nodes that were validated, the last ones of them.
+/// The nodes that were validated last, at most 4096.
 class Memory {
  public:
   static constexpr std::size_t most = 4096;
@@ -255,7 +256,8 @@ class Memory {
 
   enum class Result { known, unknown, ambiguous };
 
-  /// The places of the parameters of a node; unknown where none such was validated and it may be in any order.
+  /// Finds the places of a node's parameters; unknown if no such node was validated and the op is used in several
+  /// orders.
   Result find(const OpSpec& op, const std::vector<Found>& found, Places& places) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const bool old : {false, true}) {
@@ -276,7 +278,7 @@ class Memory {
     return Result::known;
   }
 
-  /// A text that is never freed.
+  /// A copy of a text that is never freed.
   const char* keep(const std::string& text) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return texts_.insert(text).first->c_str();
@@ -285,7 +287,7 @@ class Memory {
  private:
   std::mutex mutex_;
   std::deque<Validated> nodes_;
-  std::set<const OpSpec*> permuted_;  // ops of which a node came in another order than that of the config
+  std::set<const OpSpec*> permuted_;  // ops with a node whose order was not that of the config
   std::set<std::string> texts_;       // of errors: a few for each op
 };
 
@@ -360,7 +362,7 @@ bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index)
   return udo::isAbsent(from.op);
 }
 
-/// How many values of a node are inputs: as many as have the types of inputs, and leave the mandatory parameters.
+/// How many values of a node are inputs: as many as have types of inputs and leave enough for the mandatory parameters.
 std::uint32_t inputsOf(const OpSpec& spec, const QHPI_Op* node) {
   const auto all = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);

@@ -1,9 +1,9 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// Finds parameters by their names.  A kernel of HTP gets them without names, as further inputs, in the order in which the
-// client gave them; the names are known only when the client validates the node.  So validation remembers the order and
-// the values of a node's parameters, and an early rewrite finds the nodes of a graph by these values and puts their
-// parameters in the order of the config.
+// Finds parameters by their names.  An HTP kernel gets them without names, as additional inputs, in the order in which
+// the client passed them; the names are known only when the client validates the node.  So validation remembers the
+// order and the values of a node's parameters, and an early rewrite finds the nodes of a graph by these values and puts
+// their parameters in the order of the config.
 #pragma once
 
 #include "HtpBackendUtils.hpp"
@@ -37,7 +37,8 @@ const OpEntry* findOp(const char* qualifiedName);
 /// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 
-/// A client registers the package: nodes that this thread validated and used before come second from now on.
+/// Called when a client registers the package: from now on, nodes that this thread validated and used before are second
+/// choice.
 void beginSession();
 
 /// Whether a node may have fewer inputs than the config: the last ones are optional.
@@ -45,21 +46,21 @@ inline bool canEnd(const OpSpec& spec) {
   return fewestOf(spec.inputs) < spec.inputs.count;
 }
 
-/// The node with all inputs of the config; those that it lacks at the end are marked as absent.  Itself, or another one.
+/// The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
 
-/// The node with its parameters in the order of the config: itself, or another one; or an error, with the reason.
+/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.
 const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
 
-/// Whether this constant is in the place of an input or a parameter that was left out.  After the last parameter of a node it means
-/// that the parameters are in the order of the config.
+/// Whether this constant replaces an input or a parameter that was left out.  After the last parameter of a node it
+/// means that the parameters are in the order of the config.
 bool isAbsent(const QHPI_Op* node);
 bool isAbsent(const QHPI_Tensor* tensor);
 
 /// How many inputs a node has, without the one that marks parameters as ordered.
 std::uint32_t countInputs(const QHPI_Op* node);
 
-/// Adds that one to the inputs of a new node where its op is of this package; returns how many were added.
+/// Adds that one to the inputs of a new node if its op is in this package; returns how many were added.
 std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs);
 
 }  // namespace udo

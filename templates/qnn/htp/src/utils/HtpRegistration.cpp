@@ -9,8 +9,8 @@
 namespace udo {
 namespace {
 
-/// Zeroed memory that is never freed: HTP keeps pointers to it.  It is from `operator new`, which the libraries of the DSP
-/// have.
+/// Zeroed memory that is never freed, because HTP keeps pointers to it.  It is from `operator new`, which the libraries
+/// of the DSP have.
 template <class T>
 T* forever(std::size_t count) {
   const std::size_t bytes = (count == 0 ? 1 : count) * sizeof(T);
@@ -73,7 +73,7 @@ class Records {
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// All of them; null if memory is lacking, or the hooks of the op contradict each other.
+  /// Makes all records; null if there is not enough memory, or the hooks of the op are invalid.
   QHPI_Kernel_v1* make(std::uint32_t& count) {
     if (choices_ == nullptr || same_ == nullptr || at_ == nullptr || !sound()) return nullptr;
     for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
@@ -122,7 +122,7 @@ class Records {
     return nullptr;
   }
 
-  /// Every record of the kernel: counted first, then made.
+  /// Visits every record of the kernel: the first call counts them, the second one makes them.
   void each() {
     bool five = true;
     bool free = false;
@@ -145,7 +145,7 @@ class Records {
     }
     const std::size_t fewest = fewestOf(spec_.params);
     for (bool more = true; more && count_ <= mostRecords;) {
-      // One more, which marks the parameters as ordered.
+      // One more than the parameters marks them as ordered.
       const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
       for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
         if (free || !five) add(false, params);
@@ -163,7 +163,7 @@ class Records {
     return index < spec_.inputs.count && !tensor(index).mandatory && !tensor(index).repeated;
   }
 
-  /// The tensor whose type this one has: the first of those that allow the same types, where hooks request it, or itself.
+  /// The tensor whose type this one has: with sameTypes() the first one that allows the same types, else itself.
   std::size_t sameAs(std::size_t index) const {
     if (!facts_.sameTypes) return index;
     for (std::size_t i = 0; i < tensors_; ++i) {
@@ -187,7 +187,7 @@ class Records {
     return true;
   }
 
-  /// One record: these element types, this flat layout, this many parameters.
+  /// Adds one record: these element types, this flat layout, this many parameters.
   void add(bool five, std::size_t params) {
     const std::uint32_t index = count_++;
     if (records_ == nullptr) return;
@@ -202,7 +202,7 @@ class Records {
     for (std::size_t i = 0; i < params; ++i) {
       const List<std::uint32_t> ranks = i < spec_.params.count ? spec_.params.items[i].ranks : List<std::uint32_t>();
       in[inputs + i] = flat(QHPI_Any_Element_Type, ranks, false);
-      // Constants in TCM arrive when the graph is executed.
+      // Constants in TCM do not arrive before the graph is executed.
       if (facts.prepare != nullptr) in[inputs + i].mem_placement = QHPI_MemLoc_DDR_Only;
     }
     for (std::size_t i = 0; i < spec_.outputs.count; ++i) out[i] = signature(inputs + i, five);
@@ -280,7 +280,7 @@ class Records {
 const OpEntry* firstOp = nullptr;
 const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
 
-/// The op's own rewrite is called when the parameters are ordered: HTP calls this again for a node that it returns.
+/// The op's own rewrite is called once the parameters are ordered: HTP calls this function again for a node it returns.
 const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const OpEntry* const entry = findOp(qhpi_op_name(op));
   if (entry == nullptr) return op;
@@ -294,7 +294,8 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
 
 QHPI_StatusCode registerOps() {
   const List<OpEntry> ops = tables.ops;
-  // Made once, as a runtime keeps the pointers, and registered each time, as a backend forgets its ops when it ends.
+  // Made once, because a runtime keeps the pointers; registered each time, because a backend forgets its ops at its
+  // end.
   static QHPI_OpInfo_v1* again = nullptr;
   if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, tables.name);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
@@ -318,7 +319,7 @@ QHPI_StatusCode registerOps() {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  // It does not forget how ops are cut into tiles: libQnnHtp 2.47 crashes if it gets that twice.
+  // A backend does not forget how ops are cut into tiles: libQnnHtp 2.47 crashes if that is registered twice.
   again = forever<QHPI_OpInfo_v1>(ops.count);
   if (again == nullptr) return QHPI_ErrorFatal;
   for (std::size_t i = 0; i < ops.count; ++i) {

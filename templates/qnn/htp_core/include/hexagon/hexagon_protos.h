@@ -1,8 +1,8 @@
 // Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 //
-// The headers of the SDK name Hexagon intrinsics on every machine.  On a PC they come from libnative of the Hexagon
-// tools (HEXAGON_TOOLS_ROOT); where that is missing, this is enough for kernels without HVX.  The scalar ones do what
-// their names suggest.  The vector ones are only declared: a kernel that uses one compiles, and does not load.
+// The headers of the SDK use Hexagon intrinsics on every machine.  On a PC they come from libnative of the Hexagon
+// tools (HEXAGON_TOOLS_ROOT); without it this header is enough for kernels without HVX.  The scalar ones do what their
+// names suggest.  The vector ones are only declared: a kernel that uses one compiles, but does not load.
 #pragma once
 
 #include <math.h>
@@ -30,7 +30,7 @@ inline int Q6_R_add_RR_sat(int a, int b) {
   return static_cast<int>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
-// Out of range they give the nearest number there is, as the processor does; rounding is to nearest even.
+// Out of range they return the nearest representable number, as the processor does; rounding is to nearest even.
 inline unsigned Q6_R_convert_sf2uw_R_chop(float value) {
   return !(value > 0.0f) ? 0u : value >= 4294967296.0f ? UINT32_MAX : static_cast<unsigned>(value);
 }

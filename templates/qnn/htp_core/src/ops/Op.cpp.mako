@@ -13,6 +13,6 @@ GraphStatus ${op.impl}(
 
 }  // namespace ops::${package.name}::${op.name}
 
-// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and what the file below lets you define.
+// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and macros that the file below reads.
 
 #include "ops/${op.name}.registration.hpp"

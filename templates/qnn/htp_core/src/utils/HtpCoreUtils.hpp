@@ -48,7 +48,7 @@ Quantization quantization(const T& tensor) {
   return Quantization{interface.scale, -static_cast<std::int32_t>(interface.offset)};
 }
 
-/// The number of elements of the axes `first` … `last - 1`; of all of them without.
+/// The number of elements of the axes `first` … `last - 1`; of all axes without arguments.
 template <class T>
 std::size_t count(const T& tensor, std::size_t first, std::size_t last) {
   std::size_t product = 1;
@@ -60,8 +60,8 @@ std::size_t count(const T& tensor) {
   return count(tensor, 0, tensor.rank());
 }
 
-/// One element of a tensor as a real number, regardless of its type; fixed point is dequantized.  All tensors are row-major
-/// (the registration asks HTP for it); `tensor(b, h, w, d)` is the SDK's own way, and knows other layouts.
+/// One element of a tensor as a real number, regardless of its type; fixed point is dequantized.  All tensors are
+/// row-major, as the registration requests; `tensor(b, h, w, d)` of the SDK also supports other layouts.
 float real(const Tensor& tensor, std::size_t index);
 template <class T>
 float real(const T& tensor, std::size_t index) {
@@ -101,7 +101,7 @@ class View {
   const Tensor* tensor_ = nullptr;
 };
 
-/// One whose elements are of type T.
+/// A tensor parameter whose elements are of type T.
 template <class T>
 class Input : public View {
  public:
@@ -112,7 +112,7 @@ class Input : public View {
   const T& operator[](std::size_t index) const { return data()[index]; }
 };
 
-/// One that may be of several types.
+/// A tensor parameter that may be of several types.
 class AnyInput : public View {
  public:
   using View::View;
@@ -121,7 +121,7 @@ class AnyInput : public View {
   float real(std::size_t index) const { return udo::real(*tensor_, index); }
 };
 
-/// The parameters that a kernel is called with; null where the client left one out.
+/// The parameters that a kernel is called with; null for those that the client left out.
 class Given {
  public:
   explicit Given(const Tensor* const* tensors) : tensors_(tensors) {}

@@ -30,10 +30,10 @@ __attribute__((format(printf, 1, 2)))
 Status error(const char* format, ...);
 Status errorList(const char* format, std::va_list list);
 
-/// Writes errors to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
+/// Makes errors go to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
 void showErrors();
 
-// Functions of the QNN op package interface that every backend shares: the log of the client.
+// Functions of the QNN op package interface that all backends share: the log of the client.
 Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level);
 Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level);
 Qnn_ErrorHandle_t logTerminate();
@@ -41,7 +41,7 @@ Qnn_ErrorHandle_t logTerminate();
 /// Scale and offset of a tensor that is quantized; false, with both unchanged, if its channels or blocks have their own.
 bool encodingOf(const Qnn_QuantizeParams_t& params, float& scale, std::int32_t& offset);
 
-/// The error for such a tensor.
+/// The error for a tensor whose channels or blocks have their own scales.
 Status notWhole(const char* tensor);
 
 /// The op that this thread runs, for messages.
@@ -56,7 +56,7 @@ class Running {
   const char* outer_;
 };
 
-/// Calls a function of a kernel; an exception becomes an error, for nothing may be thrown into the runtime.
+/// Calls a function of a kernel; an exception becomes an error, because nothing may be thrown into the runtime.
 template <class Step>
 Status guarded(const Step& step) {
 #if defined(__cpp_exceptions)
@@ -73,7 +73,7 @@ Status guarded(const Step& step) {
 /// The result of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
-/// A list that is a table.
+/// A view of an array.
 template <class T>
 struct List {
   const T* items = nullptr;
@@ -95,7 +95,7 @@ constexpr QnnOpPackage_Info_t packageInfo(const char* package, const char* (&ops
 /// The default of a tensor or a parameter, if a backend supports no other value.  All lists have the same length; an
 /// empty list has no value of that kind.
 struct OnlyValue {
-  List<std::int64_t> whole;    // if all numbers are whole
+  List<std::int64_t> whole;    // if all numbers are integers
   List<double> reals;
   List<std::uint16_t> halves;  // the same as bits of FLOAT_16
   const char* text;
@@ -156,7 +156,8 @@ std::size_t fewestOf(List<Spec> specs) {
   return count;
 }
 
-/// Where a node that has `count` tensors has the one at `index` of the specs: a repeated one before it shifts it.
+/// The position of the tensor at `index` of the specs in a node with `count` tensors: a repeated one before it shifts
+/// it.
 inline std::size_t positionOf(List<TensorSpec> specs, std::size_t count, std::size_t index) {
   for (std::size_t i = 0; i < index; ++i) {
     if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;

@@ -137,7 +137,7 @@ class AnyInput : public View {
   }
 
  private:
-  // A function of its own, so that the one above is small enough to be inlined into a kernel's loop.
+  // A separate function, so that the one above is small enough to be inlined into a kernel's loop.
   float rare(std::size_t index) const {
     if (isHalf()) return toReal(data<Half>()[index]);
     switch (element()) {
@@ -202,11 +202,11 @@ class Hooks;  // HTP: src/utils/HtpHooks.hpp
 
 // The generated header uses describe<Op>() before the kernel's file declares State, `prepare` and `execute`, which are
 // looked up in the namespace of Args where the compiler instantiates the templates.  For function templates the standard
-// allows that behind the use and at the end of the file, and requires no diagnostic where the two differ ([temp.point]).
-// GCC, Clang (so zig, the NDK, and the tools of Hexagon) and MSVC take the end of the file.  A compiler that took the
-// first place would find no `execute`, and checkKernel() would not compile: it cannot choose a wrong function silently.
-// So no name of this namespace may be used in a header but inside of describe<Op>(), and describe<Op>() is not a constexpr
-// function and returns void: those are what compilers instantiate at once.
+// allows that right after the use and at the end of the file, and requires no diagnostic if the two differ
+// ([temp.point]).  GCC, Clang (hence zig, the NDK and the Hexagon tools) and MSVC use the end of the file.  A compiler
+// that used the first place would find no `execute`, and checkKernel() would not compile: it cannot choose a wrong
+// function silently.  So a header may use this namespace only inside describe<Op>(), which is not constexpr and returns
+// void: compilers instantiate constexpr functions and deduced return types at once.
 namespace glue {
 
 template <class T, class = void>

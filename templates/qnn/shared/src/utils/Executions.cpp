@@ -74,7 +74,8 @@ void append(const Place& place, const std::string& lines) {
 
 int opened(const char* name) { return open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
 
-/// Report a file that cannot be written now, and make its path absolute: the process may change its folder later.
+/// Opens the file once, so that errors are reported now; its path becomes absolute, as the process may change its
+/// folder.
 Place named(const char* name) {
 #if defined(__linux__)
   if (getauxval(AT_SECURE) != 0) return {};
@@ -91,7 +92,8 @@ Place named(const char* name) {
   return place;
 }
 
-/// In one write, which keeps the lines of several processes whole; a fork does not write the counts of its parent.
+/// In one write, so that lines of several processes do not mix; a forked process does not write the counts of its
+/// parent.
 void append(const Place& place, const std::string& lines) {
   if (getpid() != place.process) return;
   const int file = opened(place.file.c_str());
@@ -143,7 +145,7 @@ std::uint64_t Executions::of(const char* op) const {
 
 #if defined(UDO_WRITES_FILE)
 
-// Not every client terminates what it has initialized: then zeros are written here.
+// Not every client terminates what it has initialized: then zeros, too, are written here.
 Executions::~Executions() { report(isUsed()); }
 
 void Executions::report(bool all) {

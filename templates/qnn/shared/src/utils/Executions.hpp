@@ -4,7 +4,7 @@
 // have used another op of the same name.  The library exports these functions, which begin with its name so that one
 // process can load several packages:
 //
-//   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an op that it does not have; NULL: all ops
+//   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an unknown op; NULL: the sum of all ops
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
 //
 // A package that is built with UDO_PROVE (`udogen build --prove`, `make UDO_PROVE=1`) also writes its counts to a file, if
@@ -27,7 +27,7 @@
 #define UDO_EXPORT_COUNT extern "C" __attribute__((visibility("default")))
 #endif
 
-/// The two functions of a package, defined beside its interface provider.
+/// The two functions of a package, defined next to its interface provider.
 #define UDO_EXECUTIONS_OF(PACKAGE)                                                                        \
   UDO_EXPORT_COUNT std::uint64_t PACKAGE##Executions(const char* op) { return udo::executions.of(op); } \
   UDO_EXPORT_COUNT const char* PACKAGE##Counted(void) { return udo::executions.counted(); }
@@ -86,7 +86,7 @@ class Executions {
   std::atomic<int> users_{0};
 };
 
-/// Those of this package, defined beside its tables.
+/// The counters of this package, defined next to its tables.
 extern Executions executions;
 
 }  // namespace udo

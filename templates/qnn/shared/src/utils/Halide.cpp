@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
 //
-// What functions compiled by Halide call: if one cannot use its tensors, it reports that here and returns.
+// Called by functions that Halide has compiled: one that cannot use its tensors reports that here and returns.
 #include "Halide.hpp"
 
 #include <cstdarg>
@@ -40,7 +40,7 @@ void Call::fail(const char* format, ...) {
   va_end(arguments);
 }
 
-// Halide's name of a buffer ends with the tensor's, which `$` and a number may follow.
+// Halide's name of a buffer ends with the name of the tensor, which `$` and a number may follow.
 const char* Call::linesOf(const char* buffer) const {
   const char* space = std::strrchr(buffer, ' ');
   const char* name = space == nullptr ? buffer : space + 1;

@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
 //
-// Tensors in the form of functions that Halide has compiled, and what those functions call.
+// Tensors in the form that functions compiled by Halide take, and what those functions call.
 #pragma once
 
 #if __has_include("GpuCustomOpPackage.hpp")
@@ -43,7 +43,7 @@ inline constexpr Type f32{2, 32, 1}, f16{2, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u1
 // --- views of tensors --------------------------------------------------------------------------------------------
 
 #if defined(UDO_GPU)
-/// How functions see an element: the text of a kernel converts halves and fixed point to floats.
+/// The type of an element in functions: the text of a kernel converts halves and fixed point to floats.
 inline Type typeOf(const Tensor& tensor) {
   if (tensor.isFloat() || tensor.isFixedPoint()) return f32;
   switch (tensor.type()) {
@@ -108,7 +108,7 @@ class Call {
     if (!canRun) fail("this processor has no AVX2, which the kernel was compiled for");
   }
 
-  /// For another function with the same tensors.
+  /// Clears the error, for another function with the same tensors.
   Call* again() {
     message_[0] = '\0';
     return this;
@@ -126,7 +126,7 @@ class Call {
   /// Whether all tensors are aligned for vectors of HVX.
   bool aligned() const { return aligned_; }
 
-  /// Fixed point on Hexagon adds the offset in one bit more than numbers have.
+  /// Refuses an offset that fixed point on Hexagon cannot add: it has one bit more than the stored numbers.
   void quantized(Type type, std::int32_t offset) {
 #if defined(__hexagon__)
     const std::int32_t range = 1 << type.bits;
@@ -154,7 +154,7 @@ class Call {
  private:
   const Lines* lines_ = nullptr;
   bool last_ = true, aligned_ = true;
-  char message_[160];  // of its characters only the first is set: a kernel may take less time than 160 bytes do
+  char message_[160];  // only the first character is set: a kernel may be faster than clearing 160 bytes
 };
 
 /// The part of an execution that one of several threads calculates.
@@ -178,7 +178,7 @@ struct Rows {
   int axis;
 };
 
-/// All axes, after leading ones.
+/// All axes, padded to `rank` with leading ones.
 struct Whole {
   int rank;
 };
@@ -228,7 +228,7 @@ class View {
     }
   }
 
-  /// Bytes of a table, which may begin anywhere.
+  /// Bytes of a table, which need not be aligned.
   View(const std::uint8_t* bytes, std::size_t size) {
     raw.host = const_cast<std::uint8_t*>(bytes);
     raw.type = type_ = u8;
@@ -307,7 +307,7 @@ class View {
 
   std::size_t inner_ = 0, size_ = 0, outer_ = 0;
   Type type_ = {};
-  Dimension dims_[8];  // as many as `raw` has
+  Dimension dims_[8];  // `raw.dimensions` of them are used
 };
 
 // Machines with aligned vectors have a second function, for tensors that are aligned.

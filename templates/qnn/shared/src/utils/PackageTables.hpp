@@ -36,7 +36,7 @@ inline Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
 }
 
 /// Fills in the functions of the interface.
-inline void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
+inline void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a macro of the Windows headers
   table.interfaceVersion = {1, 4, 0};
   table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
                 freeOpImpl, logInitialize, logSetLevel, logTerminate};

@@ -264,7 +264,7 @@ bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
   return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
 }
 
-/// A scalar has a type of its own: ONNX Runtime passes every integer as an INT_32.
+/// The type of a scalar may differ from the config's: ONNX Runtime passes every integer as INT_32.
 bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
   if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
   if (widthOf(given.scalarParam.dataType) == Width::other) return false;

@@ -16,7 +16,7 @@ struct ValidationRules {
   bool everyInput = false;  // optional inputs cannot be left out
 };
 
-/// HTP delivers types of one width alike, and knows parameters by their position after the inputs.
+/// HTP delivers all types of one width in the same form, and identifies parameters by their position after the inputs.
 ValidationRules rulesOfHtp();
 
 /// On the GPU the backend chooses between floats of 16 and of 32 bits.
@@ -38,7 +38,7 @@ Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op);
 /// Why this thread's last config was refused, as data; the log has the sentence.
 struct Refusal {
   enum Kind : std::uint32_t {
-    value,  // or nothing was refused, or the node is for no op of the package
+    value,  // or nothing was refused, or the node is not for an op of the package
     type,   // of a tensor or parameter: `accepted` are the data types that it may have
     rank,   // `accepted` are the ranks
     other   // the op has other inputs, outputs or parameters

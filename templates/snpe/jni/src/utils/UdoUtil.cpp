@@ -8,10 +8,10 @@
 namespace UdoUtil {
 namespace {
 
-/// SNPE's structures hold `char*` and write to none of them.
+/// SNPE's structures hold `char*`, but SNPE does not write to them.
 SnpeUdo_String_t text(const char* characters) { return const_cast<SnpeUdo_String_t>(characters); }
 
-/// Where in a network a fault is, for its message.
+/// The op that an error message is about.
 struct Place {
   const char* package;
   const char* op;
@@ -62,7 +62,7 @@ const char* word(SnpeUdo_ParamType_t kind) {
   return kind == SNPE_UDO_PARAMTYPE_SCALAR ? "a scalar" : kind == SNPE_UDO_PARAMTYPE_STRING ? "a text" : "a tensor";
 }
 
-/// One number of a type, so that numbers of different types can be compared; false for types that are no plain numbers.
+/// Reads one number as a double, to compare numbers of different types; false for types that are not plain numbers.
 bool read(SnpeUdo_DataType_t type, const void* data, std::size_t index, double& number) {
   const auto at = [&](auto zero) {
     std::memcpy(&zero, static_cast<const unsigned char*>(data) + index * sizeof zero, sizeof zero);
@@ -91,7 +91,7 @@ bool isNumber(SnpeUdo_DataType_t type, const void* data, std::size_t index, Snpe
   return !(given < other) && !(other < given) && (given == given) == (other == other);
 }
 
-/// True for the default of the config.
+/// Whether a parameter has the default of the config.
 bool isDefault(const ParamSpec& spec, const SnpeUdo_Param_t& given) {
   const SnpeUdo_DataType_t reported = spec.types.count != 0 ? spec.types.items[0].reported : SNPE_UDO_DATATYPE_LAST;
   if (spec.kind == SNPE_UDO_PARAMTYPE_STRING) {
@@ -163,7 +163,7 @@ SnpeUdo_ErrorType_t checkParams(const Place& place, Rows<const ParamSpec> specs,
   return SNPE_UDO_NO_ERROR;
 }
 
-/// One side of an op: optional tensors at the end may be left out, a repeated one takes what is more than the table has.
+/// The inputs or outputs of an op: optional ones at the end may be left out; a repeated one takes all extra tensors.
 struct Side {
   const char* word;
   Rows<const TensorSpec> specs;
@@ -298,7 +298,7 @@ bool UdoRegLibrary::ready(const char* function) const {
 void UdoRegLibrary::fill() {
   version_.libVersion = package_.version;
   version_.apiVersion = {API_VERSION_MAJOR, API_VERSION_MINOR, API_VERSION_TEENY};
-  Room free = room_;  // its members move along as they are used up
+  Room free = room_;  // its pointers advance as the memory is used
   info_.packageName = text(package_.name);
   info_.supportedCoreTypes = package_.cores;
   info_.numOfImplementationLib = package_.libraries.count;

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// Kernels of QHPI include this header of the C++ interface for the name of their package.
+// QHPI kernels include this header of the C++ interface for the name of their package.
 #pragma once
 
 #if __has_include_next("HTP/core/constraints.h")

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// What kernels of QHPI find in this header of the C++ interface: on Hexagon its types and intrinsics, and the name of
+// What QHPI kernels need from this header of the C++ interface: on Hexagon its types and intrinsics, and the name of
 // their package.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// The logging that kernels of QHPI take from the C++ interface: errors and warnings go to stderr, the rest nowhere.
+// The logging that QHPI kernels use from the C++ interface: errors and warnings go to stderr, the rest is discarded.
 #pragma once
 
 #if __has_include_next("HTP/core/log.h")

@@ -10,7 +10,7 @@
 #include_next "HTP/core/qhpi.h"
 
 #if defined(UDOGEN_QNN_HTP_CORE_QHPI_H)
-// What the SDK's header has besides declarations.
+// The definitions that the SDK's header has in addition to its declarations.
 inline QHPI_OpRef qhpi_op_reference(const QHPI_Op* op, uint32_t number) { return QHPI_OpRef{op, number}; }
 inline const QHPI_OpRef QHPI_OpRef_Invalid = {nullptr, UINT32_MAX};
 inline const QHPI_OutputDef QHPI_OutputDef_Invalid = {QHPI_PrepareError, {}, {}};

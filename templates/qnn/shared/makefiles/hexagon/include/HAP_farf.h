@@ -1,6 +1,6 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Replaces the header of this name in the Hexagon SDK, where there is no SDK: lines for the log of the DSP.
+// Replaces the header of this name in the Hexagon SDK if no SDK is installed: macros that write to the log of the DSP.
 #pragma once
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ extern "C"
     __attribute__((weak)) void
     HAP_debug_v2(int level, const char* file, int line, const char* format, ...);
 
-// Where the DSP's log is not there, in a simulator, lines go to stderr.
+// In a simulator, which has no log of the DSP, lines go to stderr.
 #define FARF_LINE(level, ...)                                               \
   do {                                                                      \
     if (HAP_debug_v2) {                                                     \
@@ -22,7 +22,7 @@ extern "C"
     }                                                                       \
   } while (0)
 
-// LOW and MEDIUM are written where FARF_LOW or FARF_MEDIUM is defined as 1.
+// LOW and MEDIUM are written if FARF_LOW or FARF_MEDIUM is defined as 1.
 #if !defined(FARF_LOW)
 #define FARF_LOW 0
 #endif

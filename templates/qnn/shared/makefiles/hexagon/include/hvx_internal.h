@@ -1,6 +1,7 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: small helpers of HVX kernels.
+// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx) if no SDK is installed: small helpers of HVX
+// kernels.
 #pragma once
 
 #include <hexagon_types.h>
@@ -38,7 +39,7 @@ static HVX_INLINE_ALWAYS bool is_in_one_chunk(const void* address, uint32_t coun
   return ((uintptr_t)address & (size - 1)) + count <= size;
 }
 
-/// Asks for `height` rows of `width` bytes, `stride` bytes apart, to be brought into the cache.
+/// Prefetches `height` rows of `width` bytes, `stride` bytes apart, into the cache.
 static HVX_INLINE_ALWAYS void l2fetch(const void* address, uint32_t stride, uint32_t width, uint32_t height, uint32_t byColumn) {
 #if defined(__hexagon__)
   const uint64_t block = (uint64_t)byColumn << 48 | (uint64_t)stride << 32 | (uint64_t)width << 16 | height;

@@ -1,7 +1,7 @@
 // Auto-generated part of op packages whose kernels include it; regenerating rewrites this file.
 //
-// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx), where there is no SDK: kernels include it for
-// the types and intrinsics of HVX. The functions of that library need the SDK.
+// Replaces the header of this name in the Hexagon SDK (libs/qhl_hvx) if no SDK is installed: kernels include it for the
+// types and intrinsics of HVX.  The functions of that library need the SDK.
 #pragma once
 
 #include <hexagon_types.h>
