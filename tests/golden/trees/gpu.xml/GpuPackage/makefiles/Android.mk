@@ -8,7 +8,7 @@ LOCAL_C_INCLUDES += $(LOCAL_PATH)/$(KERNEL_TEXTS)
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(SOURCES)))
 ifneq ($(CL_LIBRARY_PATH),)
-# Linked only if a source of yours calls it.
+# Linked only if one of your sources calls it.
 LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
 endif
 include $(BUILD_SHARED_LIBRARY)

@@ -17,6 +17,6 @@ GraphStatus scaleshiftImpl(
 
 }  // namespace ops::BothPackage::ScaleShift
 
-// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and what the file below lets you define.
+// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and macros that the file below reads.
 
 #include "ops/ScaleShift.registration.hpp"

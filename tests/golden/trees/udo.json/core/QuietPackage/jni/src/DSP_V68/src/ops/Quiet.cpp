@@ -15,6 +15,6 @@ GraphStatus quietImpl(
 
 }  // namespace ops::QuietPackage::Quiet
 
-// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and what the file below lets you define.
+// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and macros that the file below reads.
 
 #include "ops/Quiet.registration.hpp"

@@ -16,6 +16,6 @@ GraphStatus scaleImpl(
 
 }  // namespace ops::ScalePackage::Scale
 
-// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and what the file below lets you define.
+// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and macros that the file below reads.
 
 #include "ops/Scale.registration.hpp"
