@@ -326,7 +326,7 @@ _ALWAYS_FORBIDDEN = (
 
 
 def _forbidden(client: Client, packages: Sequence[Package]) -> str:
-    """The characters that the client refuses in paths, which the script checks: it alone knows its folder."""
+    """The characters that the client refuses in paths; run.py checks its folder, which is unknown before."""
     rules = [rule for rule in client.rules if rule.id == "separators"]
 
     def refused(char: str) -> bool:
