@@ -96,7 +96,7 @@ class OrtSession(Closing):
         return self.run_chain([call])
 
     def run_chain(self, calls: Chain) -> OpResult:
-        """Run ops of which each takes the first output of the previous one; returns the outputs of the last one."""
+        """Run a chain, where the first output of each op is the first input of the next; return the last outputs."""
         known = self._known.pop(digest(calls), None)
         if known is not None:
             return known
