@@ -1,4 +1,4 @@
-"""`OpSession` for ONNX Runtime: each call is a node of a model that runs in Qualcomm's execution provider."""
+"""The counterpart of `OpSession` for ONNX Runtime: each call is a node of a model that runs in Qualcomm's provider."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OrtSession(Closing):
 
     @property
     def runtime(self) -> RuntimeInfo:
-        """ONNX Runtime, and the backend library of Qualcomm that its provider loads."""
+        """ONNX Runtime, and Qualcomm's backend library that its provider loads."""
         return self._runtime
 
     def prepare(self, chains: Sequence[Chain]) -> None:
