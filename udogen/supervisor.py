@@ -66,7 +66,7 @@ def _wait(program: int) -> None:
     try:
         os.write(tie, PID.pack(program))
     except OSError:
-        pass  # the parent is gone
+        pass  # the parent has ended
     poll = select.poll()
     poll.register(tie, select.POLLIN)
     poll.register(woken, select.POLLIN)

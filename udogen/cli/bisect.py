@@ -1,4 +1,4 @@
-"""`udogen bisect`: the first tensor of a model that differs from what it should be."""
+"""`udogen bisect`: the first tensor of a model that differs from the expected one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command(options: BisectOptions) -> int:
 
 
 def _contexts(options: BisectOptions) -> bool:
-    """A model of context binaries; whether a tensor differs."""
+    """Compare a model of context binaries; returns whether a tensor differs."""
     if options.against is None:
         raise UsageError(
             "nothing to compare the model with",
@@ -110,7 +110,7 @@ def _contexts(options: BisectOptions) -> bool:
 
 
 def _network(options: BisectOptions) -> bool:
-    """An ONNX model; whether a layer is wrong."""
+    """Compare an ONNX model; returns whether a layer is wrong."""
     if options.against is not None or options.shard_runtimes or len(options.paths) > 1:
         raise UsageError(
             "--against, --shard-runtime and several paths are for context binaries",
@@ -144,7 +144,7 @@ def _network(options: BisectOptions) -> bool:
 
 
 def _findings(first: Divergence) -> tuple[Finding, ...]:
-    """Causes that the numbers themselves show."""
+    """The causes that can be recognized from the numbers alone."""
     import numpy as np
 
     from udogen.verify.cases import Case

@@ -104,7 +104,7 @@ def command(options: BuildOptions) -> None:
 
 
 def print_run(package: PackageLibrary) -> None:
-    """Print how to run an op of a built package: as its project does, or with inputs that fit its config."""
+    """Print how to run an op of a built package: with its project's make, or with inputs that fit its config."""
     from udogen.generate.op_tests import run_arguments
 
     run = output.make_command("run", package.path.resolve().parents[:2])
@@ -126,7 +126,7 @@ def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibra
 
 
 def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
-    """Warn of kernels in the user's folder that are not what is built."""
+    """Warn about kernels in the user's folder that differ from those that are built."""
     found = list(dict.fromkeys(line for package in packages for line in kernels_not_used(package)))
     for line in found:
         output.warn(line)
@@ -161,7 +161,7 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
 
 
 def _print_releases(built: Sequence[Artifact], root: str) -> None:
-    """Print which releases of the SDK take the packages for HTP; those for other backends are tied to none."""
+    """Print the SDK releases that accept the packages for HTP; those for other backends work with any release."""
     for api in dict.fromkeys(each.package.api for each in built if each.package.api):
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
@@ -171,7 +171,7 @@ def _print_releases(built: Sequence[Artifact], root: str) -> None:
 def _targets(
     names: tuple[str, ...], found: list[PackageLibrary], *, ndk: bool
 ) -> list[tuple[PackageLibrary, tuple[str, ...]]]:
-    """The targets for each package: of several packages, those that each of them has."""
+    """The targets for each package; if there are several packages, each gets those that it has."""
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
     shares = [(package, tuple(each for each in names if _has(package, each, found, ndk=ndk))) for package in found]
@@ -182,11 +182,11 @@ def _targets(
 
 
 def _has(package: PackageLibrary, name: str, found: list[PackageLibrary], *, ndk: bool) -> bool:
-    """Whether a package, one of those found, has this target."""
+    """Whether a package, one of those in `found`, has this target."""
     if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
         return False
     if not package.kind.registration or name.startswith(("reg", "all")):
         return True
-    # A core's target makes the registration library too, where there is such a core.
+    # A core's target also makes the registration library, if a package for that core exists.
     cores = [each for each in found if each.path == package.path and not each.kind.registration]
     return any(_has(each, name, found, ndk=ndk) for each in cores)

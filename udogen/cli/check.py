@@ -1,4 +1,4 @@
-"""`udogen check`: everything that is wrong with configs."""
+"""`udogen check`: all errors in configs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(options: CheckOptions) -> None:
 
 
 def _print_next(files: Sequence[Path]) -> None:
-    """Print what to do with configs: test their project, or make one."""
+    """Print the next step for these configs: test their project, or make one."""
     folders = dict.fromkeys(file.parent for file in files)
     if all((folder / FILE).is_file() for folder in folders):
         output.print_next(" and ".join(f"`udogen test {shlex.quote(str(folder))}`" for folder in folders))
@@ -82,7 +82,7 @@ def _as_json(package: OpPackage) -> dict[str, object]:
 
 
 def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
-    """Which of Qualcomm's generators take each config; an error for what none of them takes."""
+    """Config -> those of Qualcomm's generators that accept it; adds an error for everything that they refuse."""
     found = {file: vendor.verdict(data, file) for file, data in problems.contents.items()}
     for verdict in found.values():
         for each in verdict.refusals:

@@ -1,4 +1,4 @@
-"""`udogen convert`: a config in the other language."""
+"""`udogen convert`: a config in the other format."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command(options: ConvertOptions) -> None:
 
 
 def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
-    """The package with what is for these backends; ops of none of them are left out."""
+    """The package with only the parts for these backends; ops for none of them are left out."""
     ops = tuple(kept for op in package.ops if (kept := _for_backends(op, package, chosen)) is not None)
     if not ops:
         raise UsageError(f"no op of `{package.name}` is for {', '.join(chosen)}", hint="choose another --backend")
@@ -97,7 +97,7 @@ def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
 
 
 def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | None:
-    """The op with the names of these backends; None if it is for none of them."""
+    """The op, only for these backends; None if it is for none of them."""
     names, archs = backends.of_supplements(op, package)
     kept = tuple(dict.fromkeys(name for each in chosen for name in backends.ALL[each].names if name in names))
     versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[each].hexagon for each in chosen))
@@ -107,7 +107,7 @@ def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | Non
 
 
 def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None:
-    """Warn where Qualcomm's generators would not take what is written."""
+    """Warn if Qualcomm's generators would refuse the converted config."""
     found = vendor.verdict(text.encode(), "the converted config")
     for each in found.refusals[:_SHOWN]:
         what = f"{found.meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
@@ -115,7 +115,7 @@ def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
-    """The converted config must be accepted if the original is."""
+    """Add errors if the converted config would be refused, but the original is accepted."""
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
         resolve_all(made, found := Problems(), GenerateOptions(layout=layout))

@@ -1,4 +1,4 @@
-"""`udogen doctor`: what this machine has, its errors, and how to get the rest."""
+"""`udogen doctor`: the tools and SDKs of this machine, problems with them, and how to get the missing ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _REGISTRIES = {
 
 
 def _print_registry(what: str, *, as_json: bool) -> None:
-    """Print what udogen can build, generate or compile with."""
+    """Print a registry: what udogen can build, generate or compile with."""
     head, rows = _REGISTRIES[what]
     if as_json:
         output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})

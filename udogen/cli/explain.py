@@ -1,4 +1,4 @@
-"""`udogen explain`: what an error number, its name, or the lines of a log mean, and what to try."""
+"""`udogen explain`: the meaning of an error number, its name, or the lines of a log, and remedies."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
 
 
 def _warn_of_edits(found: Sequence[Generated]) -> None:
-    """Warn of copies of kernels that the user edited: what --kernels has is not used for them."""
+    """Warn about kernels in packages that the user edited: --kernels does not replace them."""
     if any(change.action == "kept" for each in found for change in each.changes):
         folders = [package for each in found if each.folder.is_dir() for package in open_packages(each.folder)]
         for line in dict.fromkeys(line for package in folders for line in kernels_not_used(package)):
@@ -148,7 +148,7 @@ def _warn_of_edits(found: Sequence[Generated]) -> None:
 
 
 def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:
-    """Print which kernels are in the vendor's style, and options that change nothing."""
+    """Print the kernels in the vendor's style, and the options that have no effect."""
     for each in found:
         for backend, ops in each.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
@@ -179,7 +179,7 @@ def _print_generated(each: Generated, *, dry_run: bool = False) -> None:
 
 
 def _print_next(found: Sequence[Generated]) -> None:
-    """Print what to do with packages of which one is new or changed."""
+    """Print the next step, unless all packages are unchanged."""
     if all(change.action == "unchanged" for each in found for change in each.changes):
         return
     unwritten = [

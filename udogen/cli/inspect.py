@@ -97,7 +97,7 @@ _OF_BINARIES = ("--write-manifest", "--json-out")
 
 
 def _inspect(options: InspectArguments) -> int:
-    """What PATH is decides; the exit code."""
+    """Inspect PATH by its kind; returns the exit code."""
     from udogen.draw.sources import is_onnx
     from udogen.inspect.context import is_context_binary
 
@@ -122,7 +122,7 @@ def _inspect(options: InspectArguments) -> int:
 
 
 def _starts_like(path: Path, known: Callable[[bytes, str], bool]) -> bool:
-    """Whether the first bytes of a file are those of a kind."""
+    """Whether `known` recognizes the first bytes of a file."""
     try:
         with open_plain(path) as file:
             return known(file.read(64), path.suffix)
@@ -157,7 +157,7 @@ def _libraries(options: InspectArguments) -> int:
 
 
 def _print_next(path: Path) -> None:
-    """Print how to run an op of the first package that runs on this machine; of a library, of its own package."""
+    """Print how to run an op of the first package for this machine; for a library, of its own package."""
     from udogen.build.package import MANIFEST, open_packages
     from udogen.cli.build import print_run
 
@@ -198,10 +198,10 @@ def _context(options: InspectArguments) -> int:
 
 
 def _kernel(options: InspectArguments) -> None:
-    """Compile a kernel of an op of these configs, and show its functions for each machine.
+    """Compile a kernel for an op of these configs, and print its functions for each machine.
 
-    Whether they have vectors, and if not, why; their vector instructions by kind; their loops; with shapes, how many
-    packets an execution takes under QEMU.
+    The output has their vector instructions by kind, or why they have none; their loops; and, if shapes are given, the
+    number of packets of an execution under QEMU.
     """
     from udogen.kernels.explain import explain
 
@@ -232,7 +232,7 @@ def _kernel(options: InspectArguments) -> None:
 
 
 def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> Iterator[str]:
-    """The functions of each machine."""
+    """The lines about the functions for each machine."""
     for (backend, machine), functions in groupby(codes, lambda each: (each.backend, each.machine)):
         yield f"{machine} ({backend})"
         for code in functions:
@@ -266,10 +266,9 @@ def _packet_lines(counts: Sequence[PacketCount], width: int) -> Iterator[str]:
 
 
 def _draw(options: InspectArguments) -> None:
-    """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
-    ops are marked.
+    """Draw the ops and tensors of a config, of a context binary, or of an ONNX model, where custom ops are marked.
 
-    The picture is one SVG file for browsers, light and dark.  JSON has its contents and their places.
+    The picture is one SVG file for browsers, light and dark.  JSON has its contents and their positions.
     """
     from udogen.draw import diagram as diagrams
     from udogen.draw import layout

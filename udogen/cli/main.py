@@ -1,11 +1,11 @@
-"""`udogen`: finds the verb, loads only its module, and turns every error into a sentence and an exit code."""
+"""`udogen`: finds the verb, imports only its module, and turns every error into a sentence and an exit code."""
 
 from __future__ import annotations
 
 import gc
 import sys
 
-gc.disable()  # a short-lived process: what it imports is never garbage, and looking for it costs a tenth of the start
+gc.disable()  # a short-lived process: imported objects are never garbage, and collection takes a tenth of the start
 
 import click  # noqa: E402
 
@@ -31,7 +31,7 @@ VERBS = {
     "explain": ("explain", "Explain an error number or a log."),
 }
 
-# In the order of the work; what only models need is in a sentence.
+# In the order of the work; verbs that only models need are in the sentence below.
 SECTIONS = {
     "Describe": "new check convert",
     "Build": "generate build inspect",
@@ -58,10 +58,8 @@ def cli() -> None:
 
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:
-    """The console script; the vendor's commands call it with a command of their own."""
-    if (
-        sys.stdout is not None
-    ):  # stdout is UTF-8 regardless of the locale; names of files are printed as they were given
+    """The entry point of the console script; those of the vendor's commands pass their own command."""
+    if sys.stdout is not None:  # UTF-8 regardless of the locale; names of files are printed as they were given
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     sys.exit(_run(command, name))
 
@@ -87,7 +85,7 @@ def _run(command: click.Command, name: str) -> int:
     except BrokenPipeError:
         return output.reader_gone()
     except SystemExit as stop:
-        if stop.code == 1:  # click, when the reader of stdout is gone
+        if stop.code == 1:  # raised by click if the reader of stdout is gone
             return output.reader_gone()
         raise
     except Exception as fault:
@@ -96,4 +94,4 @@ def _run(command: click.Command, name: str) -> int:
             return limit.exit_code
         if isinstance(fault, OSError) and fault.filename is None:
             return output.stdout_failed(fault)
-        return output.print_internal_error(fault)  # a fault of udogen: never a bare traceback
+        return output.print_internal_error(fault)  # a bug of udogen: never print a bare traceback

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from udogen.init.draft import Draft
     from udogen.init.project import Project, ProjectFiles
 
-_SHOWN = 12  # decisions
+_SHOWN = 12  # number of open decisions that are printed
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class NewOptions:
 
     @property
     def sources(self) -> dict[str, Path | None]:
-        """The options that name what a project is made from."""
+        """The options that name the source of a project."""
         return {
             "--from-onnx": self.model,
             "--from-config": self.config,
@@ -138,7 +138,7 @@ def _make(options: NewOptions) -> None:
 
 
 def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
-    """The folder, drafts of its configs, and what is in it."""
+    """The folder of the project, the drafts of its configs, and its files."""
     from udogen.init import project
 
     if options.config is not None:
@@ -167,7 +167,7 @@ def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
 
 
 def _described(options: NewOptions) -> tuple[str, list[Draft]]:
-    """The op that flags, or answers to questions, describe; and its name."""
+    """The name and the draft of the op that flags, or answers to questions, describe."""
     from udogen.init import from_flags, project
 
     name = project.op_name(options.folder) if options.folder is not None else ""
@@ -233,7 +233,7 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
 
 
 def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> None:
-    """Make the project OUT of a package; FOLDER is only read."""
+    """Make the project `out` from the package in `folder`, which is only read."""
     from udogen.adopt import project
 
     chosen = out or Path(f"{folder.resolve().name}-udogen")

@@ -1,4 +1,4 @@
-"""`udogen onnx`: models of ONNX with custom ops."""
+"""`udogen onnx`: ONNX models with custom ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`udogen onnx context`: a context binary as a model of ONNX Runtime."""
+"""`udogen onnx context`: a context binary as a model for ONNX Runtime."""
 
 from __future__ import annotations
 

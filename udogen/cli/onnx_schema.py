@@ -85,7 +85,7 @@ def _load(configs: Sequence[Path]) -> Sequence[OpPackage]:
 
 
 def _write_library(options: SchemaOptions) -> list[str]:
-    """Write the schemas of a config; their names."""
+    """Write the schemas of a config; returns the names of their ops."""
     from udogen.clients.ort import schema
 
     config, out, ops = options.source, options.out, options.ops
@@ -101,7 +101,7 @@ def _write_library(options: SchemaOptions) -> list[str]:
 
 
 def _add_to_model(options: SchemaOptions) -> tuple[list[str], list[str]]:
-    """Write a model with schemas; their names, and notes."""
+    """Write a model with schemas; returns the names of their ops, and notes."""
     from udogen.clients.ort import schema
 
     packages = _load(options.configs)

@@ -1,4 +1,4 @@
-"""A verb's options are the fields of a dataclass: `verb` makes the command of them; and options that several share."""
+"""A verb's options are the fields of a dataclass, of which `verb` makes a command; also options that verbs share."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def option(*flags: str, **settings: Any) -> Any:
 
 
 def argument(**settings: Any) -> Any:
-    """A field that is an argument; a tuple takes all that are left."""
+    """A field that is an argument; a tuple takes all remaining arguments."""
     return field(metadata=settings)
 
 
 def verb(
     name: str, kind: type[_Options], **settings: Any
 ) -> Callable[[Callable[[_Options], int | None]], click.Command]:
-    """A command that calls a function with its options, a dataclass of `option` and `argument`."""
+    """A decorator: the command that calls the function with its options, a dataclass of `option` and `argument`."""
 
     def decorate(run: Callable[[_Options], int | None]) -> click.Command:
         def call(**given: Any) -> int | None:
@@ -45,7 +45,7 @@ def verb(
 
 
 def _parameter(of: Field[Any]) -> click.Parameter:
-    """What click parses for a field."""
+    """The parameter of click for a field."""
     settings = dict(of.metadata)
     flags = settings.pop("flags", ())
     kind = str(of.type).removeprefix("tuple[").partition(",")[0].partition(" |")[0]
@@ -62,7 +62,7 @@ def _parameter(of: Field[Any]) -> click.Parameter:
 
 
 def same_options(kind: Callable[..., _Options], options: object, **others: Any) -> _Options:
-    """Options of another kind: the fields that these options have too, and others; the rest as without its flag."""
+    """Options of another kind: shared fields from these options, then `others`; the rest as if it were not given."""
     known = getattr(kind, "_fields", ()) or [each.name for each in fields(kind)]  # type: ignore[arg-type]
     unset = {each.name: _unset(each) for each in fields(kind) if each.metadata} if is_dataclass(kind) else {}
     same = {name: getattr(options, name) for name in known if hasattr(options, name)}
@@ -70,7 +70,7 @@ def same_options(kind: Callable[..., _Options], options: object, **others: Any) 
 
 
 def given(options: Any) -> dict[str, Any]:
-    """The options that are given: flag -> value."""
+    """The options on the command line: flag -> value."""
     found = {}
     for each in fields(options):
         flags = each.metadata.get("flags")
@@ -80,7 +80,7 @@ def given(options: Any) -> dict[str, Any]:
 
 
 def _unset(of: Field[Any]) -> Any:
-    """What a field is whose option is not given."""
+    """The value of a field whose option is not given."""
     kind = str(of.type)
     usual = () if kind.startswith("tuple[") else {"bool": False, "str": ""}.get(kind)
     return of.metadata.get("default", usual)
@@ -98,7 +98,7 @@ class ConfigOptions:
 
     @property
     def all_configs(self) -> list[str]:
-        """The configs of both; at least one."""
+        """The configs of both forms; an error if there are none."""
         found = [*self.configs, *self.config_paths]
         if not found:
             raise UsageError("no config was given", hint="name an XML OpDef or a JSON UDO config; see --help")
@@ -106,7 +106,7 @@ class ConfigOptions:
 
 
 def style_of(backend: str) -> Any:
-    """In which style the kernels of a backend are written."""
+    """--BACKEND-api: the style in which the kernels of a backend are written."""
     text = f"Kernel style for {backend}: args, or vendor (Qualcomm's generators); default: recognized."
     return option(f"--{backend}-api", metavar="NAME", help=text)
 
@@ -142,12 +142,12 @@ def prove_option() -> Any:
 
 
 def split_names(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of an option that is repeated, or has several with commas."""
+    """The names of an option that may repeat, or list several names separated by commas."""
     return tuple(name for value in values for name in value.split(","))
 
 
 def shape_of(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
-    """The extents that an option gives to a tensor."""
+    """The shape that an option gives to a tensor."""
     try:
         found = tuple(int(part) for part in text.replace(",", "x").split("x"))
     except ValueError:
@@ -158,7 +158,7 @@ def shape_of(name: str, text: str, option: str = "--shape") -> tuple[int, ...]:
 
 
 def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    """NAME=VALUE of an option that may repeat, no name twice."""
+    """(NAME, VALUE) of an option that may repeat, but not with the same name."""
     found: dict[str, str] = {}
     for name, value in repeated_pairs(texts, option):
         if name in found:
@@ -178,7 +178,7 @@ def sizes(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 def repeated_pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    """NAME=VALUE of an option that may repeat, also with the same name."""
+    """(NAME, VALUE) of an option that may repeat, even with the same name."""
     found = []
     for text in texts:
         name, equals, value = text.partition("=")
@@ -189,7 +189,7 @@ def repeated_pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]
 
 
 def soc_of(text: str | None, backend: str) -> int:
-    """The number of the processor that --soc names; 0 where it is not given."""
+    """The number of the processor that --soc names; 0 if it is not given."""
     from udogen import backends
     from udogen.qnn import socs
 
@@ -207,7 +207,7 @@ def soc_of(text: str | None, backend: str) -> int:
 
 
 def check_writable(*files: Path | None) -> None:
-    """Raise before a run, which may take minutes, if a file cannot be written after it."""
+    """Raise if a file cannot be written; called before a run, which may take minutes."""
     for file in filter(None, files):
         folder = file.absolute().parent
         if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""What verbs print: results on stdout, all else on stderr, `--json` for programs, colour on terminals."""
+"""The output of verbs: results on stdout, everything else on stderr, `--json` for programs, colour on terminals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_l
 if TYPE_CHECKING:
     from udogen.verify.results import Finding
 
-_STYLES = {  # by the noncharacter that marks it until the text is written
+_STYLES = {  # a noncharacter, which marks the style until the text is written -> its escape sequence
     "\ufdd0": "\x1b[0m",
     "\ufdd1": "\x1b[31m",  # red
     "\ufdd2": "\x1b[32m",  # green
@@ -36,7 +36,7 @@ _END, _RED, _GREEN, _YELLOW, _BOLD = _STYLES
 
 
 def _print(text: str, *, err: bool = False) -> None:
-    """The only function that writes to the terminal: escapes control characters except colours of its own."""
+    """The only function that writes text to the terminal: escapes all control characters except udogen's colours."""
     shown = visible(text)
     if err and sys.stderr.isatty():
         columns = shutil.get_terminal_size().columns
@@ -50,7 +50,7 @@ _WHOLE = re.compile(r"next: |\s*\d+ \| |\s*\| ")  # commands to copy, and lines 
 
 
 def _fitted(line: str, columns: int) -> str:
-    """The line, broken between words if it is too long; text in backticks stays whole."""
+    """The line, broken between words if it is too long; text in backticks is not broken."""
     if len(line) <= columns or _WHOLE.match(line):
         return line
     kept = re.sub(r"`[^`]*`", lambda quoted: quoted[0].replace(" ", "\xa0"), line)
@@ -59,12 +59,12 @@ def _fitted(line: str, columns: int) -> str:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """The JSON result of a verb."""
+    """Print the JSON result of a verb."""
     click.echo(json_text(json.dumps(_finite(data), indent=2, ensure_ascii=False)))
 
 
 def _finite(data: Any) -> Any:
-    """The same with text for infinities and NaN, which JSON has not."""
+    """The same data with strings for infinities and NaN, which JSON cannot express."""
     if isinstance(data, float):
         return data if math.isfinite(data) else str(data)
     if isinstance(data, Mapping):
@@ -83,27 +83,27 @@ def xml_text(text: str) -> str:
 
 
 def print_file(text: str) -> None:
-    """A file as the result, after `json_text` or `xml_text`."""
+    """Print a file as the result, after `json_text` or `xml_text`."""
     click.echo(text, nl=False)
 
 
 def print_result(text: str) -> None:
-    """A line of the result, on stdout."""
+    """Print a line of the result on stdout."""
     _print(text)
 
 
 def print_note(text: str) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     _print(text, err=True)
 
 
 def print_next(text: str) -> None:
-    """The last line of a verb, on stderr: what to do next."""
+    """Print the last line of a verb on stderr: the next step."""
     print_note(f"next: {text}")
 
 
 def make_command(goal: str, folders: Iterable[Path]) -> str:
-    """`make GOAL` for the first of these folders that is a project with this goal; otherwise empty."""
+    """`make GOAL` for the first of these folders that is a project with this goal; empty if none is."""
     for folder in folders:
         makefile = folder / "Makefile"
         is_project = (folder / "op_tests.toml").is_file() and makefile.is_file()
@@ -114,12 +114,12 @@ def make_command(goal: str, folders: Iterable[Path]) -> str:
 
 
 def warn(text: str) -> None:
-    """A warning on stderr."""
+    """Print a warning on stderr."""
     print_note(f"{_colour('warning:', True)} {text}")
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
-    """Print the errors of a kernel."""
+    """Print the findings about a kernel."""
     for finding in findings:
         print_result(f"{paint(finding.cause, 'wrong')}: {finding.sentence}")
         for line in finding.evidence.splitlines():
@@ -129,7 +129,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
 
 
 def print_problems(problems: Iterable[Problem]) -> None:
-    """Show problems on stderr with their lines."""
+    """Print problems on stderr, with the lines of the files."""
     lines: dict[str, list[str] | None] = {}
     for problem in problems:
         file = problem.location.file
@@ -142,7 +142,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
 
 
 def print_error(fault: UdogenError) -> None:
-    """Show an error: what, where, what next."""
+    """Print an error: the problem, its place, the next step."""
     if json_requested():
         print_json({"ok": False, "error": fault.as_json()})
         return
@@ -150,7 +150,7 @@ def print_error(fault: UdogenError) -> None:
         print_problems(fault.problems)
         print_note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
         return
-    # Further lines of a text are indented: they must not look like lines of udogen.
+    # Further lines of a text are indented, so that they do not look like lines of udogen.
     print_note(f"{_colour('error:', False)} {_indented(fault.message)}")
     for detail in fault.details:
         print_note(f"  {_indented(detail)}")
@@ -163,7 +163,7 @@ def _indented(text: str) -> str:
 
 
 def print_usage_error(fault: click.ClickException) -> None:
-    """Show the errors of a command line."""
+    """Print the error in a command line."""
     if not json_requested():
         shown = StringIO()
         fault.show(file=shown)
@@ -175,12 +175,12 @@ def print_usage_error(fault: click.ClickException) -> None:
 
 
 def json_requested() -> bool:
-    """True if the command line asks for JSON, even if it is wrong in other ways."""
+    """True if the command line requests JSON, even if it has other errors."""
     return "--json" in sys.argv[1:]
 
 
 def print_internal_error(fault: Exception) -> int:
-    """A fault of udogen: one sentence, and the traceback in a file for the report."""
+    """Report a bug of udogen: one sentence, and the traceback in a file; returns the exit code."""
     from udogen import resources
 
     text = f"udogen {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
@@ -203,18 +203,18 @@ def print_internal_error(fault: Exception) -> int:
 
 def flush() -> None:
     """Flush stdout."""
-    if sys.stdout is not None:  # None if it was closed at the start
+    if sys.stdout is not None:  # None if it was closed when the process started
         sys.stdout.flush()
 
 
 def reader_gone() -> int:
-    """The reader of stdout is gone: end quietly."""
+    """The exit code if the reader of stdout is gone; further output is discarded."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def stdout_failed(fault: OSError) -> int:
-    """Stdout cannot be written any more."""
+    """Report that stdout can no longer be written; returns the exit code."""
     reader_gone()
     print_error(UsageError(f"the result cannot be written: {fault.strerror}", hint="check whether the disk is full"))
     return UsageError.exit_code
@@ -230,7 +230,7 @@ _BAR = 24  # columns of a progress bar
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """A progress bar on a terminal, otherwise a line per step.  A step may count for nothing: `by=0`."""
+    """A progress bar on a terminal, otherwise a line per step.  Steps with `by=0` do not advance the bar."""
     if not sys.stderr.isatty() or json_requested():
         quiet = json_requested()
 
@@ -250,7 +250,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     task = bars.add_task(visible(title)[:left], total=total)
 
     def advance(step: str, by: int = 1) -> None:
-        bars.start()  # not before: there may be nothing to do
+        bars.start()  # not earlier: there may be no steps
         bars.update(task, description=visible(f"{title}: {step}")[:left])
         bars.advance(task, by)
 
@@ -262,7 +262,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
 @contextmanager
 def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
-    """Progress of compiling the emulator, if that may be needed."""
+    """Show the progress of compiling the emulator, if it may have to be compiled."""
     from udogen import backends
     from udogen.build import emulator
 

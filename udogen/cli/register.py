@@ -1,4 +1,4 @@
-"""`udogen register`: what a client needs to use an op package."""
+"""`udogen register`: the options, code and files with which a client uses an op package."""
 
 from __future__ import annotations
 

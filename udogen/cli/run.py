@@ -1,4 +1,4 @@
-"""`udogen run`: what was built, in the real QNN runtime."""
+"""`udogen run`: ops, models and context binaries in a QNN runtime."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class RunContextOptions:
 
     @property
     def is_model(self) -> bool:
-        """Whether the contexts are to run as one model."""
+        """Whether the contexts run as one model."""
         from udogen.runtime.contexts.commands import is_description
 
         asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
@@ -175,7 +175,7 @@ def command(options: RunContextOptions) -> int:
 
 @dataclass(frozen=True)
 class _ContextResult:
-    """The result of one run."""
+    """The results of all contexts of a run."""
 
     jobs: list[Job]
     results: dict[int, Result]  # by the index of a job
@@ -186,10 +186,10 @@ class _ContextResult:
 
 @contextmanager
 def _started(module: str) -> Iterator[WorkerProcess]:
-    """A worker that imports what it needs while this process prepares its first command."""
+    """A worker that imports its modules while this process prepares its first command."""
     from udogen.runtime.worker_process import WorkerProcess
 
-    # Otherwise OpenBLAS's threads spin for 45 ms when numpy is imported, and take a core from restoring.
+    # Otherwise OpenBLAS's threads spin for 45 ms when numpy is imported, and take a core away from restoring.
     worker = WorkerProcess(module, {"OPENBLAS_THREAD_TIMEOUT": "4"})
     try:
         yield worker
@@ -199,7 +199,7 @@ def _started(module: str) -> Iterator[WorkerProcess]:
 
 
 def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsRan, ContextsOpened]:
-    """Run the contexts as one model: what came of its steps, and in which runtime."""
+    """Run the contexts as one model; returns the results of its steps, and the runtime."""
     with _started(_WORKER) as worker:
         return _steps(options, worker, stop)
 
@@ -242,7 +242,7 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
 
 
 def _run_model(options: RunContextOptions) -> UdogenError | None:
-    """Run a model and print its steps; returns the error: a difference, or op packages that counted nothing."""
+    """Run a model and print its steps; returns an error for a difference, or op packages that counted nothing."""
     from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
@@ -282,7 +282,7 @@ def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
 
 
 def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
-    """Print a report, with the error that the whole run is."""
+    """Print a report, with the error of the whole run, if any."""
     output.print_json({"ok": not wrong and not fault, **report, **({"error": fault.as_json()} if fault else {})})
 
 
@@ -294,7 +294,7 @@ def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
 
 
 def difference(first: Divergence | None) -> VerificationFailed | None:
-    """The error of a model with a tensor that differs."""
+    """The error for a model with a tensor that differs; None if none does."""
     if first is None:
         return None
     return VerificationFailed(
@@ -305,11 +305,11 @@ def difference(first: Divergence | None) -> VerificationFailed | None:
 
 
 _WORKER = "udogen.runtime.models.worker"
-_PRINTED = ("picture", "table", "memory", "plan")  # what of a model's report is for people, or in a file
+_PRINTED = ("picture", "table", "memory", "plan")  # parts of a model's report that are for people, or in a file
 
 
 def _description(options: RunContextOptions) -> ModelDescription:
-    """The model that the command line describes: a file or folder, and what options replace."""
+    """The model that the command line describes: a file or folder, and options that replace parts of it."""
     from udogen.runtime.contexts.commands import is_description
     from udogen.runtime.models.description import ModelDescription, describe
 
@@ -393,7 +393,7 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
 
 
 def _run_options(options: RunContextOptions) -> RunOptions:
-    """The same, checked, as the runtime expects it."""
+    """The checked options in the form that the runtime expects."""
     from udogen.backends import htp
     from udogen.runtime.contexts.commands import RunOptions, parse_package
 
@@ -401,7 +401,7 @@ def _run_options(options: RunContextOptions) -> RunOptions:
     if options.prove and not options.packages and not options.is_model:
         raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     if options.align != _ALIGNMENT:
-        from udogen.runtime.buffers.memory import check_alignment  # 8 ms that few runs need
+        from udogen.runtime.buffers.memory import check_alignment  # takes 8 ms, and few runs need it
 
         check_alignment(options.align)
     return RunOptions(
@@ -436,7 +436,7 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
 
 
 def _jobs(paths: list[Path]) -> list[Job]:
-    """The contexts to run, in order; what is odd about a folder is printed."""
+    """The contexts to run, in order; prints notes about oddities of a folder."""
     from udogen.runtime.contexts.binaries import find_shards
     from udogen.runtime.contexts.runs import jobs_of
 
@@ -449,7 +449,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
 
 
 def _library(found: OpLibrary, backend: str) -> OpLibrary:
-    """The library of an op package, which may be named by the folder that it was built in."""
+    """The library of an op package, which may be named by the folder in which it was built."""
     from udogen.runtime.built import find_built, outdated
     from udogen.runtime.contexts.commands import OpLibrary
 
@@ -494,7 +494,7 @@ def _quiet() -> Iterator[Callable[[str], None]]:
 
 
 def _write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
-    """The plans of all contexts as one, and its picture."""
+    """Write the plans of all contexts as one, and its picture."""
     from udogen.draw.plan import draw_plan
     from udogen.runtime.buffers.plan import join_plans
 

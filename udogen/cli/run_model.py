@@ -87,7 +87,7 @@ def command(options: RunModelOptions) -> int:
 
 
 def print_next_when_right(options: RunModelOptions) -> None:
-    """Print what to do with a model that is right: quantize it, or use its packages in a program."""
+    """Print the next step for a model that is right: quantize it, or use its packages in a program."""
     if options.bits == "float":
         words = [each for each in sys.argv[1:] if each != "--json"]
         output.print_next(f"`{shlex.join(['udogen', *words])} --bits 8` compares the quantized model")
@@ -99,7 +99,7 @@ def print_next_when_right(options: RunModelOptions) -> None:
 
 
 def _bisect(options: RunModelOptions) -> str:
-    """The command that looks for the first wrong layer in the same network."""
+    """The command that finds the cause in the first wrong layer of the same network."""
     repeated = {
         "--package": options.packages,
         "--feed": options.inputs,
@@ -113,7 +113,7 @@ def _bisect(options: RunModelOptions) -> str:
 
 
 def run_network(options: RunModelOptions) -> NetworkResult:
-    """Run the network, and compare it."""
+    """Run the network, and compare its tensors."""
     from udogen.verify import network
 
     replaced = pairs(options.replaced, "--replace")

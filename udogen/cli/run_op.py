@@ -114,7 +114,7 @@ class RunOpOptions:
 
     @property
     def config_backend(self) -> str:
-        """The backend whose config and package are meant."""
+        """The backend whose config and package are used."""
         place = backends.PLACES.get(self.backend)
         return place.config if place is not None else self.backend
 
@@ -138,7 +138,7 @@ def command(options: RunOpOptions) -> int:
     warnings = [text for text in ("" if options.hexagon else built.outdated, _unverified(options.context)) if text]
     for text in warnings:
         output.warn(text)
-    # Before anything is started: names and values that are wrong cost no process.
+    # Before any process is started, because names and values may be wrong.
     call = _call(built, options, files)
     result, stages = (_on_hexagon(built, call, options), None) if options.hexagon else _run(built, call, options)
     if options.prove:
@@ -164,19 +164,19 @@ def command(options: RunOpOptions) -> int:
 
 @dataclass(frozen=True)
 class _OpResult:
-    """What one run gave."""
+    """The result of one run, and how it was requested."""
 
     options: RunOpOptions
     built: Built
     result: OpResult
     saved: dict[str, str]  # output -> its file
-    stages: object  # of HTP's graph, where they were requested
+    stages: object  # of HTP's graph, if they were requested
     findings: Sequence[Finding] | None  # of the heap
     warnings: Sequence[str]
 
 
 def _checked(options: RunOpOptions) -> RunOpOptions:
-    """The options with their backend, if they go together."""
+    """The options with their backend; an error if they do not fit together."""
     from udogen.runtime.built import backend_of
 
     options = replace(options, backend=options.backend or backend_of(options.library))
@@ -195,7 +195,7 @@ def _checked(options: RunOpOptions) -> RunOpOptions:
 
 
 def _check_backend_options(options: RunOpOptions) -> None:
-    """Raise for an option that the backend does not have."""
+    """Raise for an option that the backend does not support."""
     from udogen.build import qemu_hexagon
 
     records = ("--kernel", "--slices")
@@ -221,7 +221,7 @@ def _built(options: RunOpOptions) -> Built:
 
 
 def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCall:
-    """The call, its names and values compared with the config where there is one."""
+    """The call; its names and values are compared with the config, if there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
     from udogen.verify.test_files.values import load_array
 
@@ -244,7 +244,7 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
 
 
 def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, object]:
-    """Run it in a runtime; also the stages of HTP's graph, where they are requested."""
+    """Run the call in a runtime; returns its result, and the stages of HTP's graph if they were requested."""
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch
@@ -278,7 +278,7 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
 
 
 def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
-    """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
+    """Compile what has changed of the package for Hexagon, and run the call under QEMU."""
     from udogen.runtime.hexagon import session as hexagon
     from udogen.runtime.hexagon.wire import KernelChoice
 
@@ -328,7 +328,7 @@ def _print(done: _OpResult) -> None:
     result, times, runtime = done.result, done.result.times, done.result.runtime
     if runtime.build_id:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
-    else:  # an emulator of the instruction set: its time means nothing
+    else:  # an emulator of the instruction set: its time is meaningless
         took = f"(kernel {result.kernel})"
     output.print_result(f"{done.built.package}::{done.options.op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
@@ -359,7 +359,7 @@ def _print_notes(done: _OpResult) -> None:
 
 
 def _print_next(done: _OpResult) -> None:
-    """Print how a program uses the package."""
+    """Print the command that shows how a program uses the package."""
     path, backend, folder = shlex.quote(str(done.options.library)), done.options.backend, done.built.folder
     if done.options.hexagon or folder is None or folder.kind.registration:
         output.print_next(f"`udogen inspect {path}` checks what is built")
@@ -381,7 +381,7 @@ def _print_packets(found: Packets) -> None:
 
 
 def _is_glue(function: str) -> bool:
-    """Whether a function is generated, or of the C library.  `Run` calls the kernel, which may be inlined into it."""
+    """Whether a function is generated, or part of the C library; not `Run`, because the kernel may be inlined there."""
     return re.match(r"(\w+ )?udo::(?!glue::Run)|(\w+ )?ops::\w+::\w+::Op::|(mem|str)\w+$|__", function) is not None
 
 
@@ -407,7 +407,7 @@ def _content(file: Path | None) -> bytes | None:
 
 
 def _input(name: str, text: str, op: Op | None) -> Array:
-    """The array of a file; for a shape, random numbers of the first type that the input can have."""
+    """The array in a file; for a shape, random numbers of the first type that the input accepts."""
     import numpy as np
 
     from udogen.verify.test_files.values import load_array

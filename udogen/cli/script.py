@@ -1,4 +1,4 @@
-"""`udogen script`: a runnable folder that takes packages to a device, runs a client there and compares numbers."""
+"""`udogen script`: a runnable folder that copies packages to a device, runs a client there and compares outputs."""
 
 from __future__ import annotations
 

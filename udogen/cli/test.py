@@ -48,7 +48,7 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 class TestArguments:
     """The options of the command line."""
 
-    __test__ = False  # not a test class, although pytest would take it for one
+    __test__ = False  # pytest must not collect it as a test class
 
     paths: tuple[Path, ...] = argument(metavar="[DIR]")
     backends: tuple[str, ...] = option(
@@ -134,7 +134,7 @@ def command(arguments: TestArguments) -> int:
 
 
 def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:
-    """That of the worst result."""
+    """The exit code of the worst result."""
     if counts["failed"]:
         return VerificationFailed.exit_code
     if counts["error"]:
@@ -143,9 +143,9 @@ def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> in
 
 
 def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]) -> None:
-    """Print what to do with the result."""
+    """Print the next step after this result."""
     folder = arguments.paths[0] if arguments.paths else Path()
-    command = shlex.join(["udogen", *sys.argv[1:]])  # the same again
+    command = shlex.join(["udogen", *sys.argv[1:]])  # repeats this run
     if run.count("failed") and arguments.html:
         output.print_next(f"open {arguments.html}")
     elif run.count("failed"):
@@ -164,7 +164,7 @@ def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]
 
 
 def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, costs: bool) -> None:
-    """Write and print what the options ask for."""
+    """Write and print the reports that the options request."""
     from udogen.verify import baseline
     from udogen.verify.report import machine, terminal
 
@@ -184,7 +184,7 @@ def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, 
 
 
 def _merge(arguments: TestArguments) -> int:
-    """Several results as one report."""
+    """Merge several results into one report; returns the exit code."""
     from udogen.verify.report import machine
 
     if arguments.html or arguments.save or arguments.compare:

@@ -44,7 +44,7 @@ class VendorOptions:
 
 
 def _generate(options: VendorOptions, layout: str, out: Path | None) -> None:
-    """Generate packages in a layout, and print what was done."""
+    """Generate packages in a layout, and print the changes."""
     _check_variables(options.configs)
     loaded, problems = load(options.configs)
     asked = same_options(pipeline.GenerateOptions, options, layout=layout, out=out)
@@ -63,7 +63,7 @@ def _generate(options: VendorOptions, layout: str, out: Path | None) -> None:
 
 
 def _check_variables(configs: tuple[str, ...]) -> None:
-    """Raise for what the shell makes of `$SNPE_ROOT/examples/…` where the variable is not set."""
+    """Raise for a path that the shell has made of `$SNPE_ROOT/examples/…` because the variable is not set."""
     for path in configs:
         if path.startswith("/examples/") and not os.path.exists(path):
             variable = "QNN_SDK_ROOT" if path.startswith("/examples/QNN/") else "SNPE_ROOT"
@@ -119,10 +119,10 @@ def snpe_generator(options: SnpeOptions) -> None:
 
 
 def qnn_main() -> None:
-    """The console script qnn-op-package-generator."""
+    """The entry point of the console script qnn-op-package-generator."""
     main(qnn_generator, QNN)
 
 
 def snpe_main() -> None:
-    """The console script snpe-udo-package-generator."""
+    """The entry point of the console script snpe-udo-package-generator."""
     main(snpe_generator, SNPE)

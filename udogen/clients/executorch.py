@@ -251,7 +251,7 @@ def _blobs_of_qnn(program: Any) -> Iterator[bytes]:
 def _has(blob: bytes, package: str, op: str) -> bool:
     if f"{package}::".encode() in blob:  # a context binary has names of kernels, PACKAGE::OP or PACKAGE::OP_…
         return re.search(rf"\b{re.escape(package)}::{re.escape(op)}(?![A-Za-z0-9])".encode(), blob) is not None
-    return all(re.search(rf"\b{re.escape(name)}\b".encode(), blob) for name in (package, op))  # a DLC: separately
+    return all(re.search(rf"\b{re.escape(name)}\b".encode(), blob) for name in (package, op))  # a DLC separates them
 
 
 # --- executions -----------------------------------------------------------------------------------------

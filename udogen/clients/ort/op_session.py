@@ -1,4 +1,4 @@
-"""`OpSession` for ONNX Runtime: each call is a node of a model that runs in Qualcomm's execution provider."""
+"""The counterpart of `OpSession` for ONNX Runtime: each call is a node of a model that runs in Qualcomm's provider."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OrtSession(Closing):
 
     @property
     def runtime(self) -> RuntimeInfo:
-        """ONNX Runtime, and the backend library of Qualcomm that its provider loads."""
+        """ONNX Runtime, and Qualcomm's backend library that its provider loads."""
         return self._runtime
 
     def prepare(self, chains: Sequence[Chain]) -> None:
@@ -96,7 +96,7 @@ class OrtSession(Closing):
         return self.run_chain([call])
 
     def run_chain(self, calls: Chain) -> OpResult:
-        """Run ops of which each takes the first output of the previous one; returns the outputs of the last one."""
+        """Run a chain, where the first output of each op is the first input of the next; return the last outputs."""
         known = self._known.pop(digest(calls), None)
         if known is not None:
             return known

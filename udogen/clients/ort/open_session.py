@@ -278,7 +278,7 @@ def _placement_of(made: Any, dump: Path) -> _Placement:
 
 
 def nodes_elsewhere(made: Any) -> tuple[str, ...]:
-    """The names of a session's nodes that are not on QNN, except those that only quantize or dequantize."""
+    """The names of a session's nodes that are not on QNN, except those that only quantize at its borders."""
     return tuple(
         node.name or node.op_type
         for part in made.get_provider_graph_assignment_info()

@@ -1,8 +1,8 @@
 """What an ONNX model must define for its custom ops: schemas, and the shapes of their outputs.
 
 A schema is a model-local function, which makes an op known to ONNX Runtime.  Its body defines types and shapes, and
-fails when it is executed: if no execution provider accepts the node, ONNX Runtime replaces the node by the body, and a
-body that computed something would silently return wrong numbers.  The name of the node that fails states the reason.
+fails when it is executed: if no execution provider accepts the node, ONNX Runtime replaces it with the body, and a body
+that computed something would silently return wrong numbers.  The name of the node that fails states the reason.
 
 Shapes come from the packages' configs and shape rules: ONNX Runtime infers none through a schema, and its QNN provider
 accepts no node with a tensor of unknown shape.

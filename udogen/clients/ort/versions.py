@@ -22,7 +22,7 @@ class CompatibleReleases(NamedTuple):
     first: Version  # of onnxruntime-qnn
     before: Version
     oldest: Version  # of onnxruntime
-    refused: Version  # the first that is refused; empty if none is
+    refused: Version  # refused from this release on; empty if none is
     why: str  # the reason of `refused`
 
 

@@ -82,7 +82,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
 
 
 def _builder(packages: Sequence[Package]) -> Iterator[Snippet]:
-    """The newer interface, which reads the config and takes one package."""
+    """The newer interface, which reads the config and accepts one package."""
     if len(packages) != 1 or packages[0].config is None:
         return
     package = packages[0]

@@ -49,7 +49,7 @@ def entries(packages: Sequence[Package]) -> str:
         for package in packages
         for library in package.libraries
         for op in package.ops
-        # Without a target the provider passes an empty one, not NULL; libQnnHtp refuses it (4003): measured on x86.
+        # Without a target the provider passes "", which libQnnHtp refuses (4003), though not NULL: measured on x86.
         for target in [library.target or ("CPU" if backends.ALL[package.backend].two_halves else "")]
     )
 

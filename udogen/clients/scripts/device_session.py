@@ -1,4 +1,4 @@
-"""`OpSession` for a device behind ssh or adb: udogen's client runs a context binary for each call.
+"""The counterpart of `OpSession` for a device behind ssh or adb: udogen's client runs a context binary for each call.
 
 One command probes the device.  Graphs are prepared on this machine; then the libraries for the device, the client and
 all calls are sent as a script (`make_case_plan`), whose run.py fetches the outputs.

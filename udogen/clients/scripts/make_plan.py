@@ -321,12 +321,12 @@ def _in_folder(package: Package, folder: str) -> Package:
 
 _SEPARATORS = ',:;"\n'
 _ALWAYS_FORBIDDEN = (
-    ":;\n"  # separators of LD_LIBRARY_PATH (glibc takes two), ADSP_LIBRARY_PATH, and run.py's list of links
+    ":;\n"  # separators of LD_LIBRARY_PATH (glibc accepts two), ADSP_LIBRARY_PATH, and run.py's list of links
 )
 
 
 def _forbidden(client: Client, packages: Sequence[Package]) -> str:
-    """The characters that the client refuses in paths, which the script checks: it alone knows its folder."""
+    """The characters that the client refuses in paths; run.py looks for them in its folder, which only it knows."""
     rules = [rule for rule in client.rules if rule.id == "separators"]
 
     def refused(char: str) -> bool:

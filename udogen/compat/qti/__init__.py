@@ -174,7 +174,7 @@ class _GeneratorFinder(MetaPathFinder, Loader):
 def install(*, replace: bool = False, log: Log = lambda line: _logger().info(line)) -> None:
     """Provide the vendor's modules if they are not installed; with `replace`, always.
 
-    `log` gets a line when udogen's are imported.  A second call only changes which of the two take precedence.
+    `log` gets a line when udogen's are imported.  A second call only changes which of the two takes precedence.
     """
     if replace:
         _forget(MODULES)
