@@ -125,14 +125,7 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
 def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> DraftedOp:
     model = loaded.model
     uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
-    remarks: list[Remark] = []
-    if not source.domain and function is None and not custom_ops.knows(source):
-        near = custom_ops.nearest_standard(source.type)
-        text = f"it is in ONNX's own domain, which has no such op{f'; did you mean {near}?' if near else ''}"
-        remarks.append(Remark((name,), text, decide=True))
-    if name != source.type:
-        text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
-        remarks.append(Remark((name,), text, decide=True))
+    remarks = _of_name(source, name, is_function=function is not None)
     taken: set[str] = set()
     inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
     outputs = operands_of(uses, "output", _formals(function, schema, "outputs"), taken)
@@ -141,7 +134,7 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     if not inputs or not outputs:
         side = "input" if not inputs else "output"
         raise UsageError(
-            f"{source} of {model.file} has no {side}, so it can be no op of QNN", hint="name other ops with --op"
+            f"{source} of {model.file} has no {side}, so it cannot be an op of QNN", hint="name other ops with --op"
         )
     obstacles = _obstacles([*inputs, *outputs], attributes, chosen)
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
@@ -167,6 +160,19 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     kernel, why = _kernel(loaded, source, op, uses, dims)
     remarks += [Remark((name,), f"a kernel cannot be made of its body in the model: {why}")] if why else []
     return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file, kernel)
+
+
+def _of_name(source: OpName, name: str, *, is_function: bool) -> list[Remark]:
+    """Remarks on an op that ONNX does not have, and on a name that differs from the model's."""
+    remarks: list[Remark] = []
+    if not source.domain and not is_function and not custom_ops.knows(source):
+        near = custom_ops.nearest_standard(source.type)
+        text = f"it is in ONNX's own domain, which has no such op{f'; did you mean {near}?' if near else ''}"
+        remarks.append(Remark((name,), text, decide=True))
+    if name != source.type:
+        text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
+        remarks.append(Remark((name,), text, decide=True))
+    return remarks
 
 
 def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: Mapping[str, int]) -> tuple[str, str]:
