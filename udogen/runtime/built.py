@@ -1,4 +1,4 @@
-"""A built op package: the library behind a path, and its config where udogen generated it."""
+"""A built op package: the library behind a path, and its config if udogen generated it."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def find_source(path: Path, *, backend: str) -> Built:
 
 
 def _of_backend(path: Path, backend: str) -> PackageLibrary:
-    """The package for this backend in a folder; with all ops, if each has a library."""
+    """The package for this backend in a folder; with the ops of all its libraries if each op has its own."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
     if len({each.path for each in fitting}) == 1:
