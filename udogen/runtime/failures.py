@@ -52,7 +52,7 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable: `except OpCrashed as error: print(error)`."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # the reported place of the crash
+    fault: Fault | None = None  # if the process reported one
     beside: bool = False  # whether the message names a tensor next to the accessed address
 
 

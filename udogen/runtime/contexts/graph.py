@@ -58,7 +58,7 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         self._attachment: Attachment | None = None
-        self._held: Any = None  # keeps the bound memory alive
+        self._held: Any = None  # keeps the bound memory alive and in place
         self._borrowed: Any = None
         self._why = ""  # why its memory was freed
 

@@ -187,7 +187,7 @@ def different(one: TensorInfo, other: TensorInfo) -> str:
 def outer_tensors(
     sides: Sequence[Sequence[TensorInfo]], inside: Collection[tuple[int, str]], *, shared: bool
 ) -> Iterator[OuterTensor]:
-    """The tensors of some stages that are not inside: inputs of the same name and kind are one, others are named `stage.name`."""
+    """The tensors of stages that are not in `inside`; equal inputs of one name are one, others are `stage.name`."""
     found: dict[str, list[tuple[int, TensorInfo]]] = {}
     for number, side in enumerate(sides):
         for tensor in side:
