@@ -115,7 +115,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
 
 
 def _implementation(path: Path, backend: str) -> Path:
-    """The library that a registration library of SNPE names for a backend, where the loader finds it."""
+    """The path at which the loader finds the library that a registration library of SNPE names for a backend."""
     registration, core = read_registration(path), udo_host.BACKENDS.get(backend, "")
     if registration.libraries_of(core):
         return udo_host.implementation(registration, core)

@@ -78,7 +78,7 @@ class Done:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of log output of the runtime or the op package; level 1 is an error, 2 a warning, 3 information.
+    """A log line of the runtime or the op package; level 1 is an error, 2 a warning, 3 information.
 
     `print([line.text for line in result.logs if line.level == 1])`
     """

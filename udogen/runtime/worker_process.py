@@ -131,8 +131,8 @@ class WorkerProcess:
 class WorkerSession:
     """A worker and its reports on the last command; it can be started again after it ended.
 
-    Every failure is an error about a `Situation`; `explain` converts the reports of the worker to one.  `first` is a
-    process of the module that was started in advance, so that it imports while its first command is prepared.
+    Every failure is an error about a `Situation`; `explain` makes it from the failure that the worker reports.  `first`
+    is a process of the module that was started in advance, so that it imports while its first command is prepared.
     """
 
     def __init__(

@@ -491,7 +491,7 @@ class ManagedBuffer:
         return self.info.shape
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-        """Check a shape."""
+        """Return a shape; raise unless it fits the buffer."""
         if not self.info.takes(shape):
             most = f", at most {list(self.info.shape)}" if None in self.dims else ""
             raise UsageError(

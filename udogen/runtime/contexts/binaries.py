@@ -153,7 +153,7 @@ class StoredContext(Closing):
     """A context binary that is not restored yet: mapped, checked and described.
 
     `data` is the mapping and `info` its description, from `source`: BINARY, or JSON if the system library is missing.
-    `verdict` is the result of its manifest check, `description` its JSON, `differences` those of JSON and binary.
+    `verdict` is the result of its manifest check, `description` its JSON, `differences` those between both.
 
     A file whose manifest matches is described in this process.  Others are read in a child process if `guarded` (the
     default): that takes about 0.15 s and turns a crash of libQnnSystem into an error.

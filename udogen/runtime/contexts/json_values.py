@@ -250,7 +250,7 @@ _HINT = "correct it, or write the file again with qnn-context-binary-utility"
 
 
 def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
-    """The encoding in a node; invalid values are reported and replaced by some valid ones."""
+    """The encoding in a node; invalid values are reported and replaced by defaults."""
     found: dict[str, Any] = {}
     for name, each in row.fields:
         if each.type == CODEBOOK:

@@ -373,8 +373,8 @@ _RESTORES = threading.Lock()  # one restore at a time if the log is searched for
 class Runtime(Closing):
     """One QNN backend in this process, real or emulated, with op packages and contexts.
 
-    It runs in your process, which a crash of an op ends (`udogen run context` uses a child process).  It may be
-    used from several threads.  `log` is called with each line that the runtime and the op packages log, up to
+    It runs in your process: an op that crashes ends your program (`udogen run context` uses a child process).  It may
+    be used from several threads.  `log` is called with each line that the runtime and the op packages log, up to
     `log_level`; the default is the logger `udogen.runtime`.
 
     It is closed by `with`, by `close`, at the end of the interpreter, or when neither it nor its contexts are in use.

@@ -51,7 +51,7 @@ class GraphChain:
 
 @dataclass(frozen=True)
 class StateTensor:
-    """A state in one context: in each chain the input that reads it and the output that writes it, either may be ""."""
+    """A state in one context: in each chain the input that reads it and the output that writes it; "": none."""
 
     context: int
     key: str  # the input that reads it

@@ -79,7 +79,7 @@ class OpCall:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: making the graph, finalizing it, and the median of its executions.
+    """The seconds for making the graph and for finalizing it, and the median of its executions.
 
     `print(result.times.finalize, result.times.execute)`
     """

@@ -69,7 +69,7 @@ class LinkFault(NamedTuple):
 
 @dataclass(frozen=True)
 class OuterTensor:
-    """An input or output of a chain that its caller gives or gets; inputs of the same name and kind are one."""
+    """An input or output of a chain that its caller passes or receives; inputs of the same name and kind are one."""
 
     name: str
     info: TensorInfo

@@ -250,7 +250,7 @@ def place_layers(
 ) -> SessionPlan:
     """Place layers on sessions: `plan = place_layers(layers_of(shards), sessions_of(runtime, 3), exactly=3)`.
 
-    Layers are placed in order, within limits, on as few sessions as possible or on `exactly` this many.
+    Layers are placed in order, within limits, on as few sessions as possible, or on `exactly` of them.
 
     `pins` (layer -> session) fixes layers; the others are placed between them.  If all are fixed, any order is
     possible.  Among the placements with the same number of sessions, the one with the least load on the fullest session

@@ -121,7 +121,7 @@ class OpWorker:
             poison_heap(0)
 
     def _graph(self, context: Context, call: OpCall) -> tuple[Graph, float]:
-        """The graph of a call, ready for execution, and the time before it was finalized."""
+        """The graph of a call, ready for execution, and the time when its finalization began."""
         if call.context is not None:
             return stored_graph(context, call), time.perf_counter()
         built = new_graph(context, call, self._rules)
