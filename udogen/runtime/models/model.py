@@ -67,7 +67,7 @@ _LOST = (
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """The memory that one session maps or the host holds, in bytes; `total` is the limit, if it has one.
+    """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
 
     `print(row.name, row.used, row.free)`
     """
