@@ -1,7 +1,8 @@
 """The Python API: runtimes, contexts and graphs in this process, memory, sessions; single ops in a child process.
 
 Every name is described in docs/python.md and listed in `__init__.pyi`.  A module is imported when one of its names is
-first used: restoring a context does not load what runs ops in a child, and running an op does not load numpy.
+first used: restoring a context does not load the modules that run ops in a child, and running an op does not
+load numpy.
 """
 
 from __future__ import annotations

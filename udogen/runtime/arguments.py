@@ -1,4 +1,4 @@
-"""Checks of arguments of the Python API, before anything is done with them."""
+"""Argument checks of the Python API, made before the arguments are used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from udogen.errors import UsageError
 
 MOST, MOST_32 = 2**63 - 1, 2**32 - 1
-PathArgument = str | os.PathLike[str]  # a path argument
+PathArgument = str | os.PathLike[str]
 
 
 def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: str, *, hint: str = "") -> None:
@@ -21,7 +21,7 @@ def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: s
 
 
 def path(value: object, what: str, *, hint: str = "") -> Path:
-    """A path from a str or a Path."""
+    """Return a str or a Path as a Path; raise if it is not a path."""
     expect(value, (str, os.PathLike), what, "a path (a str or a pathlib.Path)", hint=hint)
     found = os.fspath(value)  # type: ignore[call-overload]
     if not isinstance(found, str) or not found or "\0" in found:
@@ -30,7 +30,7 @@ def path(value: object, what: str, *, hint: str = "") -> Path:
 
 
 def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
-    """A sequence of names; a str alone is refused."""
+    """Return a collection of names as a tuple; raise for anything else, including a single str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
     for each in value:
@@ -39,7 +39,7 @@ def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
 
 
 def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
-    """A mapping whose keys are names."""
+    """Return the mapping; raise unless it is one and its keys are names."""
     expect(value, Mapping, what, "a dict", hint=hint)
     assert isinstance(value, Mapping)
     for key in value:
@@ -48,7 +48,7 @@ def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
 
 
 def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
-    """An integer from `least` to `most`."""
+    """Return the value as an int; raise unless it is an integer from `least` to `most`."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
     number = value.__index__()
@@ -58,21 +58,21 @@ def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: s
 
 
 def wholes(value: object, what: str) -> tuple[int, ...]:
-    """A sequence of integers: a shape."""
+    """Return a sequence of integers, such as a shape, as a tuple; raise for anything else."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise UsageError(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
 def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
-    """The error of all faults: one, or `2 SEVERAL` with the faults as details."""
+    """The error that reports one fault, or `2 SEVERAL` with the faults as details."""
     if len(faults) == 1:
         return UsageError(before + faults[0], hint=hint)
     return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)
 
 
 def kind_of(value: object) -> str:
-    """Describe a value in a message."""
+    """Describe a value for a message: its type, and its value if that is short."""
     if value is None:
         return "None"
     name = type(value).__name__

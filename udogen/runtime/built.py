@@ -1,4 +1,4 @@
-"""A built op package: the library behind a path, and its config where udogen generated it."""
+"""A built op package: the library behind a path, and its config if udogen generated it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
 
 
 def _implementation(path: Path, backend: str) -> Path:
-    """The library that a registration library of SNPE names for a backend, where the loader finds it."""
+    """The path at which the loader finds the library that a registration library of SNPE names for a backend."""
     registration, core = read_registration(path), udo_host.BACKENDS.get(backend, "")
     if registration.libraries_of(core):
         return udo_host.implementation(registration, core)
@@ -141,7 +141,7 @@ def find_source(path: Path, *, backend: str) -> Built:
 
 
 def _of_backend(path: Path, backend: str) -> PackageLibrary:
-    """The package for this backend in a folder; with all ops, if each has a library."""
+    """The package for this backend in a folder; with the ops of all its libraries if each op has its own."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
     if len({each.path for each in fitting}) == 1:

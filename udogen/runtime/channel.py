@@ -4,7 +4,7 @@ A message is a frame on a socket: JSON, and the descriptors of the memory that i
 descriptor of its process, so a frame begins with a mark, its number and a checksum, and ends with the number and a
 second mark: foreign bytes before or inside a frame are detected (`Garbled`).
 
-Shared memory has no name: it is freed when no process maps it any more, however the processes end.
+Shared memory has no name: it is freed when no process maps it any more, even if the processes crash.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 _Message = TypeVar("_Message")
 
-_HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, how many bytes of JSON, their CRC-32
+_HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, the size of the JSON in bytes, its CRC-32
 _TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
 _BEGIN, _END = b"\x89udogen<", b">udogen\x98"
-_LONGEST = 1 << 28  # bytes of JSON
-_LONGEST_WAIT = 2_000_000.0  # seconds, which poll counts in milliseconds of 31 bits
-_MOST_MEMORIES = 64  # that one message refers to
+_LONGEST = 1 << 28  # maximum bytes of JSON
+_LONGEST_WAIT = 2_000_000.0  # seconds; poll counts milliseconds in 31 bits
+_MOST_MEMORIES = 64  # maximum number that one message refers to
 _SEQUENCES = (tuple, collections.abc.Sequence)
 _NO_MATCH = object()
-_CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
+_CLASS, _AT = "class", "at"  # the JSON keys of a dataclass, and of data in shared memory
 
-GUARD = 2048  # unused bytes before and behind each block
+GUARD = 2048  # unused bytes before and after each block
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW if hasattr(fcntl, "F_SEAL_GROW") else 0x2 | 0x4
 _F_ADD_SEALS, _F_GET_SEALS = 1033, 1034
 
@@ -63,7 +63,7 @@ class UnknownMessage(Garbled):
     """The received message is not one that this end understands."""
 
 
-# --- messages that every worker sends or takes ------------------------------------------------------------------------
+# --- messages that every worker sends or accepts ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Done:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of the runtime, or of the op package; level 1 is an error, 2 a warning, 3 information.
+    """A log line of the runtime or the op package; level 1 is an error, 2 a warning, 3 information.
 
     `print([line.text for line in result.logs if line.level == 1])`
     """
@@ -89,7 +89,7 @@ class LogLine:
 
 
 class Region(NamedTuple):
-    """Where the data of a tensor is in the worker: by address, or by its number among watched copies."""
+    """The place of a tensor's data in the worker: an address, or a number among the watched copies."""
 
     name: str
     role: str  # input, output or parameter
@@ -100,7 +100,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Phase:
-    """What the worker does next, and the memory of tensors where that is watched."""
+    """What the worker does next, and the memory of its tensors if that is watched."""
 
     name: str
     regions: tuple[Region, ...] | None = None
@@ -142,7 +142,7 @@ class SharedMemory:
 
     @classmethod
     def of_sizes(cls, sizes: Sequence[int]) -> list[Block]:
-        """A block for each size, all in one new memory."""
+        """Allocate one shared memory with a block for each size."""
         offsets, end = [], 0
         for size in sizes:
             offset, end = _place(size, end)
@@ -157,7 +157,7 @@ class SharedMemory:
 
     @classmethod
     def received(cls, fd: int) -> SharedMemory:
-        """Memory that the other end made; writes here are not visible there."""
+        """Memory that the other end allocated; writes here are not visible there."""
         if fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS != _SEALS:
             raise Garbled("memory was received that its sender can still shrink")
         found = cls(fd, os.fstat(fd).st_size, private=True)
@@ -170,7 +170,7 @@ class SharedMemory:
         return Block(view[offset:end], view[max(0, offset - GUARD) : offset], view[end : end + GUARD], self, offset)
 
     def close(self) -> None:
-        """Close its descriptor; what is mapped stays."""
+        """Close its descriptor; the memory stays mapped."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -179,7 +179,7 @@ class SharedMemory:
 
 
 def _place(size: int, end: int) -> tuple[int, int]:
-    """Where the block after `end` begins, on a page and with guards around it, and the end with it."""
+    """The offset of a new block after `end`, on a page and with guards around it, and the new end."""
     offset = -(-(end + GUARD) // mmap.PAGESIZE) * mmap.PAGESIZE
     return offset, offset + size + GUARD
 
@@ -211,18 +211,18 @@ def _mapped(fd: int, size: int, *, private: bool) -> tuple[memoryview, int]:
 
 
 class _Place(NamedTuple):
-    """Where an array is in shared memory."""
+    """The place of an array in shared memory."""
 
     fd: int
     offset: int
     nbytes: int
 
 
-_arrays: dict[int, _Place] = {}  # of `shared_array`, by their addresses
+_arrays: dict[int, _Place] = {}  # made by `shared_array`, by address
 
 
 def shared_array(shape: Sequence[int], dtype: Any) -> Array:
-    """A new array of zeros in memory that a worker can map: as an input of an op it is not copied.
+    """A new array of zeros in memory that a worker can map, so that it is not copied as an input of an op.
 
     `x = shared_array((1, 8), "float32")`
     """
@@ -243,7 +243,7 @@ def _forget(address: int) -> None:
 
 
 def _place_of(value: Any) -> _Place | None:
-    """Where a block, or an array of `shared_array`, is in shared memory."""
+    """The place of a block or a `shared_array` in shared memory; None for other values."""
     if isinstance(value, Block):
         return _Place(value.memory.fd, value.offset, value.data.nbytes)
     if not hasattr(value, "__array_interface__") or not value.flags.c_contiguous:
@@ -253,11 +253,11 @@ def _place_of(value: Any) -> _Place | None:
 
 
 def out_of_the_way(fd: int) -> int:
-    """Move a descriptor to a high number, which ops do not hit by accident, and which is not inherited."""
+    """Move a descriptor to a high number, which ops do not use by accident, and which is not inherited."""
     highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
     try:
         moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(highest - 64, fd))
-    except OSError:  # there are so few
+    except OSError:  # the limit is too low
         os.set_inheritable(fd, False)
         return fd
     os.close(fd)
@@ -272,9 +272,9 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
-        self.loose: list[tuple[int, memoryview]] = []  # data to copy to shared memory, and the offset there
-        self.end = 0  # of the memory for these, the last one of the message
-        self._places: set[_Place] = set()  # that it refers to
+        self.loose: list[tuple[int, memoryview]] = []  # (offset, data) to copy to shared memory
+        self.end = 0  # of the memory for that data, the last memory of the message
+        self._places: set[_Place] = set()  # that the message refers to
 
     def encode(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, str)):
@@ -311,9 +311,9 @@ class _Encoder:
 
 
 def _bytes_of(value: Any) -> memoryview:
-    """The bytes of an array or a buffer, copied only where they are not in one piece."""
+    """The bytes of an array or a buffer, copied only if they are not contiguous."""
     if hasattr(value, "__array_interface__"):
-        import numpy as np  # loaded already; memoryview knows neither float16 nor empty arrays
+        import numpy as np  # already loaded; memoryview supports neither float16 nor empty arrays
 
         value = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     return memoryview(value).cast("B")
@@ -330,7 +330,7 @@ def _types(kind: type) -> dict[str, Any]:
 
 
 class _Decoder:
-    """Turns JSON into values of the types that are expected."""
+    """Converts JSON to values of the expected types."""
 
     def __init__(self, memories: Sequence[SharedMemory]) -> None:
         self._memories = memories
@@ -394,7 +394,7 @@ class _Decoder:
 
 
 def _choice(kinds: Sequence[Any], value: Any) -> Any:
-    """The one of several types that a value can have."""
+    """The one of several types that fits a value."""
     if value is None:
         return type(None)
     if isinstance(value, dict):
@@ -422,7 +422,7 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._pending = bytearray()
-        self._descriptors: list[int] = []  # received with bytes that were not decoded yet
+        self._descriptors: list[int] = []  # received with bytes that are not decoded yet
         self._sent = self._received = 0
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
@@ -449,8 +449,8 @@ class Channel:
     def receive(self, expected: Sequence[type[_Message]], deadline: float | None = None) -> _Message:
         """The next message, which must be of one of the expected classes.
 
-        EOFError when the other end is gone, TimeoutError after the deadline, UnknownMessage for another class or other
-        fields, Garbled for anything else.
+        Raises EOFError when the other end is closed, TimeoutError after the deadline, UnknownMessage for another class
+        or other fields, Garbled for anything else.
         """
         encoded, memories = self._frame(deadline)
         name = encoded.get(_CLASS) if isinstance(encoded, dict) else None
@@ -461,7 +461,7 @@ class Channel:
         return found
 
     def close(self) -> None:
-        """Close it, and the descriptors that were received and not used."""
+        """Close it, and the descriptors that were received but not used."""
         self._socket.close()
         for fd in self._descriptors:
             os.close(fd)
@@ -519,7 +519,7 @@ class Channel:
 
 
 def _filled(size: int, buffers: Sequence[tuple[int, memoryview]]) -> int:
-    """New memory that holds these buffers at their offsets."""
+    """The descriptor of new memory that holds these buffers at their offsets."""
     fd = _new_memory(size)
     try:
         for offset, view in buffers:

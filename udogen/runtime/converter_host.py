@@ -1,4 +1,4 @@
-"""Calls a converter op package in a worker for the shapes and data types of outputs, as a converter does."""
+"""Calls a converter op package in a worker, as a converter does, for the shapes and data types of outputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AskConverter(NamedTuple):
 
 
 class ConverterReply(NamedTuple):
-    """Shape and data type of each output, or the reason why there are none."""
+    """Shape and data type of each output, or the fault of the library."""
 
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
@@ -76,7 +76,7 @@ def ask_all(library: Path, calls: Sequence[ConverterCall], *, timeout: float | N
 
 
 class _Converter:
-    """The worker: one library."""
+    """The worker's side: one loaded library."""
 
     def __init__(self) -> None:
         self._library: ctypes.CDLL | None = None
@@ -121,7 +121,7 @@ def _call(
 
 
 def _tensor(name: str, given: Given | None) -> QnnTensor:
-    """A tensor as converters describe it; None is an input that the model leaves out."""
+    """A tensor as converters describe it; None is an input that the model omits."""
     if given is None:
         return QnnTensor(name, dtype="INT_8", shape=(), role=NULL)
     data = None

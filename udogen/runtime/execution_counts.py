@@ -1,7 +1,7 @@
-"""Proof that kernels ran: a runtime may have executed another op of the same name without an error.
+"""Proof that kernels ran: a runtime may execute another op of the same name without an error.
 
 Generated packages count the executions of each op (templates/qnn/shared/src/utils/Executions.hpp); the counts are read
-in the process in which they run.
+in the process that executes the ops.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NoCounter(RunFailed):
 
 
 class Rise(NamedTuple):
-    """A count: before the graph was made, when it was ready, and after its executions."""
+    """A count before the graph was made, when it was ready, and after its executions."""
 
     before: int
     ready: int
@@ -52,7 +52,7 @@ class Rise(NamedTuple):
 
     @property
     def total(self) -> int:
-        """From first to last."""
+        """The increase from first to last."""
         return self.after - self.before
 
 
@@ -72,14 +72,14 @@ class Proof:
 
     @property
     def executed(self) -> bool:
-        """Whether the kernel ran each time, or the ops by which a rewrite of the package replaced it."""
+        """Whether the kernel, or the ops with which a rewrite of the package replaced it, ran in each execution."""
         if self.of_op.ready > self.of_op.before:  # while the graph was prepared
             return True
         return self.of_package.after - self.of_package.ready >= self.loops
 
     @property
     def sentence(self) -> str:
-        """The same as a sentence."""
+        """The proof as a sentence."""
         if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
             why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
             others = amount(self.of_package.after - self.of_package.ready, self.counted)
@@ -128,7 +128,7 @@ def one(counted: str) -> str:
 
 
 def amount(number: int, counted: str) -> str:
-    """`3 executions`."""
+    """A count with its unit: `3 executions`."""
     return f"{number:,} {_WORDS.get(counted, _OTHERS)[number != 1]}"
 
 
@@ -142,12 +142,12 @@ class Counters:
         self.counted: str = (counted() or b"").decode("utf-8", "replace")
 
     def of(self, op: str) -> int:
-        """How often this op was executed; 0 for an unknown one."""
+        """How often this op was executed; 0 for an unknown op."""
         found = int(self._count(op.encode()))
         return 0 if found == _UNKNOWN else found
 
     def total(self) -> int:
-        """The same for all its ops."""
+        """How often all ops of the package together were executed."""
         return int(self._count(None))
 
 
@@ -163,7 +163,7 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
 
 
 def demanded(library: Path | str, provider: str) -> Counters:
-    """The same; a package without counters is an error."""
+    """The counters of a loaded library; raises `NoCounter` if it has none or is not loaded."""
     try:
         found = counters_of(library, provider)
     except OSError as fault:
@@ -212,7 +212,7 @@ class CountedPackage(NamedTuple):
 
 
 def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
-    """The counters of a package with its ops; `NoCounter` where it has none, or is not loaded in this process."""
+    """The counters of a package with its ops; raises `NoCounter` if it has none or is not loaded."""
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
     counters = demanded(library, provider)
@@ -223,8 +223,8 @@ def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
 def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
     """How often each op of a package was executed in this process, since its library was loaded.
 
-    Counted are executions; on HTP calls of its kernels, one for each tile and slice; on GPU nodes of graphs that were
-    made of its kernels.  `provider` is its interface provider, where it exports several.
+    On HTP the calls of its kernels are counted, one for each tile and slice; on GPU the nodes of graphs that were made
+    of its kernels.  `provider` is its interface provider, needed if it exports several.
 
     `executions("libPackage.so")["LeakyRelu"]`
     """
@@ -233,7 +233,7 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
-    """Rows of several runs summed: (package, op, what is counted) -> count."""
+    """The sums of rows of several runs: (package, op, what is counted) -> count."""
     found: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = (row["package"], row["op"], row["counted"])
@@ -250,7 +250,7 @@ def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:
 
 
 def unproved(sums: Mapping[tuple[str, str, str], int]) -> NotExecuted | None:
-    """The error about packages of which nothing was executed; None if all were used."""
+    """The error that names packages none of whose ops were executed; None if all were used."""
     totals: dict[str, int] = {}
     for (package, _, _), count in sums.items():
         totals[package] = totals.get(package, 0) + count

@@ -52,8 +52,8 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable: `except OpCrashed as error: print(error)`."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # where the process reported it
-    beside: bool = False  # whether the message names a tensor beside it
+    fault: Fault | None = None  # if the process reported one
+    beside: bool = False  # whether the message names a tensor next to the accessed address
 
 
 class OlderRecords(RunFailed):
@@ -63,7 +63,7 @@ class OlderRecords(RunFailed):
 
 
 class NotExpressible(RunFailed):
-    """A client cannot send such a call at all; the op is not at fault."""
+    """A client cannot send such a call; the op is not at fault."""
 
     kind = "not-expressible"
 
@@ -97,13 +97,13 @@ class Situation:
 
     library: str
     call: OpCall | None = None
-    what: str = _PACKAGE  # the library is
-    target: str = ""  # of the registration; empty where none was given
-    forced: str = ""  # the SDK of the package, where --force skips the check
-    phase: str = START  # the last one announced
+    what: str = _PACKAGE  # the kind of library
+    target: str = ""  # of the registration; empty if none was given
+    forced: str = ""  # the SDK of the package, if --force skips the check
+    phase: str = START  # the last reported phase
     logs: Sequence[LogLine] = ()
     output: Sequence[str] = ()  # the end of the worker's stdout and stderr
-    regions: Sequence[Region] = ()  # addresses of tensors, where they were watched
+    regions: Sequence[Region] = ()  # addresses of tensors, if they were watched
 
     @property
     def subject(self) -> str:
@@ -123,11 +123,11 @@ class Situation:
         )
 
     def _without_op(self, line: str) -> str:
-        """Without the prefix of generated packages: the message names the op already."""
+        """The line without the prefix of generated packages, as the message names the op already."""
         return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
     def details(self, *, without: str = "") -> list[str]:
-        """All lines to show below the message, except the one that is in it."""
+        """All lines to show below the message, except the line `without` that is part of it."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
         output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
@@ -137,7 +137,7 @@ class Situation:
 
 
 def api_error(situation: Situation, function: str, code: int) -> RunFailed:
-    """A call of the QNN API failed."""
+    """The error for a call of the QNN API that failed."""
     row = describe(code)
     number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
     reasons = situation.complaints()
@@ -164,7 +164,7 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
 def _op_error(
     situation: Situation, call: OpCall, function: str, number: str, reasons: Sequence[str], row: ErrorCode
 ) -> RunFailed:
-    """A call that makes, finalizes or executes a graph of the op failed."""
+    """The error for a failed call that makes, finalizes or executes a graph of the op."""
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = situation.details(without=reasons[0] if reasons else "")
     if function in ("graphAddNode", "backendValidateOpConfig"):
@@ -185,14 +185,14 @@ def _op_error(
 
 
 def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
-    """The op accessed memory that is not its own; writes come first."""
+    """The error for an op that accessed memory that is not its own; writes come first."""
     first, *others = sorted(strays, key=lambda each: each.how != "wrote")
     also = [each.sentence(situation.subject) for each in others]
     return OutOfBounds(first.sentence(situation.subject), hint=first.hint, details=[*also, *situation.details()])
 
 
 def reported_error(situation: Situation, failed: Failed) -> UdogenError:
-    """The worker reported an error: of the QNN API, or of udogen."""
+    """The error that the worker reported, of the QNN API or of udogen."""
     if failed.function:
         return api_error(situation, failed.function, failed.code)
     found = error_of(failed)
@@ -204,12 +204,12 @@ def reported_error(situation: Situation, failed: Failed) -> UdogenError:
 
 
 def error_of(failed: Failed) -> UdogenError:
-    """The error that a worker reported, of its class."""
+    """The error that a worker reported, as an instance of its class."""
     return of_json(failed.__dict__)
 
 
 def garbled_error(situation: Situation, reason: str) -> RunFailed:
-    """The channel received bytes that the worker did not send."""
+    """The error for a channel that received bytes which the worker did not send."""
     return OpCrashed(
         f"{situation.subject} wrote to a file descriptor that is not its own in phase `{situation.phase}`: it is "
         "the socket through which the worker sends results",
@@ -219,7 +219,7 @@ def garbled_error(situation: Situation, reason: str) -> RunFailed:
 
 
 def crash_error(situation: Situation, returncode: int) -> RunFailed:
-    """The worker ended unexpectedly."""
+    """The error for a worker that ended unexpectedly."""
     if any(line.startswith(LOST) for line in situation.output):
         return OpCrashed(
             f"{situation.subject} closed a file descriptor that is not its own in phase `{situation.phase}`: it was "
@@ -258,7 +258,7 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
 
 
 def _crash_hint(situation: Situation, number: int) -> str:
-    """How to find out where it crashed."""
+    """A hint on how to find the place of a crash."""
     if number == signal.SIGKILL:
         return "`dmesg` shows whether memory ran out"
     fault = fault_of(situation.output)
@@ -271,7 +271,7 @@ def _crash_hint(situation: Situation, number: int) -> str:
 
 
 def timeout_error(situation: Situation, seconds: float) -> RunFailed:
-    """The worker did not reply in time, and was killed."""
+    """The error for a worker that did not reply in time, and was killed."""
     return OpTimedOut(
         f"{situation.subject} did not return within {seconds:g} s in phase `{situation.phase}`; it was stopped",
         hint="look for a loop that never ends, or give more time",
@@ -288,7 +288,7 @@ def _signal(number: int) -> str:
 
 
 def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
-    """Raise where the library is another package, or lacks the op."""
+    """Raise if the library is another package, or lacks the op."""
     if call.package == BUILT_IN:
         return
     if package.name and call.package != package.name:
@@ -300,7 +300,7 @@ def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
 
 
 def check_op(op: str, package: OpPackageInfo) -> None:
-    """Raise where a package lacks an op, if its ops are known."""
+    """Raise if the ops of a package are known and do not include this one."""
     if package.operations and op not in package.operations:
         have = f"it has: {', '.join(package.operations)}"
         raise OpRefused(
@@ -309,7 +309,7 @@ def check_op(op: str, package: OpPackageInfo) -> None:
 
 
 def check_release(library: str, headers: str, runtime: str) -> None:
-    """Raise where a package was built with C++ headers of another release than the runtime's."""
+    """Raise if a package was built with C++ headers of another release than the runtime's."""
     expected, found = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
     if headers and expected != found:
         raise RegistrationFailed(

@@ -1,6 +1,6 @@
 """Finds the QNN runtime, and checks whether a library can be loaded on this machine.
 
-Restoring a context begins here and must be quick: `elf`, `tools` and the emulator are imported where they are needed.
+Restoring a context begins here and must be fast: `elf`, `tools` and the emulator are imported only where needed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RuntimeLibrary:
 
     @property
     def system(self) -> Path:
-        """libQnnSystem.so beside it."""
+        """The libQnnSystem.so next to it."""
         return self.path.with_name("libQnnSystem.so")
 
 
@@ -65,7 +65,7 @@ def find_runtime(
 ) -> RuntimeLibrary:
     """The library of a backend: the given one, or that of the SDK, the wheel, or the emulator.
 
-    `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime runs on this machine.
+    `kind` is one of KINDS.  `auto` selects the emulator only if no real runtime runs on this machine.
 
     `library = find_runtime("htp", kind="real")`
     """
@@ -137,7 +137,7 @@ def _wheel_places() -> list[tuple[str, Path]]:
 
 
 def check_loadable(path: Path, what: str) -> None:
-    """Raise with the reason where the dynamic loader would refuse a library."""
+    """Raise, with the reason, if the dynamic loader would refuse a library."""
     check_file(path, what)
     if _is_for_this_machine(path):
         return
@@ -157,7 +157,7 @@ def check_loadable(path: Path, what: str) -> None:
 
 
 def check_file(path: Path, what: str) -> None:
-    """Raise where a library does not exist."""
+    """Raise if a library does not exist."""
     if path.is_dir():
         raise RunFailed(f"the {what} {path} is a folder", hint="give the path of the library in it")
     if not path.is_file():
@@ -166,7 +166,7 @@ def check_file(path: Path, what: str) -> None:
 
 
 def _is_for_this_machine(path: Path) -> bool:
-    """By its first bytes: reading all of a runtime's ELF takes longer than loading it."""
+    """Whether a library is for this machine, by its first bytes: reading the whole ELF takes longer than loading it."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
@@ -189,7 +189,7 @@ def interface_providers(path: PathArgument) -> list[str]:
 
 
 def check_provider(path: Path, provider: str) -> None:
-    """Raise where the library does not export the provider; the hint names its providers."""
+    """Raise if the library does not export the provider; the hint names its providers."""
     from udogen.build import elf
 
     if provider in elf.read(path).exports:

@@ -21,7 +21,7 @@ class Explanation(NamedTuple):
 
 
 def explain(subject: str, text: str) -> Explanation | None:
-    """The reason in these lines; None where none is known."""
+    """The reason for an error in these lines; None if none is known."""
     for row in log_lines("runtime"):
         if match := row.pattern.search(text):
             sentence = row.meaning.format(subject=subject, **match.groupdict(), **_derived(match, text))
@@ -30,7 +30,7 @@ def explain(subject: str, text: str) -> Explanation | None:
 
 
 def _derived(match: re.Match[str], text: str) -> dict[str, str]:
-    """Names that rows may use besides the groups of their patterns."""
+    """Values that rows may use in addition to the groups of their patterns."""
     tensors = _TENSOR.findall(text[match.end() :])
     return {
         "mebibytes": f"{int(match.groupdict().get('bytes') or 0) / 2**20:.4g}",
@@ -39,7 +39,7 @@ def _derived(match: re.Match[str], text: str) -> dict[str, str]:
     }
 
 
-# Lines of every run: progress, traffic, a missing configuration, an invalid flag of kernels that run all the same.
+# Lines of every run: progress, traffic, a missing configuration, an invalid flag of kernels that run nevertheless.
 _NOISE = re.compile(
     r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
     r"|.*:ERROR:invalid resource flag 0x1 |LIBNATIVE: No alternate configuration present"
@@ -50,7 +50,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def without_noise(lines: Iterable[str]) -> list[str]:
-    """The lines without those of every run, and without colours."""
+    """The lines without colours and without those that every run prints."""
     plain = (_COLOUR.sub("", line) for line in lines)
     return [line for line in plain if not _NOISE.match(line)]
 

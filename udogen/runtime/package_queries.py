@@ -18,7 +18,7 @@ _MODULE = "udogen.runtime.worker.query_worker"
 
 @dataclass(frozen=True)
 class ReadRecords:
-    """Let a package of HTP register its kernels, with stubs that return 0."""
+    """A query: have a package of HTP register its kernels, with stubs that return 0."""
 
     library: Path
     stubs: tuple[str, ...]  # names of functions that return 0
@@ -29,34 +29,34 @@ class RecordsRead:
     """The registered kernels."""
 
     returned: str  # by qhpi_init
-    package: str  # the first that was named; empty where nothing was registered
+    package: str  # the first one named; empty if nothing was registered
     ops: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class ReadRegistration:
-    """Read a registration library of SNPE."""
+    """A query: read a registration library of SNPE."""
 
     library: Path
 
 
 @dataclass(frozen=True)
 class LocateLibrary:
-    """Find a library as the loader does."""
+    """A query: find a library as the loader does."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class LibraryLocated:
-    """Where it is; empty where it is not found."""
+    """The path of the library; empty if it is not found."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class JudgeOps:
-    """Check whether a package for CPU accepts these ops."""
+    """A query: whether a package for CPU accepts these ops."""
 
     library: Path
     provider: str
@@ -66,7 +66,7 @@ class JudgeOps:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether it accepts one; `other`: it certainly is another op."""
+    """Whether the package accepts an op; `other`: its op of that name is certainly a different one."""
 
     accepted: bool
     reason: str = ""
@@ -75,13 +75,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class OpsJudged:
-    """A judgement of each op; none where the package does not validate."""
+    """A judgement of each op; empty if the package does not validate."""
 
     ops: tuple[Judgement, ...]
 
 
 def ask(command: object, reply: type[_Reply], situation: Situation, timeout: float) -> _Reply:
-    """The reply to one of these; every failure is a `RunFailed`."""
+    """The reply to one of these queries; every failure is a `RunFailed`."""
     worker = WorkerSession(_MODULE)
     try:
         return worker.start(command, reply, situation, timeout)
@@ -90,9 +90,9 @@ def ask(command: object, reply: type[_Reply], situation: Situation, timeout: flo
 
 
 def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30.0) -> RecordsRead:
-    """Run `qhpi_init` of a package with a stub of the runtime that records what is registered.
+    """Run `qhpi_init` of a package with a stub of the runtime that records the registered kernels.
 
-    `undefined` are the symbols that neither the package nor the libraries it needs have.
+    `undefined` are the symbols that neither the package nor the libraries it needs define.
     """
     command = ReadRecords(library.resolve(), tuple(undefined))
     return ask(command, RecordsRead, Situation(str(library)), timeout)

@@ -1,4 +1,4 @@
-"""A worker from its parent's side: a process that runs a user's code, and ends with everything that it started."""
+"""The parent's side of a worker: a process that runs a user's code, and ends with all processes that it started."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _Reply = TypeVar("_Reply")
 
 _KEPT_BYTES, _KEPT_LOG_LINES = 16_384, 500
 _LEAST_MEMORY = 160 << 20  # bytes of address space: with less, numpy ends the process without an exception
-_DYING = 0.5  # seconds for a worker that has closed its channel to end by itself
+_DYING = 0.5  # seconds in which a worker that has closed its channel may end without being killed
 
 OP_WORKER = "udogen.runtime.worker.main"
 
 
 def check_memory() -> None:
-    """Raise where `ulimit -v` is too low to run ops; call it before numpy is imported."""
+    """Raise if `ulimit -v` is too low to run ops; call it before numpy is imported."""
     limit = memory_limit()
     if limit is not None and limit < _LEAST_MEMORY:
         raise RunFailed(
@@ -78,7 +78,7 @@ class WorkerProcess:
     ) -> _Reply | Failed:
         """Send a command and wait for the reply.
 
-        EOFError when the worker is gone, TimeoutError after the deadline, Garbled where the worker, or an op in it,
+        Raises EOFError if the worker has ended, TimeoutError after the deadline, Garbled if the worker, or an op in it,
         sends other bytes.
         """
         self.used = True
@@ -95,13 +95,13 @@ class WorkerProcess:
             on_report(message)
 
     def quit(self, seconds: float) -> None:
-        """Let it free its resources, for at most `seconds`, and end it."""
+        """Have it free its resources, for at most `seconds`, and end it."""
         grace = 0.0
         try:
             self.ask(Quit(), Done, deadline=deadline_of(seconds))
             grace = 2.0
         except (EOFError, TimeoutError, Garbled):
-            pass  # all results were received already
+            pass  # all results have been received
         finally:
             self.end(grace)
 
@@ -117,7 +117,7 @@ class WorkerProcess:
         return self._process.returncode
 
     def forget_output(self) -> None:
-        """Drop what it printed for earlier commands."""
+        """Discard the output of earlier commands."""
         for tail in self._output:
             tail.forget()
 
@@ -131,8 +131,8 @@ class WorkerProcess:
 class WorkerSession:
     """A worker and its reports on the last command; it can be started again after it ended.
 
-    Every failure is an error about a `Situation`; `explain` turns what the worker reports into one.  `first` is a
-    process of the module that was started ahead, to import while its first command is being prepared.
+    Every failure is an error about a `Situation`; `explain` makes it from the failure that the worker reports.  `first`
+    is a process of the module that was started in advance, so that it imports while its first command is prepared.
     """
 
     def __init__(
@@ -154,16 +154,16 @@ class WorkerSession:
 
     @property
     def running(self) -> bool:
-        """Whether there is a worker."""
+        """Whether a worker is running."""
         return self._worker is not None
 
     @property
     def pid(self) -> int | None:
-        """Its process id, while there is one."""
+        """The worker's process id; None if no worker is running."""
         return self._worker.pid if self._worker else None
 
     def start(self, command: object, reply: type[_Reply], situation: Situation, timeout: float | None) -> _Reply:
-        """Start the worker with its first command; it ends where that fails."""
+        """Start the worker with its first command; it is ended if that fails."""
         self._worker, self._first = self._first or WorkerProcess(self._module, self._env), None
         try:
             return self.ask(command, reply, situation, timeout, phase=failures.START)
@@ -180,7 +180,7 @@ class WorkerSession:
         *,
         phase: str = failures.IDLE,
     ) -> _Reply:
-        """The running worker's reply; `phase` is the one before the first that it reports."""
+        """The running worker's reply; `phase` is the one in effect until it reports one."""
         worker = self._worker
         assert worker is not None
         self.logs.clear()
@@ -208,16 +208,16 @@ class WorkerSession:
         return found
 
     def output(self) -> list[str]:
-        """What the worker printed during the last command."""
+        """The lines that the worker printed during the last command."""
         return self._worker.output() if self._worker else []
 
     def drop(self, grace: float = 0.0) -> int:
-        """End the worker, if there is one, without freeing its resources."""
+        """End the worker, if it is running, without freeing its resources."""
         worker, self._worker = self._worker, None
         return worker.end(grace) if worker else 0
 
     def close(self, seconds: float = 2.0) -> None:
-        """Let the worker free its resources, and end it."""
+        """Have the worker free its resources, and end it."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.quit(seconds)
@@ -258,7 +258,7 @@ class _Tail:
         try:
             while select.select([self._stream], [], [], 0)[0] and self._thread.is_alive() and time.monotonic() < until:
                 time.sleep(0.001)
-            time.sleep(0.001)  # read, but perhaps not kept yet
+            time.sleep(0.001)  # the last bytes may be read, but not stored yet
         except (OSError, ValueError):
             pass  # closed: it was read to the end
 
@@ -280,5 +280,5 @@ class _Tail:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When a timeout that starts now ends."""
+    """The end of a timeout that starts now; None without a timeout."""
     return None if timeout is None else time.monotonic() + timeout

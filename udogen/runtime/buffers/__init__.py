@@ -1,1 +1,1 @@
-"""Memory for tensors: allocated, planned, shared, handed from one graph to the next."""
+"""Memory for tensors: allocated, planned, shared, passed from one graph to the next."""

@@ -1,24 +1,25 @@
 """Block-quantized weights, as ggml stores them and repacked for vector code.
 
-In ggml's blocks 32 numbers of a row share one scale, which is stored before their quants:
+In a ggml block, 32 numbers of a row share one scale, which is stored before their quants:
 
     Q4_0    f16 scale, 16 bytes: numbers 0 … 15 in the low nibbles, 16 … 31 in the high; number = (nibble - 8) * scale
     Q8_0    f16 scale, 32 signed bytes; number = byte * scale
     MXFP4   one byte of exponent (E8M0), nibbles as in Q4_0, each an E2M1 number; number = E2M1 * 2 ** (exponent - 127)
 
-Rounding is bit for bit that of ggml's reference functions where their C is defined.  Elsewhere: numbers that are not
-finite, or too large for an f16 scale, are an error; if 1/scale overflows, all quants and the f16 scale are zero;
-an exponent below zero is 0; 255, which ggml calls invalid, is read as NaN, as in the MX specification.
+Rounding matches ggml's reference functions bit for bit where the behaviour of their C code is defined.  Elsewhere:
+numbers that are not finite, or too large for an f16 scale, are an error; if 1/scale overflows, all quants and the f16
+scale are zero; an exponent below zero becomes 0; 255, which ggml calls invalid, is read as NaN, as in the MX
+specification.
 
 A repacked row of `columns` numbers has two parts, each padded to a multiple of 128 bytes (one HVX vector):
 
     Q8_0          all quants in order, one byte each; padding is 0
     Q4_0, MXFP4   256 quants in each 128 bytes: byte i has quant i in its low nibble and quant i + 128 in its high one,
-                  so an `and` and a shift give two vectors of neighbours; padding is the quant of the number 0
+                  so an `and` and a shift give two vectors of consecutive quants; padding is the quant of 0
     then          all scales in order (f16, little-endian, or the byte of E8M0); padding is 0
 
-Rows are `stride` bytes apart.  The idea is that of ggml-hexagon's x4x2 rows (quants of a row first, then its scales);
-those have no padding between the parts and are not the same bytes.
+Rows are `stride` bytes apart.  The idea comes from ggml-hexagon's x4x2 rows (quants of a row first, then its scales);
+those have no padding between the parts, so their bytes differ.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.buffers.memory import align_up
 
 BLOCK = 32
-_AT_ONCE = 1 << 15  # blocks: what is worked on stays in the cache of a processor
+_AT_ONCE = 1 << 15  # blocks per pass: the working set stays in the processor's cache
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -54,16 +55,16 @@ class BlockFormat(NamedTuple):
 
     @property
     def block_bytes(self) -> int:
-        """How many bytes 32 numbers take."""
+        """The size of a block of 32 numbers, in bytes."""
         return int(self.layout.itemsize)
 
     @property
     def scale_bytes(self) -> int:
-        """How many of them are the scale."""
+        """The size of the scale in a block, in bytes."""
         return int(self.layout["scale"].itemsize)
 
     def row_bytes(self, columns: int) -> int:
-        """How many bytes a row of so many numbers takes."""
+        """The size of a row of `columns` numbers, in bytes."""
         return columns // BLOCK * self.block_bytes
 
 
@@ -88,7 +89,7 @@ def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
 
 
 def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
-    """The numbers of blocks, along the last axis: `w = dequantize_blocks(blocks, "Q8_0")`."""
+    """Dequantize blocks along the last axis: `w = dequantize_blocks(blocks, "Q8_0")`."""
     form = format_of(kind)
     given = np.ascontiguousarray(blocks).view(np.uint8)
     if not given.ndim or given.shape[-1] % form.block_bytes:
@@ -104,7 +105,7 @@ def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
 
 
 def format_of(kind: str) -> BlockFormat:
-    """A format by its name in ggml."""
+    """The format with this ggml name; raises if there is none."""
     found = FORMATS.get(kind.upper())
     if found is None:
         raise UsageError(f"`{kind}` is not a block-quantized type", hint="one of: " + ", ".join(FORMATS))
@@ -174,7 +175,7 @@ def _dequantize_q8_0(scales: Scales, quants: Bytes) -> Floats:
     return quants.view(np.int8).astype(np.float32) * scales.astype(np.float32)[:, None]
 
 
-_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)  # twice the numbers of E2M1, so that they are whole
+_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)  # the E2M1 numbers doubled, so that they are integers
 _BETWEEN = (_E2M1[:-1] + _E2M1[1:]) / 2
 _SIGNED = np.concatenate([_E2M1, -_E2M1[:1] + 0, -_E2M1[1:]])
 _NAN_EXPONENT = 255
@@ -183,13 +184,13 @@ _NAN_EXPONENT = 255
 def _quantize_mxfp4(numbers: Floats) -> tuple[Scales, Bytes]:
     sizes = np.abs(numbers)
     peak = sizes.max(axis=1)
-    # ggml takes log2 as a float32, which is rounded up to the next integer just below it.
+    # ggml computes log2 as a float32, which rounds results just below an integer up to that integer.
     power = np.floor(np.log2(peak, dtype=np.float64, where=peak > 0, out=np.zeros(len(peak))).astype(np.float32))
     exponents = np.where(peak > 0, np.clip(power - 2 + 127, 0, 254), 0).astype(np.uint8)
     half = _half_power(exponents)[:, None]
     quants = np.zeros(numbers.shape, np.uint8)
     for middle, upper in zip(_BETWEEN, _E2M1[1:], strict=True):
-        # A number that only an infinite one would be above of stays below; between two, the smaller one is taken.
+        # A number whose upper neighbour would be infinite is rounded down; so is one halfway between two neighbours.
         limit = np.where(np.isfinite(upper * half), middle * half, np.float32(np.inf))
         quants += sizes > limit
     return exponents, quants | ((numbers < 0) & (quants > 0)).astype(np.uint8) << np.uint8(3)
@@ -202,7 +203,7 @@ def _dequantize_mxfp4(exponents: Scales, quants: Bytes) -> Floats:
 
 
 def _half_power(exponents: Scales) -> Floats:
-    """Half the E8M0 scale, because the table has doubled numbers; the smallest two are denormal."""
+    """Half the E8M0 scale, because the table holds doubled numbers; the two smallest results are denormal."""
     power: Floats = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
     return power
 
@@ -236,12 +237,12 @@ FORMATS = {
 }
 
 
-VECTOR = 128  # bytes of an HVX vector, to which everything is filled up and aligned
-_AT_ONCE_BYTES = 1 << 22  # bytes worked on at once
+VECTOR = 128  # bytes of an HVX vector, to which everything is padded and aligned
+_AT_ONCE_BYTES = 1 << 22  # bytes per pass
 
 
 def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Rows of blocks in the layout that vector code reads: `rows = repack_rows(blocks, "Q4_0")`."""
+    """Repack rows of blocks into the layout that vector code reads: `rows = repack_rows(blocks, "Q4_0")`."""
     form, given = format_of(kind), _rows(blocks)
     columns = _columns(form, given.shape[1])
     made = np.empty((len(given), stride(columns, kind)), np.uint8)
@@ -251,7 +252,7 @@ def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
 
 
 def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
-    """Repacked rows as blocks again, bit for bit: `blocks = unrepack_rows(rows, "Q4_0", 256)`."""
+    """Convert repacked rows back to blocks, bit for bit: `blocks = unrepack_rows(rows, "Q4_0", 256)`."""
     form, given = format_of(kind), _rows(rows)
     check_columns(form, columns)
     if given.shape[1] != stride(columns, kind):
@@ -266,14 +267,14 @@ def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
 
 
 def stride(columns: int, kind: str) -> int:
-    """How many bytes a repacked row takes, padding included."""
+    """The size of a repacked row in bytes, padding included."""
     form = format_of(kind)
     check_columns(form, columns)
     return _quant_bytes(form, columns) + align_up(columns // BLOCK * form.scale_bytes, VECTOR)
 
 
 def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
-    """How many bytes a tensor takes when it is repacked."""
+    """The size of a repacked tensor, in bytes."""
     return prod(shape[:-1]) * stride(shape[-1], kind)
 
 
@@ -287,7 +288,7 @@ class RepackBuffer:
     is_host = False
 
     def __init__(self, kind: str, shape: Sequence[int], *, memory: Any = None) -> None:
-        """`memory` is a `Buffer`, of shared memory for a device, or any writable bytes; without it they are our own."""
+        """`memory` is a `Buffer` (of shared memory for a device) or any writable bytes; by default it is allocated."""
         self.format, self.shape = format_of(kind), tuple(shape)
         if not self.shape or any(each < 1 for each in self.shape):
             raise UsageError(f"a repack buffer cannot have the shape {list(self.shape)}", hint="give rows and columns")
@@ -295,22 +296,22 @@ class RepackBuffer:
         check_columns(self.format, self.columns)
         self.stride = stride(self.columns, kind)
         self.nbytes = repacked_bytes(kind, shape)  # what a session maps
-        self.tensor_bytes = self.rows * self.format.row_bytes(self.columns)  # what `set` and `get` count
+        self.tensor_bytes = self.rows * self.format.row_bytes(self.columns)  # in blocks, as `set` and `get` address it
         self._stored = self._place(memory)
 
     @property
     def data(self) -> Bytes:
-        """The repacked rows themselves, for kernels: shape (rows, stride)."""
+        """The repacked rows, for kernels; shape (rows, stride)."""
         return self._stored
 
     def set(self, blocks: Any, offset: int = 0) -> None:
-        """Store blocks at a byte offset of the tensor as ggml has it; whole rows go in without being read before."""
+        """Store blocks at a byte offset in the ggml layout of the tensor; whole rows are not read first."""
         given = np.frombuffer(memoryview(blocks).tobytes() if not memoryview(blocks).contiguous else blocks, np.uint8)
         rows, before = self._range(offset, len(given))
         if not len(given):
             return
         row_bytes = self.format.row_bytes(self.columns)
-        if before or len(given) % row_bytes:  # parts of rows: the rest of them stays
+        if before or len(given) % row_bytes:  # partial rows: their other bytes are kept
             whole = self.get(rows.start * row_bytes, (rows.stop - rows.start) * row_bytes).copy()
             whole[before : before + len(given)] = given
             given = whole
@@ -319,13 +320,13 @@ class RepackBuffer:
             _repack(self.format, filled[part].view(self.format.layout), self._stored[rows][part])
 
     def get(self, offset: int = 0, size: int | None = None) -> Bytes:
-        """The blocks at a byte offset of the tensor, bit for bit as they were stored."""
+        """The blocks at a byte offset in the ggml layout of the tensor, bit for bit as they were stored."""
         wanted = self.tensor_bytes - offset if size is None else size
         rows, before = self._range(offset, wanted)
         return unrepack_rows(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
 
     def quantize(self, values: NDArray[Any], row: int = 0) -> None:
-        """Store numbers as rows from `row` on, quantized as ggml does it."""
+        """Quantize numbers as ggml does, and store them as rows from `row` on."""
         given = np.asarray(values, np.float32)
         if given.ndim < 1 or given.shape[-1] != self.columns:
             raise UsageError(
@@ -335,7 +336,7 @@ class RepackBuffer:
         self.set(quantize_blocks(given, self.format.name).reshape(-1), row * self.format.row_bytes(self.columns))
 
     def dequantize(self, row: int = 0, rows: int | None = None) -> Floats:
-        """The numbers of some rows; without arguments the whole tensor in its shape."""
+        """The dequantized numbers of some rows; without arguments, those of the whole tensor in its shape."""
         row_bytes = self.format.row_bytes(self.columns)
         size = None if rows is None else rows * row_bytes
         found = dequantize_blocks(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
@@ -362,7 +363,7 @@ class RepackBuffer:
         return given[: self.nbytes].reshape(self.rows, self.stride)
 
     def _range(self, offset: int, size: int) -> tuple[slice, int]:
-        """The rows that a range of bytes touches, and how far into the first of them it begins."""
+        """The rows that a range of bytes touches, and the offset at which it begins in the first of them."""
         block, row_bytes = self.format.block_bytes, self.format.row_bytes(self.columns)
         if offset < 0 or size < 0 or offset + size > self.tensor_bytes:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Memory with an owner, the tensors that lie in it, and its registrations with contexts."""
+"""Memory with an owner, the tensors placed in it, and its registrations with contexts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from udogen.runtime import arguments
 
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
-# What a session accounts memory as; caches and activations together.
+# The kinds of memory that a session counts; caches and activations are one kind.
 CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
 
 
@@ -36,23 +36,23 @@ class Attachment:
     The owner of the memory calls `end_binding` before it frees the memory.
 
     `enter` and `leave` are called around each execution; `enter` may raise.  If `failed` is set, it is
-    called instead of `leave` after an execution that failed (True) or did not start because another memory refused.
+    called instead of `leave` after an execution that failed (True) or that other memory kept from starting (False).
     """
 
     data: Any = None
     handle: Any = None
-    view: memoryview | None = None  # where the client reads and writes it, if it may
+    view: memoryview | None = None  # its bytes, if the client may access them
     enter: Callable[[], None] | None = None
     leave: Callable[[], None] | None = None
     failed: Callable[[bool], None] | None = None
     unused: Callable[[], None] | None = None
-    shape: Callable[[], tuple[int, ...] | None] | None = None  # of what it holds, for an input with dynamic dimensions
-    announce: Callable[[tuple[int, ...]], None] | None = None  # the shape of an output with dynamic dimensions
-    unbind: Callable[[bool], None] | None = None  # set while a tensor lies in it; True: wait for an execution
-    ended: str = ""  # why it cannot be used any more
+    shape: Callable[[], tuple[int, ...] | None] | None = None  # returns the shape of an input with dynamic dimensions
+    announce: Callable[[tuple[int, ...]], None] | None = None  # is passed that of an output with dynamic dimensions
+    unbind: Callable[[bool], None] | None = None  # set while a tensor is bound to it; True: wait for an execution
+    ended: str = ""  # why it can no longer be used
 
     def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
-        """Bind a tensor to the memory that was attached for it."""
+        """Return itself: it is attached already (the protocol of `Graph.bind`)."""
         return self
 
     def end_binding(self, why: str, *, wait: bool = True) -> None:
@@ -62,7 +62,7 @@ class Attachment:
             self.unbind(wait)
 
     def end(self, codes: Sequence[int]) -> None:
-        """After an execution that returned these codes: empty if it did not start, 0 if it succeeded."""
+        """Called after an execution that returned these codes: none if it did not start, 0 if it succeeded."""
         if self.failed and list(codes) != [0]:
             self.failed(bool(codes))
         elif self.leave:
@@ -70,7 +70,7 @@ class Attachment:
 
 
 class Bindable(Protocol):
-    """What `Graph.bind` takes besides arrays."""
+    """What `Graph.bind` accepts in addition to arrays."""
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """The memory for this tensor of this graph; `role` is APP_WRITE (an input) or APP_READ (an output)."""
@@ -82,7 +82,7 @@ _Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Backing:
-    """What a buffer is made of: an object that exports the bytes and frees them with its last reference."""
+    """The memory of a buffer: an object that exports the bytes and frees them with its last reference."""
 
     memory: Any
     begin: int = 0  # offset of the buffer in `memory`
@@ -113,7 +113,7 @@ class Buffer:
         owned = fd if backing.owns_fd else None
         self._close_fd = None if owned is None else weakref.finalize(self, _close, owned, _identity(owned))
         self._holders: dict[object, str] = {}
-        self._registrations: dict[object, Callable[[], None]] = {}  # holders that end when it is closed
+        self._registrations: dict[object, Callable[[], None]] = {}  # holds that end when it is closed
         self._attached: weakref.WeakSet[Attachment] = weakref.WeakSet()
         self._reserved: dict[object, str] = {}
         self.fastrpc = 0  # mappings to a Hexagon (`mapped_to_hexagon`)
@@ -217,7 +217,7 @@ class Buffer:
         return end_hold
 
     def reserve(self, purpose: str) -> Callable[[], None]:
-        """Deny access to the bytes, which are `purpose` from now on; returns the function that ends this."""
+        """Deny access to the bytes, which serve as `purpose` from now on; returns the function that ends this."""
         with self._lock:
             self._open_memory()
             if self.exported:
@@ -304,7 +304,7 @@ class Buffer:
         except RunFailed:
             if error is None:
                 raise
-            self._closes_when_free = True  # the first error is shown; it is freed with its last hold
+            self._closes_when_free = True  # the first error is raised; the buffer is freed with its last hold
 
     def _open_memory(self) -> Any:
         if self._memory is None:
@@ -399,13 +399,13 @@ class RegisteredRange:
 
 
 _entries: list[RegisteredRange] = []
-_table_lock = threading.RLock()  # reentrant: a context may be collected in this thread meanwhile
+_table_lock = threading.RLock()  # reentrant: the garbage collector may free a context in this thread
 
 
 def record_registration(new: RegisteredRange) -> Callable[[], None]:
-    """Record a registration that breaks no rule; returns the function that removes it.
+    """Record a registration; raises if another one excludes it; returns the function that removes it.
 
-    A spill-fill buffer that another context uses shares the lock of that context.
+    A spill-fill buffer that another context also uses shares the lock of that registration.
     """
     with _table_lock:
         for other in _same_file(new.buffer):
@@ -560,7 +560,7 @@ class Registrations:
             try:
                 yield
             except BaseException:
-                with suppress(Exception):  # the first error is shown
+                with suppress(Exception):  # the first error is raised
                     self._undo(self._rows[before:])
                 raise
 

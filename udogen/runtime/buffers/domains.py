@@ -5,8 +5,8 @@ shards.  The rules are those of NNAPI's page on memory pools:
 
 * a buffer is used only in the roles it was allocated for, by the session and in the process it was allocated in
 * its type and shape follow from its description and all its roles; an open dimension is set by what is written
-* any number of executions may read it at a time; a writer must be alone, and is refused, not made to wait
-* it cannot be read before it was written
+* any number of executions may read it at a time; a writer needs exclusive access, and is refused, not made to wait
+* it cannot be read before it is written
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BufferDesc:
     `domain.allocate([Role(graph, "key", OUTPUT)], BufferDesc((1, 64), "FLOAT_32"))`
     """
 
-    dimensions: tuple[int, ...] | None = None  # 0: not known; None: not even how many
+    dimensions: tuple[int, ...] | None = None  # 0: unknown size; None: unknown rank
     dtype: str = ""
 
 
@@ -102,7 +102,7 @@ class Role:
 def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
     """The tensor that fits a description and all roles; all contradictions are reported.
 
-    It has the name of the first role if none is given.  Dimensions that stay open until it is written are dynamic ones.
+    Without a name it has that of the first role's tensor.  Dimensions that stay open until it is written are dynamic.
     """
     faults, hints = _faults(roles)
     if faults:
@@ -121,7 +121,7 @@ def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorIn
 
 
 def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> list[str]:
-    """In what the tensors of the roles and the description cannot have one type and one number of dimensions."""
+    """The contradictions in type and number of dimensions between the tensors of the roles and the description."""
     faults: list[str] = []
     first, model = infos[0]
     for name, info in infos[1:]:
@@ -286,7 +286,7 @@ class ManagedBuffer:
         return tuple(each.removeprefix("context ") for each in self._memory.held_by)
 
     def _charge(self, sessions: Iterable[Session]) -> None:
-        """Count its memory in sessions until it is freed, once however often it is registered."""
+        """Count its memory in sessions until it is freed, only once even if it is registered several times."""
         for each in sessions:
             self._charges.callback(each.charge_buffer(self._memory, self.capacity, CACHE))
 
@@ -460,7 +460,7 @@ class ManagedBuffer:
             self._end_reading("copy_to")
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
-        import numpy as np  # programs that copy nothing need no arrays
+        import numpy as np  # not loaded by programs that copy nothing
 
         from udogen.runtime.contexts.arrays import layout
 
@@ -491,7 +491,7 @@ class ManagedBuffer:
         return self.info.shape
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-        """Check a shape."""
+        """Return a shape; raise unless it fits the buffer."""
         if not self.info.takes(shape):
             most = f", at most {list(self.info.shape)}" if None in self.dims else ""
             raise UsageError(
@@ -500,7 +500,7 @@ class ManagedBuffer:
             )
         return shape
 
-    # --- the end ----------------------------------------------------------------------------------------------------
+    # --- freeing ----------------------------------------------------------------------------------------------------
 
     @property
     def in_use(self) -> bool:
@@ -535,7 +535,7 @@ class ManagedBuffer:
         self._charges.close()
 
     def check_usable(self) -> None:
-        """Raise in another process, and after it or its domain was closed."""
+        """Raise in another process, and after it was freed or its domain was closed."""
         if self.token.process != os.getpid():
             raise RunFailed(
                 f"buffer `{self.name}` was allocated in process {self.token.process}, this is {os.getpid()}",
@@ -562,7 +562,7 @@ _domains: weakref.WeakValueDictionary[int, MemoryDomain] = weakref.WeakValueDict
 
 
 class Owner(Protocol):
-    """Whose contexts may use a domain: a `Runtime`, `Session` or `Sessions`."""
+    """The owner of a domain, whose contexts may use it: a `Runtime`, `Session` or `Sessions`."""
 
     @property
     def contexts(self) -> Sequence[Any]:
@@ -642,7 +642,7 @@ class MemoryDomain(Closing):
         with self._lock:
             self._given += 1
             token = Token(self._process, self._number, self._given)
-        # It counts for each session that has a context of a role, not only for the domain's owner.
+        # Its memory counts in each session that has a context of a role, not only for the domain's owner.
         sessions = dict.fromkeys(role.graph.context.session for role in roles)
         made = ManagedBuffer(self, token=token, info=info, roles=roles)
         try:
@@ -716,7 +716,7 @@ class MemoryDomain(Closing):
             self._dropped.append(each)
 
     def close(self) -> None:
-        """Unbind and free every buffer, those in use when their executions end."""
+        """Unbind and free every buffer; those in use are freed when their executions end."""
         self.closed = True
         run_all(each.free for each in self.buffers)
 

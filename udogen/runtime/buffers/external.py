@@ -1,5 +1,5 @@
 """External buffers of HTP contexts: weights and spill-fill.  The rules of Qualcomm's shared-buffer tutorial are checked
-here, because the runtime reports most violations as a number, and some not at all.
+here, because the runtime reports most violations only as an error code, and some not at all.
 
 Order: restore with `deferred`, `external_sizes`, `allocate_external`, `register_...`, `Context.finalize`.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
-_COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # by the fields of a layer
+_COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # kinds of `Session.charge_buffer`
 _DMA = ("rpcmem", "hardware_buffer_blob")  # kinds of memory that are DMA buffers
-_DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # links of DMA buffers of other programs in /proc/self/fd
+_DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # in /proc/self/fd, link targets of DMA buffers of other programs
 
 
 class ExternalSizes(NamedTuple):
-    """What a deferred context needs of its external buffers, in bytes.
+    """The sizes and the alignment of the external buffers of a deferred context, in bytes.
 
     `print(context.needs.weights, context.needs.alignment)`
     """
@@ -93,7 +93,7 @@ class ExternalBuffer:
     context: Context
     buffer: Buffer
     handle: Handle
-    _release: Callable[[], None]  # after it was deregistered; a second call does nothing
+    _release: Callable[[], None]  # called after it was deregistered; a second call does nothing
 
     def close(self) -> None:
         """Deregister it before the context is finalized; later it is deregistered with the context."""
@@ -108,21 +108,21 @@ class ExternalBuffer:
         self._deregister()
 
     def _deregister(self) -> None:
-        """Unless the context was finalized: then QNN does so when the context is freed."""
+        """Deregister it, unless the context was finalized: then QNN does so when the context is freed."""
         if self.context.deferred:
             run_all((self.handle.close, self._release))
 
     def _after_the_end(self) -> None:
-        """After the context was freed."""
+        """Called after the context was freed."""
         self.handle.raw = None
         self._release()
 
 
 def external_sizes(context: Context, *, features: Iterable[str] = ()) -> ExternalSizes:
-    """The sizes and the alignment that a deferred context needs of its external buffers.
+    """The sizes and the alignment of the external buffers that a deferred context needs.
 
-    Raises if it can have none.  `features` names what cannot be read from the context: a binary prepared with `udma64`,
-    a device in `securepd`, a client that does `graph switching`.
+    Raises if it cannot have any.  `features` names what cannot be read from the context: a binary prepared with
+    `udma64`, a device in `securepd`, a client that uses `graph switching`.
     """
     _check_context(context, set(features))
     names = ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE", "BUFFER_START_ALIGNMENT")
@@ -132,9 +132,9 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
 def allocate_external(
     contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
 ) -> Buffer | None:
-    """A buffer for the weights of one context or the spilling of several: `allocate_external([context], WEIGHTS)`.
+    """A buffer for the weights of one context or the spills of several: `allocate_external([context], WEIGHTS)`.
 
-    None if none is needed.
+    None if no buffer is needed.
     """
     if kind == WEIGHTS and len(contexts) != 1:
         raise RunFailed(
@@ -143,7 +143,7 @@ def allocate_external(
         )
     wanted = [external_sizes(context, features=features) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
-    # Offsets in the descriptor have any alignment; the address has that of a page, all that allocators guarantee.
+    # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
     chosen = memory or shared_allocator().allocator
     name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
     return allocate(chosen, size, alignment=64, name=name) if size else None

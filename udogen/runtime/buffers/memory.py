@@ -1,4 +1,4 @@
-"""Kinds of memory: one row each, behind `allocate`; and the device libraries that some of them come from."""
+"""The kinds of memory that `allocate` provides, one row each, and the device libraries behind some of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class _Library:
-    """A library of a device; raises ToolMissing without it, or without a function."""
+    """A library of a device; raises ToolMissing if the library or a function is missing."""
 
     def __init__(self, name: str, hint: str) -> None:
         self._name, self._hint = name, hint
@@ -59,7 +59,7 @@ class Rpcmem:
         self._to_fd = found.function("rpcmem_to_fd", ctypes.c_int, pointer)
         self._free = found.function("rpcmem_free", None, pointer)
         wide = (pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
-        # In newer releases only; the size of `rpcmem_alloc` is an int.
+        # Only newer releases have it; the size passed to `rpcmem_alloc` is an int.
         self._alloc2 = found.function("rpcmem_alloc2", *wide) if found.has("rpcmem_alloc2") else None
 
     def allocate(self, size: int) -> tuple[Any, int]:
@@ -103,7 +103,7 @@ class Rpcmem:
 
 @cache
 def open_rpcmem() -> Rpcmem:
-    """The library, opened once; raises ToolMissing without it."""
+    """The library, opened once; raises ToolMissing if it is missing."""
     return Rpcmem()
 
 
@@ -163,7 +163,7 @@ class _Handle(ctypes.Structure):
 
 
 def ashmem(name: str, size: int) -> int:
-    """The descriptor of new ashmem."""
+    """Allocate ashmem and return its descriptor."""
     android = _Library(ASHMEM, _ANDROID)
     create = android.function("ASharedMemory_create", ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
     fd = int(create(name.encode(), size))
@@ -217,7 +217,7 @@ def _end(unlock: Any, release: Any, made: ctypes.c_void_p) -> None:
 
 
 def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
-    """Its first descriptor; the function exists for system components, not for apps."""
+    """Its first descriptor, or None; the function exists for system components, not for apps."""
     if not functions.has("AHardwareBuffer_getNativeHandle"):
         return None
     handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(made)
@@ -267,7 +267,7 @@ ALLOCATORS = {
 
 
 class AllocatorChoice(NamedTuple):
-    """An allocator and the reason for it."""
+    """An allocator and the reason for choosing it."""
 
     allocator: str
     why: str
@@ -288,7 +288,7 @@ def shared_allocator() -> AllocatorChoice:
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
     """Allocate a buffer of `size` bytes: `with allocate("client", 4096, alignment=128) as buffer:`.
 
-    It is zeroed where the system does so.
+    The memory is zeroed if the system zeroes it.
 
     `buffer = allocate("memfd", 4096)`
     """

@@ -90,7 +90,7 @@ class BufferPlan:
 
 
 def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
-    """Plans one after the other: buffers named after their shards, steps and values renumbered."""
+    """Concatenate plans: buffers are named after their shards, steps and values are renumbered."""
     steps: list[PlannedStep] = []
     buffers: list[PlannedBuffer] = []
     tensors: list[PlannedTensor] = []

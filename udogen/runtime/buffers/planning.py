@@ -1,4 +1,4 @@
-"""The buffer planner: which tensors share bytes, where each lies and when; and the allocated buffers of a plan."""
+"""The buffer planner: which tensors share bytes, where and when each is stored; and the allocated buffers of a plan."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class TensorUse(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """Bytes that one tensor or several are bound to; used by it from step `first` to step `last`, both included."""
+    """Bytes that one or more tensors are bound to, in use from step `first` to step `last`, both included."""
 
     uses: tuple[TensorUse, ...]
     nbytes: int
@@ -140,7 +140,7 @@ def resolve_values(steps: Sequence[ExecutionStep], links: Iterable[Link], *, ste
     """The values of a run, in the order of their first use; all faults of steps and links are reported together.
 
     A value is in use from the first step that has it to the last.  Values from outside are in use from the start, and
-    values that no step reads until the end; with `stepwise`, inputs are filled just before their graph runs, and
+    values that no step reads until the end.  With `stepwise`, inputs are filled just before their graph runs, and
     outputs are read just after.
     """
     uses = _uses(steps)
@@ -185,7 +185,7 @@ def _fault_of(use: TensorUse) -> str:
 
 
 def _joined(uses: list[TensorUse], links: Iterable[Link]) -> tuple[list[list[TensorUse]], list[str]]:
-    """Uses in groups that links connect, and the faults of links."""
+    """The uses, grouped by the links that connect them, and the faults of links."""
     faults: list[str] = []
     group_of: dict[int, list[int]] = {index: [index] for index in range(len(uses))}
     may_be_in_place: set[int] = set()
@@ -211,7 +211,7 @@ def _joined(uses: list[TensorUse], links: Iterable[Link]) -> tuple[list[list[Ten
 
 
 def _place(places: Mapping[Endpoint, Mapping[str, int]], end: Endpoint, role: str) -> int | None:
-    """The index of a tensor; if an input and an output have its name, that of the role."""
+    """The index of a tensor; if an input and an output have its name, the index of the one with this role."""
     found = places.get(end, {})
     return found.get(role, next(iter(found.values()), None))
 
@@ -235,7 +235,7 @@ def _link_fault(uses: list[TensorUse], link: Link, ends: list[int | None]) -> st
 
 
 def _overwritten(group: list[tuple[TensorUse, bool]]) -> list[str]:
-    """Faults of graphs that would write what they read without `in_place`."""
+    """The faults of graphs that would overwrite what they read, without `in_place`."""
     return [
         f"{reads.endpoint} and `{writes.info.name}` would be the same bytes, which the graph reads and writes at once: "
         "set in_place if it appends to them, else use two buffers in turn"
@@ -251,7 +251,7 @@ def _value(group: list[TensorUse], steps: int, *, stepwise: bool) -> PlannedValu
     reads = [step for use in group if use.role == APP_WRITE for step in use.steps]
     writes = [step for use in group if use.role == APP_READ for step in use.steps]
     begins, ends = min(reads + writes), max(reads + writes)
-    if reads and writes and min(reads) <= min(writes):  # a run starts with what the last one left
+    if reads and writes and min(reads) <= min(writes):  # a run starts with what the previous run left
         begins, ends = 0, steps - 1
     elif not stepwise:
         begins = begins if writes else 0
@@ -353,7 +353,7 @@ def _blocks(values: list[PlannedValue], options: BufferOptions) -> list[_Block]:
         return _separate(values, options)
     groups: dict[tuple[int, ...], list[PlannedValue]] = {}
     for value in values:
-        # A context maps the whole shared buffer: tensors of other shards are in other buffers.
+        # A context maps the whole shared buffer, so tensors of other shards are placed in other buffers.
         groups.setdefault(value.shards if options.shared else (), []).append(value)
     return [_packed(group, options) for group in groups.values()]
 
@@ -376,7 +376,7 @@ def _offset(row: tuple[PlannedValue, int]) -> int:
 
 
 def _lowest(block: _Block, value: PlannedValue, options: BufferOptions) -> int:
-    """The lowest offset without values in use at the same time."""
+    """The lowest offset whose range holds no value in use at the same time."""
     offset = 0
     while True:
         for other, begin in block.rows:
@@ -413,7 +413,7 @@ def _separate(values: list[PlannedValue], options: BufferOptions) -> list[_Block
 
 
 def _names(blocks: list[_Block], options: BufferOptions) -> list[str]:
-    """Unique names after the tensors' owners."""
+    """Unique names of buffers, made from the tensors or shards that use them."""
     names: dict[str, None] = {}
     for block in blocks:
         first = block.rows[0][0]
@@ -505,7 +505,7 @@ class PlannedBuffers(Closing):
         graph.bind(made)
 
     def close(self) -> None:
-        """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""
+        """Unbind, deregister and free everything, then raise the first error, if any; a second call does nothing."""
         run_all(buffer.close for buffer in reversed(self.buffers.values()))
 
     def _part(self, row: PlannedTensor) -> BufferPart:

@@ -1,4 +1,4 @@
-"""Shared memory pools by their NNAPI names, and constants that lie in them."""
+"""Shared memory pools by their NNAPI names, and constants stored in them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class PoolKind(NamedTuple):
 
     name: str
     open: Callable[..., Buffer]
-    takes: str  # the arguments of `open_pool` that it is given, besides the name
+    takes: str  # the arguments of `open_pool` that it takes in addition to the name
     holds_constants: bool = True
 
 
 class Pool:
-    """Memory that is handed out piece by piece: `offset = pool.take(256)`; a context manager."""
+    """Memory that is allocated piece by piece: `offset = pool.take(256)`; a context manager."""
 
     def __init__(self, kind: PoolKind, buffer: Buffer) -> None:
         self.kind, self.buffer = kind, buffer
@@ -67,11 +67,11 @@ class Pool:
 
     @property
     def free(self) -> int:
-        """Bytes that are not handed out yet."""
+        """Bytes that are not allocated yet."""
         return self.buffer.size - self._used
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
-        """Hand out `nbytes`; returns their offset."""
+        """Allocate `nbytes`; returns their offset."""
         offset = align_up(self._used, alignment)
         if offset + nbytes > self.buffer.size:
             raise RunFailed(
@@ -224,7 +224,7 @@ class Constants(Closing):
     def tensor(
         self, name: str, *, dtype: str, shape: Sequence[int], data: Any, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
-        """A static tensor with these values, which are put into the pool if they exceed the threshold."""
+        """A static tensor with these values, which are stored in the pool if they exceed the threshold."""
         nbytes, given = byte_size(dtype, shape), _flat(name, data)
         if len(given) != nbytes:
             raise RunFailed(
@@ -280,7 +280,7 @@ class Constants(Closing):
         return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
 
     def _offset_of(self, given: memoryview) -> int | None:
-        """The offset of these bytes in the pool; None if they are elsewhere."""
+        """The offset of these bytes in the pool; None if they are not in it."""
         ffi = abi.ffi()
         buffer = self._pool.buffer if self._pool else None
         offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1

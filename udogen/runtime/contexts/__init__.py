@@ -1,1 +1,1 @@
-"""Contexts restored from their binaries, and their graphs executed in this process."""
+"""Contexts restored from binaries, whose graphs are executed in this process."""

@@ -1,4 +1,4 @@
-"""Tensors from and to files: .npy, or raw bytes."""
+"""Arrays of tensors: read from and written to files (.npy or raw bytes), quantized, dequantized."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
-_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
+_UNFIT = re.compile(r"[^\w.-]+")  # characters to replace in a file name
 
 
 def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
-    """The array of a file as a tensor stores it, and how it became so: see `as_stored`."""
+    """The array of a file as a tensor stores it, and how it was obtained: see `as_stored`."""
     found = load(file, info)
     if file.suffix == NPY:
         return as_stored(found, info, what=str(file))
@@ -37,7 +37,7 @@ def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
 
 
 def load(file: Path, info: TensorInfo) -> Array:
-    """The array of an .npy file, mapped, or the bytes of another one, for an input."""
+    """The array of an .npy file, mapped, or the bytes of any other file, for an input."""
     try:
         open_plain(file).close()
         found = np.load(file, allow_pickle=False, mmap_mode="r") if file.suffix == NPY else np.fromfile(file, np.uint8)
@@ -61,7 +61,7 @@ def load_all(file: Path) -> dict[str, Array]:
 
 
 def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
-    """An array as a tensor stores it, and how it became so: as it is, quantized from real numbers, or converted.
+    """An array as a tensor stores it, and how it was obtained: unchanged, quantized from real numbers, or converted.
 
     `what` names the array in messages.
     """
@@ -87,7 +87,7 @@ def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
 
 
 def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> Array:
-    """An input as its tensor stores it: see `as_stored`; integers that fit are converted, and a scalar is."""
+    """An input as its tensor stores it (see `as_stored`); integers that fit are converted, and a scalar is reshaped."""
     shape, dtype = layout(info)
     if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
         array = array.reshape(shape)
@@ -115,7 +115,7 @@ def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the t
 
 
 def dequantize(stored: Array, quant: Quantization) -> Array:
-    """What stored numbers mean: `dequantize(outputs["y"], graph.binding("y").info.quant)`."""
+    """The real numbers that stored ones represent: `dequantize(outputs["y"], graph.binding("y").info.quant)`."""
     if quant is None:
         return stored
     scale, offset = _grid(quant, np.ndim(stored), "the tensor")
@@ -130,7 +130,7 @@ def grid_of(low: float, high: float, dtype: str) -> ScaleOffset:
         raise UsageError(f"{dtype} stores no fixed-point numbers", hint="as in UFIXED_POINT_8, SFIXED_POINT_16")
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     limits = np.iinfo(row.numpy)
-    # The scale is a float in QNN's structs; what is computed here must be what is stored there.
+    # QNN's structs store the scale as a float: compute with exactly that value here.
     scale = float(np.float32((high - low) / (limits.max - limits.min))) or 1.0
     return ScaleOffset(scale, round(low / scale) - int(limits.min))
 
@@ -151,7 +151,7 @@ def _grid(quant: Quantization, rank: int, what: str) -> tuple[Any, Any]:
 
 
 def write(place: Path, array: Array) -> None:
-    """Save it, whole or not at all."""
+    """Save an array atomically."""
     with writing(place, hint="choose another --output-dir"):
         place.parent.mkdir(parents=True, exist_ok=True)
         partial = place.with_name(place.name + ".part")
@@ -174,5 +174,5 @@ def fits(shape: Sequence[int], info: TensorInfo) -> bool:
 
 
 def file_name(name: str) -> str:
-    """A name of the model as the name of a file."""
+    """A name in the model as a valid file name."""
     return _UNFIT.sub("_", name).strip(".") or "_"

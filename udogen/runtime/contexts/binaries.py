@@ -1,7 +1,7 @@
-"""Context binaries as files: found, mapped, checked, and described by themselves and by their JSON.
+"""Context binaries as files: found, mapped, checked, and described by their own metadata and by their JSON.
 
-Where both describe a binary, its own description counts, as the runtime executes that.  Differences are reported tensor
-by tensor; a JSON that would make buffers too small for the binary is an error.
+If both describe a binary, its own metadata takes precedence, as the runtime executes that.  Differences are reported
+tensor by tensor; a JSON that would make buffers too small for the binary is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _JSON = re.compile(r"forward_(\d+)(?:_json)?\.json")
 
 @dataclass(frozen=True)
 class Shard:
-    """A context binary and the JSON that describes it, if there is one: `print(shard.binary, shard.json)`."""
+    """A context binary and the JSON that describes it, if any: `print(shard.binary, shard.json)`."""
 
     binary: Path
     json: Path | None = None
@@ -84,7 +84,7 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
 
 
 def json_of(binary: Path) -> Path | None:
-    """The JSON beside a binary: <name>_json.json, or <name>.json."""
+    """The JSON next to a binary: <name>_json.json, or <name>.json; None if neither exists."""
     places = (binary.with_name(f"{binary.stem}_json.json"), binary.with_name(f"{binary.stem}.json"))
     return next((place for place in places if place.is_file()), None)
 
@@ -136,7 +136,7 @@ def _index(path: Path) -> int | None:
 
 
 def _naturally(path: Path) -> list[tuple[int, int, str]]:
-    """part_2 comes before part_10."""
+    """The sort key that puts part_2 before part_10."""
     parts = re.split(r"(\d+)", path.name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
@@ -152,12 +152,12 @@ BINARY, JSON = "binary", "json"
 class StoredContext(Closing):
     """A context binary that is not restored yet: mapped, checked and described.
 
-    `data` is the mapping and `info` its description, from `source`: BINARY, or JSON if there is no system library.
-    `verdict` is the result of its manifest check, `description` its JSON, `differences` where JSON and binary differ.
+    `data` is the mapping and `info` its description, from `source`: BINARY, or JSON if the system library is missing.
+    `verdict` is the result of its manifest check, `description` its JSON, `differences` those between both.
 
     A file whose manifest matches is described in this process.  Others are read in a child process if `guarded` (the
     default): that takes about 0.15 s and turns a crash of libQnnSystem into an error.
-    A file without manifest is a warning (`warnings`), unless `warn` is False.
+    A file without a manifest causes a warning (`warnings`), unless `warn` is False.
 
     `StoredContext("forward_0.bin").info.graphs`
     """
@@ -233,7 +233,7 @@ def _verdict(path: Path, check: bool) -> ManifestCheck:
 def system_library_of(
     head: heads.Head, *, given: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
 ) -> Path:
-    """The libQnnSystem.so for a binary with this head: the one given, Qualcomm's, or the emulator's."""
+    """The libQnnSystem.so for a binary with this head: the given one, Qualcomm's, or the emulator's."""
     if given is not None:
         found = given / "libQnnSystem.so" if given.is_dir() else given
         if not found.is_file():

@@ -1,7 +1,7 @@
-"""What is in a context binary, read in a worker: for files from unknown sources.
+"""The contents of a context binary, read in a worker: for files that are not trusted.
 
 libQnnSystem (2.47 to 2.51) trusts the offsets inside a file: of all single flipped bits in the description of a binary,
-about two in a hundred end the process that reads it, and some never end.
+about two in a hundred end the process that reads it, and some keep it busy forever.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ReadBinary:
 
 
 def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryInfo:
-    """`system.file_info` in a worker: what would end or hang this process is an error."""
-    head_of(path)  # what can be seen without starting anything
+    """`system.file_info` in a worker: what would crash or hang this process becomes an error."""
+    head_of(path)  # a check that starts no process
     worker = WorkerProcess(__name__)
     found: BinaryInfo | Failed | None = None
     try:
@@ -44,7 +44,7 @@ def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryI
             f"{path} is damaged: {library.name} did not come back from reading it in {timeout:g} seconds", hint=_AGAIN
         ) from fault
     except (EOFError, Garbled):
-        pass  # how it ended shows more
+        pass  # its exit code shows more
     finally:
         returncode = worker.end(0.5 if found is None else 0.0)
     if isinstance(found, BinaryInfo):
@@ -62,7 +62,7 @@ def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryI
 
 
 def head_of(path: Path) -> heads.Head:
-    """The head of a file; refuses what cannot be opened, and what is clearly not a context binary."""
+    """The head of a file; raises if it cannot be opened, or is clearly not a context binary."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise unreadable(path, OSError(0, "not a regular file"))
@@ -73,7 +73,7 @@ def head_of(path: Path) -> heads.Head:
 
 
 def unreadable(path: Path, fault: OSError) -> RunFailed:
-    """The refusal of a file that cannot be opened."""
+    """The error for a file that cannot be opened."""
     if path.is_dir():
         return RunFailed(f"the context binary {path} is a folder", hint="give a file; `run context` takes folders too")
     return RunFailed(
@@ -82,7 +82,7 @@ def unreadable(path: Path, fault: OSError) -> RunFailed:
 
 
 def main() -> None:
-    """The worker."""
+    """Run the worker."""
     from udogen.runtime.worker.serving import serve
 
     serve(lambda _parent: {ReadBinary: lambda command: system.file_info(command.library, command.path)})

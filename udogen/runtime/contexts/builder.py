@@ -37,7 +37,7 @@ BUILT_IN = "qti.aisw"  # the package of QNN's own ops
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What an output of a node is: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
+    """An output of a node: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
 
     name: str
     dtype: str
@@ -47,9 +47,9 @@ class TensorSpec:
 
 
 class GraphDraft:
-    """A graph under construction, of `GraphBuilder.graph`: tensors are handed from op to op.
+    """A graph under construction, from `GraphBuilder.graph`: tensors are passed from op to op.
 
-    Types are those of configs (FLOAT_32, UFIXED_POINT_8); an op with types that the runtime does not take is refused.
+    Types are those of configs (FLOAT_32, UFIXED_POINT_8); ops with types that the runtime does not support are refused.
     """
 
     def __init__(self, builder: GraphBuilder, name: str, outputs: Sequence[str], handle: GraphHandle) -> None:
@@ -83,7 +83,7 @@ class GraphDraft:
     def weight(self, name: str, array: Array, dtype: str = "", quant: Quantization = None) -> QnnTensor:
         """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
 
-        Real numbers are quantized where it is a fixed-point tensor; without `dtype` it has that of the array.
+        Real numbers are quantized for a fixed-point tensor; without `dtype` the type is that of the array.
         """
         array = np.asarray(array)
         row = datatypes.parse(dtype) if dtype else next(
@@ -120,8 +120,9 @@ class GraphDraft:
         """Add an op with one output: `y = graph.op("MatMul", [x, w], "y", shape=(1, 4))`.
 
         The output has the type of the first input, or that of `like`, with its shape and quantization unless they are
-        given.  An op of a registered package is found by its name; `package` names another.  Parameters of custom ops
-        have the types of their config; of others numbers, texts, arrays or `Scalar`s (integers are UINT_32).
+        given.  An op of a registered package is found by its name; `package` names another package.  Parameters of
+        custom ops have the types of their config; those of other ops are numbers, strings, arrays or `Scalar`s
+        (integers are UINT_32).
         """
         source = like if like is not None else inputs[0] if inputs else None
         if isinstance(output, str):
@@ -169,7 +170,7 @@ class GraphDraft:
         return made
 
     def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
-        """Parameters with the types that the config of their op has."""
+        """Parameters with the types that the config of their op defines."""
         built, op = described
         names = [each.name for each in op.params]
         for key in given:
@@ -187,7 +188,7 @@ class GraphDraft:
         return rows
 
     def _param(self, name: str, value: Any) -> Param:
-        """A parameter of an op without a config, by the type of its value."""
+        """A parameter of an op without a config, typed by its value."""
         if isinstance(value, (Scalar, QnnTensor, TensorParam)):
             return value
         if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
@@ -208,7 +209,7 @@ class GraphDraft:
         return Scalar(name, kinds[type(value)], value)
 
     def _constant(self, name: str, dtype: str, array: Array) -> TensorParam:
-        """An array among parameters; equal ones are one tensor."""
+        """A parameter that is an array; equal arrays share one tensor."""
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
             unique = name
@@ -252,7 +253,7 @@ class GraphDraft:
         return made
 
     def _refused(self, where: str, tensors: Sequence[QnnTensor], fault: RunFailed) -> RunFailed:
-        """The error of a runtime that does not take dynamic dimensions."""
+        """The error for a runtime that does not support dynamic dimensions."""
         names = [f"`{each.name}`" for each in tensors if any(each.dynamic)]
         return RunFailed(
             f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
@@ -267,7 +268,7 @@ class GraphDraft:
         return any(any(each.dynamic) for each in self._names.values())
 
     def check_outputs(self) -> None:
-        """Raise where no op writes an output."""
+        """Raise if an output is written by no op."""
         missing = [name for name in self.wanted if name not in self._names or self._names[name].role != APP_READ]
         if missing:
             raise UsageError(
@@ -326,7 +327,7 @@ class GraphBuilder(Closing):
             raise
 
     def find(self, op: str, package: str) -> tuple[str, tuple[Built, Op] | None]:
-        """The package of an op, and its config, if there is one."""
+        """The package of an op, and its config, if it has one."""
         for built in self._built:
             if package not in ("", built.package) or (not package and built.config is None):
                 continue
@@ -349,5 +350,5 @@ class GraphBuilder(Closing):
         return place
 
     def close(self) -> None:
-        """Free the context, and the runtime if it is the builder's own."""
+        """Free the context, and the runtime if the builder opened it."""
         self._stack.close()

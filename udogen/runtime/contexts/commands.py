@@ -47,12 +47,12 @@ def is_description(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How every context is executed."""
+    """How each context is executed."""
 
     backend: str = "htp"
     kind: str = "auto"
     library: Path | None = None
-    system: Path | None = None  # libQnnSystem, where it is not beside the library
+    system: Path | None = None  # libQnnSystem, if it is not next to the library
     soc: int = 0
     device: int | None = None
     packages: tuple[OpLibrary, ...] = ()
@@ -62,11 +62,11 @@ class RunOptions:
     output_dir: Path | None = None
     loops: int = 1
     profile: bool = False
-    prove: bool = False  # what packages count is reported with each context, and each graph
+    prove: bool = False  # report the counts of packages with each context and each graph
     alignment: int = 64  # of tensors, in bytes
     packed: bool = True  # one buffer for all tensors, instead of one for each
-    shared: bool = False  # memory that is bound by handle
-    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    shared: bool = False  # registered memory, bound by handle
+    sessions: int | None = None  # keep all contexts restored, on this many sessions; 0: on one for each device
     limit: int = 0  # bytes that a session may map
     timeout: float | None = None
 
@@ -80,7 +80,7 @@ class OpenContexts:
 
 @dataclass(frozen=True)
 class ContextsOpened:
-    """Which runtime it is."""
+    """The runtime that was loaded."""
 
     name: str
     build_id: str
@@ -132,7 +132,7 @@ class DescribedGraph:
 
 @dataclass(frozen=True)
 class ContextDescribed:
-    """What is in a context."""
+    """The contents of a context."""
 
     graphs: tuple[DescribedGraph, ...]
 
@@ -148,7 +148,7 @@ class PlaceContexts:
 
 @dataclass(frozen=True)
 class ContextsPlaced:
-    """A table for a person, the plan as `--json` prints it, and the device of each context by its name."""
+    """A readable table, the plan as `--json` prints it, and the device of each context by its name."""
 
     table: tuple[str, ...]
     plan: Any
@@ -162,12 +162,12 @@ class RunContext:
     job: Job
     options: RunOptions
     device: int | None
-    keep: bool  # it stays restored
+    keep: bool  # the context stays restored
 
 
 @dataclass(frozen=True)
 class TensorBytes:
-    """What a tensor stores."""
+    """The contents of a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -176,7 +176,7 @@ class TensorBytes:
 
 @dataclass(frozen=True)
 class ExecuteContext:
-    """Execute one graph of a context, which is restored by the first command and stays so."""
+    """Execute one graph of a context, which the first such command restores and which then stays restored."""
 
     job: Job
     graph: str
@@ -200,7 +200,7 @@ class InputRow(TensorRow):
 
 @dataclass(frozen=True)
 class OutputRow(TensorRow):
-    """An output: where it was saved, its least and its largest stored number."""
+    """An output: the file it was saved to, and its smallest and largest stored numbers."""
 
     file: str | None
     least: int | float | bool | None = None
@@ -216,7 +216,7 @@ def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """What the runtime measured, with its parts."""
+    """A measurement of the runtime, with its parts."""
 
     name: str
     value: int
@@ -226,7 +226,7 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class GraphRan:
-    """What came of a graph: what is None does not belong to it, or was not reached."""
+    """The result of a graph; a field is None if it does not apply or was not reached."""
 
     name: str
     inputs: tuple[InputRow, ...] | None = None
@@ -240,7 +240,7 @@ class GraphRan:
 
 @dataclass(frozen=True)
 class ContextRan:
-    """What came of a context."""
+    """The result of a context."""
 
     seconds: float  # to restore it
     graphs: tuple[GraphRan, ...]
@@ -251,5 +251,5 @@ class ContextRan:
 
 
 def keys_of(context: str, graph: str, tensor: str) -> tuple[str, str, str]:
-    """The names by which an input can be given, the nearest first."""
+    """The names by which an input can be given, the most specific first."""
     return f"{context}:{graph}:{tensor}", f"{graph}:{tensor}", tensor

@@ -22,7 +22,7 @@ Compute = Callable[[str, Mapping[str, "Array"]], Mapping[str, "Array"]]  # (grap
 
 @dataclass(frozen=True)
 class ComputedContext:
-    """What `Runtime.restore` takes instead of a binary: its description, and the function that computes its graphs."""
+    """Restored by `Runtime.restore` in place of a binary: a description, and the function that computes its graphs."""
 
     name: str
     info: BinaryInfo
@@ -30,14 +30,14 @@ class ComputedContext:
 
 
 class ComputedHandle(ContextHandle):
-    """The handle of such a context; the runtime does not know it."""
+    """The handle of a computed context, which does not exist in the runtime."""
 
     def __init__(self, interface: Interface, computed: ComputedContext) -> None:
         super().__init__(interface, object())
         self._computed = computed
 
     def close(self) -> None:
-        """It was never given to the runtime."""
+        """Forget it; the runtime has nothing to free."""
         self.raw = None
 
     def retrieve(self, name: str) -> GraphHandle:
@@ -45,7 +45,7 @@ class ComputedHandle(ContextHandle):
         return _ComputedGraph(self.interface, self._computed, self._computed.info.graph(name))
 
     def binary(self) -> bytes:
-        """Always refused."""
+        """Always raises: there is no binary."""
         raise RunFailed(
             f"context {self._computed.name} is computed by a function: it has no binary", hint="save the original"
         )
@@ -63,7 +63,7 @@ class _ComputedGraph(GraphHandle):
         return self._execute, (inputs, outputs)
 
     def start(self, args: Any, done: Callable[[int], None]) -> None:
-        """Always refused."""
+        """Always raises: it cannot be executed asynchronously."""
         raise RunFailed(
             f"graph `{self.name}` is computed by a function: not asynchronously", hint="call `execute` instead"
         )
@@ -89,7 +89,7 @@ class _ComputedGraph(GraphHandle):
 
 def _array(tensor: Any, info: TensorInfo) -> Array:
     """The memory that a tensor is bound to."""
-    import numpy as np  # a runtime that restores binaries starts without it
+    import numpy as np  # not needed by runtimes that only restore binaries
 
     from udogen.runtime.contexts.arrays import layout
 

@@ -1,8 +1,8 @@
-"""The JSON that qnn-context-binary-utility writes of a context binary: read, written, compared with the binary.
+"""The JSON that qnn-context-binary-utility writes for a context binary: read, written, compared with the binary.
 
-Three forms are understood: with an `info` inside each binary, graph and tensor; flat, as newer releases write it (both
-are JSON schemas inside libQnnSystem 2.47); and flat with shorter names (`inputs`, `dims`, `quantization`), as programs
-that read such files write them.  All problems of a file are collected, each with its line.
+Three forms are supported: with an `info` inside each binary, graph and tensor; flat, as newer releases write it (both
+are JSON schemas inside libQnnSystem 2.47); and flat with shorter names (`inputs`, `dims`, `quantization`), as written
+by programs that read such files.  All problems of a file are collected, each with its line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ContextJson(NamedTuple):
 
 
 def read(path: Path) -> ContextJson:
-    """Read such a file; raises `ConfigError` (exit code 2) with everything that is wrong with it."""
+    """Read such a file; raises `ConfigError` (exit code 2) with all problems of the file."""
     name = path.name
     data = _bytes(path)
     problems = Problems()
@@ -61,7 +61,7 @@ def read(path: Path) -> ContextJson:
     value = _quickly(data)
     if value is not MISSING:
         info = _ContextReader(str(path), problems, lambda _path: Location(str(path))).binary(value)
-    if info is None or problems.all():  # again, with lines, which the quick parser does not report
+    if info is None or problems.all():  # parse again with line numbers, which the fast parser lacks
         problems = Problems()
         info_json = _with_lines(data, str(path), problems)
         if info_json is not None:
@@ -88,7 +88,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _quickly(data: bytes) -> Any:
-    """The value of valid JSON; MISSING if it may have faults."""
+    """The value of JSON text, parsed fast; MISSING if it is not valid or a key is repeated."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(found)
@@ -156,7 +156,7 @@ class _ContextReader:
 
     def _graphs(self, top: JsonNode) -> tuple[GraphInfo, ...]:
         listed = top.get("graphs")
-        rows = [top] if listed is None else self._rows(listed, "graphs")  # one graph may be alone
+        rows = [top] if listed is None else self._rows(listed, "graphs")  # a single graph may be at the top level
         self._counted(top, "numGraphs", rows, "graphs")
         found = [(row, graph) for row in rows if (graph := self._graph(row)) is not None]
         if not rows and listed is not None:
@@ -250,7 +250,7 @@ class _ContextReader:
         return int(node.value)
 
     def _shape(self, row: JsonNode, what: str) -> tuple[int, ...]:
-        """`currentDimensions`, those that the graph runs with, take precedence over `dimensions`."""
+        """The shape of a tensor: `currentDimensions`, with which the graph runs, take precedence over `dimensions`."""
         found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
         if not found:
             self._error(row.path, f"{what} has no `dimensions`", _MAKE)
@@ -465,7 +465,7 @@ class Difference(NamedTuple):
 
     @property
     def message(self) -> str:
-        """A sentence."""
+        """The difference as a sentence."""
         what = f"tensor `{self.tensor}` of graph `{self.graph}`" if self.tensor else ""
         what = what or (f"graph `{self.graph}`" if self.graph else "the context")
         return f"{what}: {self.field} is {self.in_json} in the JSON, {self.in_binary} in the binary"

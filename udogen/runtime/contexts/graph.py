@@ -1,6 +1,6 @@
-"""A graph of a context: bind its tensors once, or call it with arrays; what fits is not copied.
+"""A graph of a context: bind its tensors once, or call it with arrays; arrays that fit are not copied.
 
-numpy is imported with the first array: the worker of `udogen run op` binds memory alone.
+numpy is imported with the first array: the worker of `udogen run op` binds only memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         self._attachment: Attachment | None = None
-        self._held: Any = None  # keeps the bound memory where it is
+        self._held: Any = None  # keeps the bound memory alive and in place
         self._borrowed: Any = None
         self._why = ""  # why its memory was freed
 
@@ -74,7 +74,7 @@ class TensorBinding:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape in the last execution; the largest one before."""
+        """Its shape in the last execution; its largest shape before the first one."""
         return tuple(self._dims[axis] for axis in range(len(self.info.shape))) if self.is_dynamic else self.info.shape
 
     def resize(self, shape: Sequence[int]) -> None:
@@ -90,13 +90,13 @@ class TensorBinding:
             self._dims[axis] = size
 
     def written(self, array: Array) -> Array:
-        """The part of an array that an execution wrote: elements of a smaller shape lie at its beginning."""
+        """The part of an array that an execution wrote: elements of a smaller shape are at its beginning."""
         shape = self.shape
         return array if shape == array.shape else array.reshape(-1)[: prod(shape)].reshape(shape)
 
     @property
     def attachment(self) -> Attachment | None:
-        """The memory that it is bound to."""
+        """The memory that it is bound to, or None."""
         return self._attachment
 
     @property
@@ -110,7 +110,7 @@ class TensorBinding:
 
     @property
     def why(self) -> str:
-        """Why it lost its memory; empty if it had none, or its user unbound it."""
+        """Why its memory was freed; empty if it had none, or the caller unbound it."""
         return self._attachment.ended if self._attachment is not None else self._why
 
     @property
@@ -120,7 +120,7 @@ class TensorBinding:
         return found is not None and (found.enter or found.leave or found.failed) is not None
 
     def bind(self, graph: Graph, place: Any) -> None:
-        """Bind the tensor to memory; raises if it is too small, of another type, or read-only for an output."""
+        """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
         if hasattr(place, "attach") and not isinstance(place, type):
             found: Attachment = place.attach(graph, self.info, self.role)
         else:
@@ -157,7 +157,7 @@ class TensorBinding:
         return self._attachment
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
-        """Bind the tensor to an array for one execution; returns how many bytes had to be copied for that."""
+        """Bind the tensor to an array for one execution; returns the number of bytes that were copied for it."""
         copied, (kind, dtype, shape) = 0, self._layout
         if self.is_dynamic and not into and hasattr(array, "shape"):
             self.resize(array.shape)
@@ -191,19 +191,19 @@ class TensorBinding:
         return np.empty(shape, dtype)
 
     def zeros(self) -> Array:
-        """An array for an input."""
+        """A new array of zeros for an input."""
         import numpy as np
 
         _, dtype, shape = self._layout
         return np.zeros(shape, dtype)
 
     def end_borrowing(self) -> None:
-        """After an execution on a borrowed array: what is bound holds again."""
+        """Restore the bound memory after an execution on a borrowed array."""
         self._borrowed = None
         self._restore()
 
     def clear(self) -> Callable[[], None] | None:
-        """Unbind the memory; returns what is to be called after all tensors are unbound."""
+        """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
         found, self._attachment = self._attachment, None
         self._held = self._borrowed = None
         self._restore()
@@ -223,7 +223,7 @@ class TensorBinding:
             self._memory.data, self._memory.dataSize = self._held, self.nbytes
 
     def _hold(self, data: Any) -> Any:
-        """The memory, checked, as cffi passes it."""
+        """The memory as a cffi buffer; raises if it cannot hold the tensor."""
         if self.nbytes > MOST_BYTES:
             raise RunFailed(
                 f"tensor `{self.info.name}` has {self.nbytes:,} bytes; client memory ends at 4 GiB",
@@ -288,7 +288,7 @@ class Graph:
         self.context, self.info, self.name = context, info, info.name
         self.inputs: tuple[TensorInfo, ...] = info.inputs
         self.outputs: tuple[TensorInfo, ...] = info.outputs
-        self.copied = 0  # bytes that calls have copied, because an array did not fit as it was
+        self.copied = 0  # bytes that calls have copied, because an array did not fit unchanged
         self._handle = handle
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
         self._ins = [TensorBinding(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
@@ -301,7 +301,7 @@ class Graph:
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
         self._ready = False  # every tensor is bound
         self._open = True
-        self._executed = False  # of one with dynamic dimensions
+        self._executed = False  # at its largest size, if it has dynamic dimensions
 
     def __repr__(self) -> str:
         tensors = ", ".join(
@@ -376,8 +376,8 @@ class Graph:
     def execute(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         """Execute it on the bound memory.
 
-        `shapes` are those of inputs with dynamic dimensions in this call; others have their largest one, and the
-        elements of a smaller one lie at the beginning of the bound memory: `graph.execute({"x": (1, 4)})`.
+        `shapes` are those of inputs with dynamic dimensions in this call: `graph.execute({"x": (1, 4)})`.  Other inputs
+        have their largest shape.  The elements of a smaller shape are at the beginning of the bound memory.
         """
         with self._lock:
             if not self._ready:
@@ -394,7 +394,7 @@ class Graph:
 
     def execute_async(self) -> Future[None]:
         """Execute it on the bound memory without waiting for the end, only for an earlier execution of this graph."""
-        from concurrent.futures import Future  # with logging, 5 ms that few programs need
+        from concurrent.futures import Future  # it imports logging: 5 ms that few programs need to spend
 
         future: Future[None] = Future()
         leaving, codes, began = ExitStack(), list[int](), monotonic()
@@ -429,7 +429,7 @@ class Graph:
         return future
 
     def prepared(self) -> tuple[Callable[..., int], tuple[Any, ...]]:
-        """The C function that executes it on the bound memory, and its arguments; nothing else is done around it."""
+        """The C function that executes it on the bound memory, and its arguments, for calls without any checks."""
         with self._lock:
             if not self._ready:
                 self._refuse()
@@ -478,12 +478,12 @@ class Graph:
         return results
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
-        """Raise if this is not a mapping of names; names of other tensors are found when they are bound."""
+        """Raise if this is not a mapping with names as keys; unknown names are reported when they are bound."""
         if arrays is not None and (arrays.__class__ is not dict or not self._bindings.keys() >= arrays.keys()):
             arguments.mapping(arrays, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}')
 
     def _borrow(self, given: Mapping[str, Array], results: dict[str, Array], borrowed: list[TensorBinding]) -> None:
-        """Bind tensors to the arrays of a call; outputs that have none get a new one in `results`."""
+        """Bind tensors to the arrays of a call; outputs without an array get a new one in `results`."""
         for name, array in given.items():
             binding = self._bindings.get(name) or self.binding(name)
             if binding.role != APP_WRITE:
@@ -514,10 +514,10 @@ class Graph:
         return codes[0]
 
     def _execute_largest(self) -> None:
-        """Execute a graph with dynamic dimensions on zeros of the largest size, before anything else.
+        """Execute a graph with dynamic dimensions on zeros of the largest size, before any other execution.
 
-        libQnnCpu 2.47 takes the memory between its ops in the first execution: a larger one after it writes beyond
-        that memory, and contextFree frees it twice if there was none.
+        libQnnCpu 2.47 allocates the memory between its ops in the first execution: a larger execution after it writes
+        beyond that memory, and contextFree frees it twice if there was no execution.
         """
         if self._executed or self.context.runtime.emulator:
             return
@@ -526,13 +526,13 @@ class Graph:
             for binding in self._bindings.values():
                 binding.borrow(binding.zeros(), into=binding.role != APP_WRITE)
             self._size({})
-            self._call(*self._args)  # its error shows in the next execution
+            self._call(*self._args)  # an error will show in the next execution
         finally:
             for binding in self._bindings.values():
                 binding.end_borrowing()
 
     def _size(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Set the shapes of one execution: what is not given, and not held by memory, is the largest."""
+        """Set the shapes of one execution; the default is the largest, until bound memory sets its own."""
         for name, shape in shapes.items():
             if self.binding(name).role != APP_WRITE:
                 raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
@@ -542,9 +542,9 @@ class Graph:
                 binding.resize(binding.info.shape)
 
     def _check_sizes(self) -> None:
-        """Warn where all outputs came back with the largest size though an input was smaller.
+        """Warn if all outputs have the largest size although an input was smaller.
 
-        libQnnCpu 2.47 executes some ops at the full size: elements that were not given are computed too.
+        libQnnCpu 2.47 executes some ops at the full size: elements beyond the given ones are computed too.
         """
         outputs = [each for each in self._outs if each.is_dynamic]
         smaller = [each for each in self._ins if each.shape != each.info.shape]
@@ -591,13 +591,13 @@ class Graph:
             self._update_state()
 
     def idle(self, within: float) -> bool:
-        """Whether a running execution ends within so many seconds."""
+        """Whether it is idle, or becomes so within this many seconds."""
         found = self._lock.acquire(timeout=within)
         if found:
             self._lock.release()
         return found
 
     def disown(self) -> None:
-        """In a forked process: an execution of the parent never ends here."""
+        """Disable it in a forked process, in which an execution of the parent never ends."""
         self._lock = threading.Lock()
         self._open = self._ready = False

@@ -1,4 +1,4 @@
-"""Values in the JSON of a context binary: nodes with their line, names and codes, quantization."""
+"""Values in the JSON of a context binary: nodes with their lines, names and codes, quantization."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class JsonNode:
             yield JsonNode(value, (*self.path, index), self.where)
 
     def text(self, *keys: str) -> str:
-        """A string; empty by default."""
+        """The string of a key; empty by default."""
         node = self.get(*keys)
         if node is None:
             return ""
@@ -103,7 +103,7 @@ class JsonNode:
         return node.value
 
     def whole(self, key: str, otherwise: int) -> int:
-        """An integer that is not negative."""
+        """The non-negative integer of a key; `otherwise` if it is missing or invalid."""
         node = self.get(key)
         if node is None:
             return otherwise
@@ -140,7 +140,7 @@ def data_type(value: Any) -> datatypes.DataType | None:
 
 
 def of_width(row: datatypes.DataType, bits: int) -> str:
-    """The data type of the same kind with so many bits; empty if there is none."""
+    """The data type of the same kind with this many bits; empty if there is none."""
     return next((each.name for each in datatypes.ALL if (each.kind, each.bits) == (row.kind, bits)), "")
 
 
@@ -179,7 +179,7 @@ def data_format(row: JsonNode) -> int:
 
 
 def last_number(text: str) -> int:
-    """3 of QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3; 1 without a number."""
+    """The number at the end of a text, 3 for QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3; 1 if it has none."""
     digits = text.rpartition("_")[2]
     return int(digits) if digits.isdigit() else 1
 
@@ -250,7 +250,7 @@ _HINT = "correct it, or write the file again with qnn-context-binary-utility"
 
 
 def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
-    """The encoding in a node; problems are reported, with some value in their place."""
+    """The encoding in a node; invalid values are reported and replaced by defaults."""
     found: dict[str, Any] = {}
     for name, each in row.fields:
         if each.type == CODEBOOK:
@@ -310,7 +310,7 @@ def _integer(node: JsonNode, key: str, what: str) -> int:
 
 
 def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> list[Any]:
-    """A list of numbers, or of integers."""
+    """A list of numbers or, with `whole`, of integers."""
     found = node.get(key)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""The file of a context binary, and its manifest: `forward_0.bin.udogen.json` beside `forward_0.bin`.
+"""The file of a context binary, and its manifest: `forward_0.bin.udogen.json` next to `forward_0.bin`.
 
 HTP does not notice flipped bytes in a binary.  The checksum protects against accidents (an interrupted copy, a disk, a
 file of another build with the same name), not against attackers.  XXH3 takes 0.11 s for 1 GB (0.08 s for reading),
@@ -24,9 +24,9 @@ from udogen.runtime import arguments
 
 SUFFIX = ".udogen.json"
 _FORMAT = 1
-_CHUNK = 1 << 20  # read, not mapped: mapped pages would count as memory of this process
+_CHUNK = 1 << 20  # bytes read at once; mapped pages would count as memory of this process
 _CHUNK_UNMAPPED = 16 << 20
-_MOST = 1 << 20  # bytes of a manifest
+_MOST = 1 << 20  # maximum bytes of a manifest
 
 ABSENT, MATCHES, DIFFERS, BROKEN = "absent", "matches", "differs", "broken"
 
@@ -73,7 +73,7 @@ def path_of(binary: Path) -> Path:
 
 def save(binary: Path, data: Any, *, build_id: str = "") -> Manifest:
     """Write a context binary and its manifest, each atomically."""
-    path_of(binary).unlink(missing_ok=True)  # an old manifest would not match, if this is interrupted
+    path_of(binary).unlink(missing_ok=True)  # if this is interrupted, an old manifest would not match
     write_atomically(binary, data)
     return write(binary, build_id=build_id)
 
@@ -88,7 +88,7 @@ def write(binary: Path, *, build_id: str = "") -> Manifest:
 
 
 def check(binary: Path) -> ManifestCheck:
-    """Compare a binary with the manifest beside it."""
+    """Compare a binary with the manifest next to it."""
     beside = path_of(binary)
     try:
         found = _read(beside)
@@ -122,7 +122,7 @@ def _compared(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
 
 
 def unverified(binaries: Sequence[Path]) -> str:
-    """A warning about binaries without manifest; empty if all have one."""
+    """A warning about binaries without a manifest; empty if all have one."""
     bare = [each for each in binaries if not path_of(each).exists()]
     if not bare:
         return ""
@@ -170,7 +170,7 @@ def _measured(path: Path, algorithm: str) -> tuple[int, str]:
     with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
         while count := file.readinto(chunk):
-            state.update(view[:count])  # lets other threads run
+            state.update(view[:count])  # releases the interpreter's lock
             size += count
     return size, state.hexdigest()
 
@@ -193,9 +193,9 @@ _ALGORITHMS: dict[str, Callable[[], Any]] = {_ALGORITHM: _xxh3, "sha256": _sha25
 
 @contextmanager
 def mapped_file(path: Path) -> Iterator[mmap.mmap]:
-    """Map a file for reading; unmapped at the end of `with`, or with the last reference to its memory.
+    """Map a file for reading; it is unmapped at the end of `with`, or with the last reference to its memory.
 
-    A large one is unmapped in a thread, which takes 40 ms for 1 GB.
+    A large file is unmapped in a thread, which takes 40 ms for 1 GB.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -224,12 +224,12 @@ def mapped_file(path: Path) -> Iterator[mmap.mmap]:
 
 
 def _close(memory: mmap.mmap) -> None:
-    with suppress(BufferError):  # the traceback of an error may refer to it: unmapped with that
+    with suppress(BufferError):  # the traceback of an error may refer to it; it is unmapped with that
         memory.close()
 
 
 def _unmap(memory: mmap.mmap) -> None:
-    """Release the pages part by part first: other threads, which may allocate, do not wait for all of it."""
+    """Unmap a file, after releasing its pages in parts, so that threads that allocate do not wait for all of it."""
     view = abi.ffi().from_buffer(memory)
     start, madvise = int(abi.ffi().cast("uintptr_t", view)), ctypes.CDLL(None).madvise
     for offset in range(0, len(memory), _CHUNK_UNMAPPED):
@@ -240,7 +240,7 @@ def _unmap(memory: mmap.mmap) -> None:
 
 
 def flat_view(binary: Any) -> Any:
-    """A context binary in memory as flat bytes, not copied."""
+    """A context binary in memory as flat bytes, without copying."""
     hint = "give the path of a context binary (a str or a Path), or its bytes"
     try:
         view = memoryview(binary)

@@ -1,4 +1,4 @@
-"""What runtimes measured of executions: as rows of a report, and as a trace that Perfetto opens."""
+"""Measurements of executions by the runtime, as rows of a report and as a trace that Perfetto opens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from udogen.qnn.handles import ProfileEvent
 
 MICROSECONDS, BYTES, CYCLES = 1, 2, 3  # QNN_PROFILE_EVENTUNIT_…
-_ROWS = (("graphs", 1), ("parts of graphs", 2))  # of the trace
+_ROWS = (("graphs", 1), ("parts of graphs", 2))  # (name, thread) of the rows of the trace
 _UNITS = {MICROSECONDS: "µs", BYTES: "bytes", CYCLES: "cycles"}
 
 
@@ -30,7 +30,7 @@ class GraphProfile:
 
 
 def profile_row(event: ProfileEvent) -> ProfileRow:
-    """An event, with its parts."""
+    """An event and its parts as rows of a report."""
     return ProfileRow(event.name, event.value, event.unit, tuple(map(profile_row, event.below)))
 
 
@@ -61,7 +61,7 @@ def _cells(row: ProfileRow, indent: str, whole: int, unit: int) -> Iterator[tupl
 def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
     """Write executions, one after the other, as a trace in Chrome's JSON format, which Perfetto opens.
 
-    Parts of which only cycles are known are drawn as their share of the execution; their cycles are in the arguments.
+    Parts with known cycles but unknown times are drawn as shares of the execution; the cycles are in the arguments.
     """
     begin, events = 0.0, [_named("process_name", "udogen", 1), *(_named("thread_name", *each) for each in _ROWS)]
     for each in profiles:

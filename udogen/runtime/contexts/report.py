@@ -1,4 +1,4 @@
-"""What came of a run of contexts, as a person reads it and as `--json` prints it."""
+"""The results of a run of contexts, as readable text and as `--json` prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def went_wrong(result: Result) -> bool:
 
 
 def as_json(rows: Sequence[Row], runtime: ContextsOpened) -> dict[str, Any]:
-    """What `udogen run context --json` prints."""
+    """The object that `udogen run context --json` prints."""
     return {"runtime": asdict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
 
 
@@ -41,7 +41,7 @@ def _as_json(job: Job, result: Result) -> dict[str, Any]:
 
 
 def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
-    """What was reached of it."""
+    """The fields that were reached in the execution of a graph."""
     row = {name: value for name, value in asdict(graph).items() if value is not None}
     for output in row.get("outputs", ()):
         if output["least"] is None:
@@ -52,13 +52,13 @@ def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
 
 
 def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
-    """What op packages counted in all contexts together, if requested."""
+    """The counts of op packages, summed over all contexts, if they were requested."""
     found = [result for result in results if not isinstance(result, UdogenError)]
     return execution_counts.summary([row for result in found for row in result.proof or ()])
 
 
 def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
-    """What was measured of each graph."""
+    """The measurements of each graph that succeeded."""
     return [
         GraphProfile(job.name, graph.name, graph.seconds or 0.0, graph.profile or ())
         for job, result in rows
@@ -69,7 +69,7 @@ def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
 
 
 def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
-    """A paragraph for each context, and the sum."""
+    """The lines of a report: a paragraph for each context, and a summary."""
     for job, result in rows:
         if isinstance(result, UdogenError):
             yield f"{job.name}: failed"
@@ -120,13 +120,13 @@ def _type(row: TensorRow) -> str:
 
 
 def output_line(row: OutputRow) -> str:
-    """An output: its type, what it spans, where it was saved."""
+    """An output on one line: its type, its range, and the file it was saved to."""
     span = f", {row.least:.6g} … {row.largest:.6g}" if row.least is not None else ""
     return f"{row.name}: {_type(row)}{span}" + (f" -> {row.file}" if row.file else "")
 
 
 def time_text(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time in a suitable unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.2f} {unit}"

@@ -1,4 +1,4 @@
-"""Contexts executed in a worker: whatever one of them does, the others have their turn."""
+"""Contexts executed in a worker: the others are executed even if one of them crashes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN_LINES = 60
 
 
 def jobs_of(shards: Sequence[Shard]) -> list[Job]:
-    """A job for each; names that several have get that of their folder."""
+    """A job for each context; equal names are prefixed with the folder, or else with a number."""
     times = Counter(each.name for each in shards)
     named = [each.name if times[each.name] == 1 else f"{each.binary.parent.name}_{each.name}" for each in shards]
     again = Counter(named)
@@ -51,7 +51,7 @@ def jobs_of(shards: Sequence[Shard]) -> list[Job]:
 
 
 class ContextSession(Closing):
-    """A worker with one runtime in it; started again after a context has ended it."""
+    """A worker with one runtime; it is started again after a context has ended it."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class ContextSession(Closing):
         return self
 
     def close(self) -> None:
-        """Let the worker free its contexts, and end it."""
+        """Have the worker free its contexts, and end it."""
         self._worker.close(5.0)
 
     @property
     def runtime(self) -> ContextsOpened:
-        """Which runtime it is."""
+        """The runtime in the worker."""
         return self._opened
 
     def ask(self, command: object, reply: type[_Reply], situation: Situation) -> _Reply:
@@ -88,7 +88,7 @@ class ContextSession(Closing):
         return self._worker.ask(command, reply, situation, self._options.timeout)
 
     def run(self, command: RunContext) -> ContextRan:
-        """Execute a context; a graph that failed has what was printed meanwhile among its details."""
+        """Execute a context; what was printed in that time is added to the details of a graph that failed."""
         ran = self.ask(command, ContextRan, _situation(command.job))
         if all(graph.error is None for graph in ran.graphs):
             return ran
@@ -97,7 +97,7 @@ class ContextSession(Closing):
 
     def _start(self) -> None:
         options, found = self._options, self._found
-        # Found already; the worker shall not look for it, or compile it, again.
+        # The library is found already; the worker must not search for it, or compile it, again.
         kind, library = ("emulator", None) if found.emulator else ("auto", found.path)
         command = OpenContexts(replace(options, kind=kind, library=library))
         situation = Situation(f"runtime {found.path}", what="the")
@@ -139,7 +139,7 @@ def _explain(situation: Situation, failed: Failed) -> UdogenError:
 def describe_contexts(
     session: ContextSession, jobs: Sequence[Job]
 ) -> Iterator[tuple[Job, ContextDescribed | UdogenError]]:
-    """The description of each context, which is not restored for it."""
+    """The description of each context, or an error; contexts are not restored for it."""
     for job in jobs:
         try:
             yield job, session.ask(DescribeContext(job), ContextDescribed, _situation(job))
@@ -150,7 +150,7 @@ def describe_contexts(
 def check_names(
     described: Sequence[tuple[Job, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
 ) -> None:
-    """Refuse graphs that no context has, and inputs that no graph has: all of them at once."""
+    """Raise for graphs that no context has, or inputs that no graph has; all are reported at once."""
     if not described:
         return
     names = dict.fromkeys(graph.name for _, about in described for graph in about.graphs)
@@ -171,7 +171,7 @@ def check_names(
 
 
 def _input_names(described: Sequence[tuple[Job, ContextDescribed]], graphs: Sequence[str]) -> Iterator[str]:
-    """All names by which inputs of these graphs, or of all, can be given."""
+    """All names by which inputs of these graphs, or by default of all graphs, can be given."""
     for job, about in described:
         for graph in about.graphs:
             if not graphs or graph.name in graphs:
@@ -185,7 +185,7 @@ def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
 
 
 def place_contexts(session: ContextSession, jobs: Sequence[Job], options: RunOptions) -> ContextsPlaced:
-    """Which context comes to which session; refused where a session would have to map more than its limit."""
+    """The session of each context; raises if a session would have to map more than its limit."""
     command = PlaceContexts(tuple(jobs), options.sessions or 0, options.limit)
     return session.ask(command, ContextsPlaced, Situation("of the contexts", what="sessions"))
 
@@ -198,7 +198,7 @@ def run_contexts(
     devices: Mapping[str, int | None] | None = None,
     on_context: Callable[[str], None] = lambda _name: None,
 ) -> Iterator[tuple[Job, ContextRan | UdogenError]]:
-    """Each context in turn, with what came of it."""
+    """Execute the contexts in turn; yields each with its result or error."""
     for job in jobs:
         on_context(job.name)
         command = RunContext(

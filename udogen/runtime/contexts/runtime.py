@@ -1,4 +1,4 @@
-"""A QNN backend in this process, the contexts restored in it, and how both end."""
+"""A QNN backend in this process, the contexts restored in it, and the cleanup of both."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ if TYPE_CHECKING:
     from udogen.runtime.sessions.session import Session
 
 
-_LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
+_LAST_WAIT = 5.0  # seconds to wait at exit for executions that are still running in other threads
 
 
 class ContextCleanup:
-    """What is undone and freed at the end of a context, in order, once.
+    """The steps that undo and free everything of a context at its end, run in order, once.
 
-    It has no reference to the context, so a runtime can keep it and the context is still collected when unused.
+    It has no reference to the context, so a runtime can keep it, and an unused context is collected nevertheless.
     """
 
     def __init__(self, handle: ContextHandle, profile: ProfileHandle | None) -> None:
@@ -82,7 +82,7 @@ class ContextCleanup:
         """Run every step, then raise the first error."""
         with self._lock:
             after = [*self.after, *([self.profile.close] if self.profile else [])]
-            # In a fork they belong to the parent.
+            # In a forked process they belong to the parent.
             before = [] if self._process != os.getpid() else list(self.before.values())
             self.before.clear()
             self.after.clear()
@@ -90,12 +90,12 @@ class ContextCleanup:
 
 
 opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order in which they were opened
-lost: dict[Path, int] = {}  # libraries that cannot be used: they were in use when this process was forked
+lost: dict[Path, int] = {}  # unusable libraries: in use when this process was forked (path -> parent)
 
 
 @atexit.register
 def _close_all() -> None:
-    """At the end of the interpreter: close open runtimes, last to first, before the destructors of libraries run.
+    """Close open runtimes at exit, last to first, before the destructors of libraries run.
 
     libQnnHtp aborts in its destructors if an op package is still registered.
     """
@@ -105,14 +105,14 @@ def _close_all() -> None:
                 continue
             if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
                 runtime.close()
-            else:  # a thread executes a graph that does not end
+            else:  # a thread executes a graph that has not ended
                 _skip_destructors()
         except RunFailed:
             pass  # too late to handle it
 
 
 def _after_fork() -> None:
-    """In a forked child: use, free and destroy no resource of the parent."""
+    """Disown the runtimes of the parent in a forked child, which must not use or free them."""
     for runtime in list(opened):
         runtime.disown()
     opened.clear()
@@ -123,7 +123,7 @@ def _after_fork() -> None:
 def _skip_destructors() -> None:
     """End the process, with its exit code, before the destructors of the loaded libraries run."""
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # glibc; called last to first
+    if hasattr(libc, "on_exit"):  # glibc; handlers are called last to first
         libc.on_exit(libc._exit, None)
         libc["__cxa_atexit"](libc.fflush, None, None)
 
@@ -158,7 +158,7 @@ class Context(Closing):
         self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
         self.restored = restored  # from a binary
         self.registers = not isinstance(handle, ComputedHandle)  # whether memory can be registered with it
-        self.deferred = options.deferred  # until `finalize`
+        self.deferred = options.deferred  # True until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
         self.session: Session | None = None  # its memory counts towards the limit of this session
@@ -225,7 +225,7 @@ class Context(Closing):
             return made
 
     def finalize_graph(self, built: GraphHandle) -> Graph:
-        """Prepare a graph made by `new_graph`; from then on it can be executed and stored."""
+        """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
         if not isinstance(built, GraphHandle) or built.owner is not self:
             what = arguments.kind_of(built)
             raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
@@ -258,7 +258,7 @@ class Context(Closing):
 
     @property
     def needs(self) -> ExternalSizes:
-        """What it needs of external buffers, if it was restored with `deferred`: `context.needs.weights` bytes."""
+        """The external buffers that it needs, if it was restored with `deferred`: `context.needs.weights` bytes."""
         from udogen.runtime.buffers import external  # few contexts have external buffers
 
         return external.external_sizes(self)
@@ -271,9 +271,9 @@ class Context(Closing):
         return self._give(WEIGHTS, buffer, offset, features)
 
     def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
-        """Let its graphs spill to a buffer, before `finalize`.
+        """Place what its graphs spill in a buffer, before `finalize`.
 
-        Contexts that share one run in turn: no two executions of them are in QNN at once.
+        Contexts that share a buffer run in turn: no two of their executions are in QNN at once.
         """
         return self._give(SPILL_FILL, buffer, offset, features)
 
@@ -286,7 +286,8 @@ class Context(Closing):
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.
 
-        What `undo` refers to lives as long as the context; if that is the context itself, it ends with its runtime.
+        Objects that `undo` refers to live as long as the context; if it refers to the context, that lives until its
+        runtime is closed.
         """
         key, waiting = object(), self.ending.before
         with self._lock:
@@ -311,7 +312,7 @@ class Context(Closing):
             return self.handle.binary()
 
     def save(self, path: PathArgument) -> None:
-        """Write the binary and, beside it, a manifest with its checksum."""
+        """Write the binary and, next to it, a manifest with its checksum."""
         manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
 
     def check_open(self) -> None:
@@ -321,9 +322,9 @@ class Context(Closing):
             raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
 
     def close(self) -> None:
-        """Wait for running executions and free everything; then raise the first error."""
+        """Wait for running executions and free everything; then raise the first error, if any."""
         with self._lock:
-            self._is_ending = True  # nothing is added from here on
+            self._is_ending = True  # nothing can be added from here on
             graphs = list(self._graphs.values())
             self._graphs.clear()
         # Without the lock: a graph that is being bound may wait for it.
@@ -344,7 +345,7 @@ class Context(Closing):
             self._end()
 
     def abandon(self) -> None:
-        """Leave it, and its backend, to the end of the process.
+        """Do not free it and its backend before the end of the process.
 
         libQnnCpu 2.47 frees memory twice when it frees a graph whose dynamic tensors it did not execute.
         """
@@ -354,11 +355,11 @@ class Context(Closing):
     # --- during an execution ----------------------------------------------------------------------------------------
 
     def idle(self, within: float) -> bool:
-        """Whether all running executions end within so many seconds."""
+        """Whether all running executions end within this many seconds."""
         return all(graph.idle(within) for graph in list(self._graphs.values()))
 
     def disown(self) -> None:
-        """In a forked process: everything belongs to the parent."""
+        """Disable it in a forked process: everything belongs to the parent."""
         self._lock = threading.RLock()
         self._is_ending = True
         for graph in self._graphs.values():
@@ -366,20 +367,20 @@ class Context(Closing):
 
 
 _ALONE = threading.Lock()
-_RESTORES = threading.Lock()  # one at a time, where the log is read for dropped nodes
+_RESTORES = threading.Lock()  # one restore at a time if the log is searched for dropped nodes
 
 
 class Runtime(Closing):
     """One QNN backend in this process, real or emulated, with op packages and contexts.
 
-    It runs in your process: an op that crashes ends it (`udogen run context` has a child process for that).  It may be
-    used from several threads.  `log` is called with each line that the runtime and the op packages log, up to
+    It runs in your process: an op that crashes ends your program (`udogen run context` uses a child process).  It may
+    be used from several threads.  `log` is called with each line that the runtime and the op packages log, up to
     `log_level`; the default is the logger `udogen.runtime`.
 
     It is closed by `with`, by `close`, at the end of the interpreter, or when neither it nor its contexts are in use.
     """
 
-    uses_arrays = True  # numpy is imported while a library restores the first context
+    uses_arrays = True  # import numpy while a library restores the first context
     captures_prints = True  # what the library prints goes to `log`
 
     def __init__(
@@ -394,7 +395,7 @@ class Runtime(Closing):
         log_level: int = WARN,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self.process, self._ended = os.getpid(), True  # until it is open
+        self.process, self._ended = os.getpid(), True  # True until it is open
         if isinstance(library, RuntimeLibrary):
             found = library
         else:
@@ -415,7 +416,7 @@ class Runtime(Closing):
         _check_callable(print if log is None else log, "log", "a level and a line: log=print")
         self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
         self._behaviour = found.behaviour
-        self.turn = _ALONE if found.serial else None  # held by executions, where they must not run in parallel
+        self.turn = _ALONE if found.serial else None  # held by executions that must not run in parallel
         self._forks = found.emulator or found.behaviour.forks
         self.system = found.system
         if system is not None:
@@ -436,14 +437,14 @@ class Runtime(Closing):
         # libQnnCpu reports no support, accepts an execution nevertheless, and never reports its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._soc, self._devices = soc, dict[int | None, DeviceHandle]()
-        # Contexts are held weakly: they are collected when unused.  Their cleanup is kept until it ran.
+        # Contexts are held weakly, so they are collected when unused.  Their cleanup is kept until it has run.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
         self._loaded: list[LoadedPackage] = []  # registered packages that this process calls too
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
-            # Without a log the libraries print to stdout.
+            # Without a log callback the libraries print to stdout.
             self._log = stack.enter_context(LogHandle(self._interface, self._log_line, max(log_level, WARN)))
             self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
@@ -479,9 +480,9 @@ class Runtime(Closing):
     # --- op packages and contexts -------------------------------------------------------------------------------------
 
     def register(self, library: PathArgument, provider: str = "", target: str | None = None) -> None:
-        """Register an op package: its library, or the folder it was built in; `provider` as the library exports it.
+        """Register an op package: its library, or the folder it was built in; `provider` is a symbol that it exports.
 
-        With the target HTP it is the name of a library for Hexagon, which is searched there, in ADSP_LIBRARY_PATH.
+        With the target HTP it is the name of a library for Hexagon, which is searched for there, in ADSP_LIBRARY_PATH.
         """
         library = arguments.path(library, "the op package")
         arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
@@ -523,22 +524,22 @@ class Runtime(Closing):
     def register_file(
         self, library: Path, provider: str, target: str | None = None, *, loaded: LoadedPackage | None = None
     ) -> None:
-        """Register an op package as it is: nothing is checked, and its log is left to the caller.
+        """Register an op package without any checks; its log is left to the caller.
 
-        `loaded` is the same package, where the caller has loaded it.
+        `loaded` is the same package, if the caller has loaded it.
         """
         self._backend.register(library, provider, target)
         if loaded is not None:
             self._loaded.append(loaded)
 
     def validate(self, op: OpConfig) -> None:
-        """Raise unless the backend or the op's package accepts this node; most backends ask when it is added."""
+        """Raise unless the backend or the op's package accepts this node; most backends do this when it is added."""
         self._backend.validate(op)
 
     def executions(self) -> dict[str, dict[str, int]]:
         """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).
 
-        Of the packages that were registered here; the counters of a library on a Hexagon cannot be read.
+        Covers the packages that were registered here; the counters of a library on a Hexagon cannot be read.
         """
         from udogen.runtime.execution_counts import counted_package
 
@@ -546,7 +547,7 @@ class Runtime(Closing):
         return {each.name: each.counts() for each in found}
 
     def _check_symbols(self, library: Path) -> None:
-        """An HTP package is linked to the first loaded library that has the functions it calls."""
+        """Raise if an HTP package would call another runtime: it is linked to the first loaded library that fits."""
         from udogen.build import elf  # slow to import, and not needed for built-in ops
 
         here = self.path.resolve()
@@ -574,12 +575,12 @@ class Runtime(Closing):
         profile: bool = False,
         check_manifest: bool = True,
     ) -> Context:
-        """The context of a binary: a path, which is mapped and never read into memory, or bytes.
+        """Restore the context of a binary: a path, which is mapped and never read into memory, or bytes.
 
-        A `ComputedContext` is one whose graphs a function computes.
+        The graphs of a `ComputedContext` are computed by a function.
 
         A file is compared with its manifest, unless `check_manifest` is False; a file that differs is an error, a file
-        without manifest a warning (`warnings`).
+        without a manifest causes a warning (`warnings`).
 
         With `info` libQnnSystem is not needed to read the description.  `device` is a number of `devices()`.  With
         `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
@@ -619,7 +620,7 @@ class Runtime(Closing):
             return made
 
     def _info_of(self, content: memoryview, name: str, info: BinaryInfo | None) -> BinaryInfo:
-        """The description of a binary, where none is given; raises if this runtime cannot restore it."""
+        """The description of a binary, read if none is given; raises if this runtime cannot restore it."""
         self._check_maker(heads.check(content, name), name)
         if info is None:
             check_loadable(self.system, "system library")
@@ -697,7 +698,7 @@ class Runtime(Closing):
             )
 
     def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
-        """What measures the executions of a context, closed by the stack if the context cannot be made."""
+        """The profile of the executions of a context, if wanted; the stack closes it if the context cannot be made."""
         return stack.enter_context(ProfileHandle(self._backend, detailed=True)) if wanted else None
 
     @contextmanager
@@ -709,7 +710,7 @@ class Runtime(Closing):
             return
 
         def run() -> None:
-            time.sleep(0.002)  # until the library is called: an import does not give the lock back for 5 ms
+            time.sleep(0.002)  # until the library is called: an import keeps the lock for 5 ms
             import_module(module)
 
         thread = threading.Thread(target=run)
@@ -729,7 +730,7 @@ class Runtime(Closing):
             arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
     def device(self, number: int | None = None) -> DeviceHandle | None:
-        """The device of contexts with this number, made with the first of them; None: the backend's own."""
+        """The device of contexts with this number, made with the first of them; None: the backend's default."""
         if number is None and not self._soc:
             return None
         if number not in self._devices:
@@ -737,7 +738,7 @@ class Runtime(Closing):
             self._devices[number] = self._stack.enter_context(made)
         return self._devices[number]
 
-    # --- the end ----------------------------------------------------------------------------------------------------
+    # --- closing ----------------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
         """Do not free the backend (see `Context.abandon`)."""
@@ -764,7 +765,7 @@ class Runtime(Closing):
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
         with self._lock:
-            self._ended = True  # nothing is added from here on
+            self._ended = True  # nothing can be added from here on
             opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
@@ -772,10 +773,10 @@ class Runtime(Closing):
 
     def __del__(self) -> None:
         if not self._ended and self.process == os.getpid():
-            self.close()  # its contexts are not in use either: each refers to it
+            self.close()  # its contexts are unused too, as each refers to it
 
     def disown(self) -> None:
-        """In a forked process: everything belongs to the parent."""
+        """Disable it in a forked process: everything belongs to the parent."""
         self._lock = threading.RLock()
         for each in self.contexts:
             each.disown()
@@ -789,7 +790,7 @@ def _check_callable(value: object, name: str, takes: str) -> None:
 
 
 def _to_logging(level: int, line: str) -> None:
-    import logging  # 5 ms, which a worker, whose lines go to its parent, does not need
+    import logging  # 5 ms; a worker sends its lines to its parent and does not need it
 
     logger = logging.getLogger("udogen.runtime")
     if not logger.handlers:

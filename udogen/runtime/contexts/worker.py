@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class ContextWorker:
-    """One runtime and what is restored in it; each phase is announced before it is entered."""
+    """One runtime and the contexts restored in it; each phase is reported before it begins."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent, self.phase = parent, parent.phase
@@ -97,7 +97,7 @@ class ContextWorker:
         return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
 
     def describe(self, command: DescribeContext) -> ContextDescribed:
-        """What is in a context."""
+        """Describe a context."""
         with self._stored(command.job, check=False) as stored:
             graphs = stored.info.graphs
             return ContextDescribed(
@@ -105,7 +105,7 @@ class ContextWorker:
             )
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
-        """The contexts on sessions."""
+        """Place the contexts on sessions."""
         from udogen.runtime.sessions import placement, session
 
         shards = []
@@ -131,7 +131,7 @@ class ContextWorker:
         return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
 
     def run(self, command: RunContext) -> ContextRan:
-        """One context: its graphs in the requested order."""
+        """Restore one context and execute its graphs in the requested order."""
         options, began = command.options, time.perf_counter()
         before = [each.counts() for each in self.counted]
         with self._stored(command.job) as stored:
@@ -144,7 +144,7 @@ class ContextWorker:
                 profile=options.profile,
             )
             seconds = time.perf_counter() - began
-            if command.keep:  # it shares its session with those that come
+            if command.keep:  # it shares its session with later contexts
                 self._kept.append(context)
             with nullcontext() if command.keep else context:
                 names = [name for name in options.graphs or context.names if name in context.names]
@@ -165,7 +165,7 @@ class ContextWorker:
         return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
 
     def execute(self, command: ExecuteContext) -> ContextExecuted:
-        """One execution of one graph; its context stays restored."""
+        """Execute one graph once; its context stays restored."""
         job = command.job
         if job not in self._restored:
             with self._stored(job) as stored:
@@ -184,7 +184,7 @@ class ContextWorker:
         return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in graph(given).items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
-        """What op packages counted since then, if requested."""
+        """The increases of the counts of op packages since `before`, if requested."""
         pairs = zip(self.counted, before, strict=True)
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 
@@ -205,7 +205,7 @@ class ContextWorker:
             found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))
             if context.profile:
                 found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
-        except UdogenError as problem:  # the other graphs may be well
+        except UdogenError as problem:  # the other graphs may succeed
             error = failed(_in_words(problem, f"graph `{name}`"))
             found = replace(found, error=replace(error, function="", code=0))
         return found
@@ -219,7 +219,7 @@ class ContextWorker:
 
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
-    """What is known about the reason that the runtime, or a package, logged for an error number."""
+    """The error with the reason that the runtime or a package logged, if that is known; otherwise unchanged."""
     if isinstance(problem, QnnError) and (meant := log_messages.explain(subject, "\n".join(problem.logged))):
         return RunFailed(meant.sentence, hint=meant.hint, details=[problem.message, *problem.details])
     return problem
@@ -242,7 +242,7 @@ def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> tuple[InputRo
         into = graph.array(info.name)
         file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
         array, how = arrays.read(Path(file), info) if file else (graph.binding(info.name).zeros(), "zeros")
-        into.reshape(-1)[: array.size] = array.reshape(-1)  # a smaller one lies at the beginning
+        into.reshape(-1)[: array.size] = array.reshape(-1)  # a smaller array is stored at the beginning
         rows.append(InputRow(**row_of(info, array).__dict__, file=file, how=how))
     return tuple(rows)
 
@@ -261,7 +261,7 @@ def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
 
 
 def _median(values: Sequence[float]) -> float:
-    """As `statistics.median`, whose import takes 5 ms."""
+    """Same as `statistics.median`, whose import takes 5 ms."""
     ordered, half = sorted(values), len(values) // 2
     return (ordered[half] + ordered[-half - 1]) / 2
 
@@ -273,7 +273,7 @@ def _timed(function: Callable[[], Any]) -> float:
 
 
 def serve_contexts(worker: Callable[[Parent], ContextWorker]) -> None:
-    """Serve commands, then exit as a C program does: Python has nothing left to free, which would take it 50 ms."""
+    """Serve commands, then exit like a C program: Python has nothing left to free, and would take 50 ms for it."""
     serve(lambda parent: worker(parent).commands())
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

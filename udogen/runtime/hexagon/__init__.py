@@ -1,1 +1,1 @@
-"""Kernels on the Hexagon instruction set, run by qemu-hexagon: sessions, and the files between us and the program."""
+"""Kernels on the Hexagon instruction set, run by qemu-hexagon: sessions, and the files exchanged with the program."""

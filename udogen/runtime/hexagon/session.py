@@ -1,6 +1,6 @@
-"""Runs kernels of an HTP or DSP package under qemu-hexagon, compiled for Hexagon.
+"""Runs kernels of an HTP or DSP package, compiled for Hexagon, under qemu-hexagon.
 
-A harness of udogen replaces the runtime: HTP, or Hexagon NN on V65 and V66.
+A harness of udogen replaces the runtime, which is HTP, or Hexagon NN on V65 and V66.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
 
 @dataclass
 class _Report:
-    """The program's reports, up to its end."""
+    """What the program has reported by its end."""
 
     phase: str = failures.START
     failed: str = ""
@@ -62,8 +62,8 @@ class _Protocol(NamedTuple):
     encode: Callable[[OpCall, wire.KernelChoice, int], bytes]
     outputs: Callable[[OpCall, _Report], Mapping[str, Any]]
     status: Mapping[int, str]
-    interface: str  # of these codes
-    kernel: Callable[[int, str], str]  # describes what ran
+    interface: str  # the one that defines these codes
+    kernel: Callable[[int, str], str]  # describes the kernel that ran
 
 
 def _units(resources: int, function: str) -> str:
@@ -122,7 +122,7 @@ class HexagonSession(Closing):
             self._program(*folder.ops[:1])
 
     def close(self) -> None:
-        """Free nothing: each call has its own process."""
+        """Do nothing: each call has its own process."""
 
     def _program(self, op: str = "") -> Path:
         """The program with this op, built once."""
@@ -151,14 +151,14 @@ class HexagonSession(Closing):
 
     @property
     def runtime(self) -> RuntimeInfo:
-        """The emulator of the instruction set; it has no build id, as no Qualcomm code is in it."""
+        """The emulator of the instruction set; it has no build id, as it contains no Qualcomm code."""
         name = f"Hexagon {self._arch} under qemu-hexagon {self._qemu.version}"
         return RuntimeInfo(name, "", "", self._qemu.version, self._qemu.path)
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
         """Run one op and return its outputs; every failure is a `RunFailed`.
 
-        Of a `Watch`, only the guard is supported.
+        Only the guard of a `Watch` is supported.
         """
         failures.check_names(call, self.package, str(self._folder.path))
         failures.check_ranks(call, self._harness.ranks)
@@ -205,7 +205,7 @@ class HexagonSession(Closing):
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
     def _explain(self, situation: failures.Situation, report: _Report, returncode: int) -> RunFailed:
-        """Why there is no result."""
+        """The error that explains why there is no result."""
         op = situation.subject
         if report.failed and report.phase == _CHOOSE:
             return failures.OpRefused(
@@ -293,7 +293,7 @@ def _words(content: bytes) -> str:
 # --- packets counted by QEMU's plug-in ------------------------------------------------------------------------------
 
 _BEGIN, _END = "udogen_count_begin", "udogen_count_end"
-_HARNESS = {_BEGIN, _END, "udogen_call_kernel"}  # around the kernel, not part of it
+_HARNESS = {_BEGIN, _END, "udogen_call_kernel"}  # functions around the kernel, which are not counted
 
 
 class _Symbols:

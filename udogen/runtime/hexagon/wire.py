@@ -1,8 +1,8 @@
-"""The files of a program under qemu-hexagon: its request for a call, and its reply.
+"""The files of a program under qemu-hexagon: the request for a call, and the reply.
 
 Programs of HTP get tensors as libQnnHtp 2.47 and 2.51 deliver them to kernels (measured for each type): signed types of
-8 and 16 bits with flipped sign bit and moved zero offset, boolean parameters as a Float32 that holds an integer.
-Programs of DSP V65/V66 get them as documented: bytes with the range that they represent, or floats.
+8 and 16 bits with a flipped sign bit and a shifted zero offset, boolean parameters as a Float32 that holds an integer.
+Programs of DSP V65/V66 get them as documented: as bytes with the range that they represent, or as floats.
 udogen/emulator/hexagon/harness.h and dsp.h describe the files.
 """
 
@@ -28,7 +28,7 @@ _MOST_AXES = 8
 
 
 class Element(NamedTuple):
-    """How HTP stores a data type: its element type, and what is added to signed values."""
+    """How HTP stores a data type: its element type, and the bias that is added to signed values."""
 
     code: int
     bias: int = 0
@@ -63,7 +63,7 @@ _SCALARS = {
     "BOOL_8": ("<I", "FLOAT_32"),
 }
 
-# What marks it: `absent` of HtpParameters.cpp, LEFT_OUT of kernels.c.
+# The values that mark a missing input: `absent` of HtpParameters.cpp, LEFT_OUT of kernels.c.
 _LEFT_OUT = (0x6F647561, 0x62736E74, -0x1D6E3C85, 0x5EED0C0D)
 
 PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, STRAY, OUTPUT, DONE, THROWN, SHAPE = range(1, 13)
@@ -88,7 +88,7 @@ class KernelChoice(NamedTuple):
 
 
 def encode(call: OpCall, kernel: KernelChoice, guard: int) -> bytes:
-    """The request for a call."""
+    """The request for a call of an HTP kernel."""
     call = checked_call(call)
     inputs = [_tensor(call, arg) for arg in call.inputs]
     inputs += [_left_out()] * call.left_out
@@ -108,7 +108,7 @@ def encode(call: OpCall, kernel: KernelChoice, guard: int) -> bytes:
 
 
 def records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each record; a record that is cut off by a crash is left out."""
+    """Kind and content of each record; a record that a crash cut off is omitted."""
     at = 0
     while at + 8 <= len(data):
         kind, length = struct.unpack_from("<2I", data, at)
@@ -119,7 +119,7 @@ def records(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def stray_of(call: OpCall, content: bytes) -> Stray:
-    """An access of a kernel to memory that is not its own, as the program reports it."""
+    """The access of a kernel to memory that is not its own, from a record of the program."""
     kind, number, where, how, offset, count, size = struct.unpack("<7I", content)
     role, named = _KINDS[kind]
     if role == "memory":
@@ -143,7 +143,7 @@ def _element(call: OpCall, name: str, dtype: str) -> Element:
 
 
 def _row(table: Mapping[str, _Row], backend: str, call: OpCall, name: str, dtype: str) -> _Row:
-    """How a backend stores a type."""
+    """The row of a table that describes how a backend stores a type."""
     if dtype not in table:
         raise RunFailed(
             f"`{name}` of op `{call.op_type}` is {dtype}, which {backend} does not pass to ops",
@@ -165,13 +165,13 @@ def _tensor(call: OpCall, arg: TensorArg) -> bytes:
 
 
 def _left_out() -> bytes:
-    """What the packages of udogen put in the place of an input that is left out, when HTP prepares a graph."""
+    """The placeholder that packages of udogen put in place of an omitted input when HTP prepares a graph."""
     data = struct.pack("<4i", *_LEFT_OUT)
     return _head(ELEMENTS["INT_32"], 0, 1.0, True, (1, 1, 1, len(_LEFT_OUT)), len(data)) + data
 
 
 def _scalar_bytes(param: ParamArg, form: str) -> bytes:
-    """A scalar as a format of `struct` packs it; an empty one is for a type that cannot be passed."""
+    """A scalar, packed with a format of `struct`; an empty format is for a type that cannot be passed."""
     try:
         data = struct.pack(form, param.value) if form else b""
     except struct.error:
@@ -206,13 +206,13 @@ def _turn(element: Element, data: bytes) -> bytes:
 
 
 def _text(content: str) -> bytes:
-    """An encoded text."""
+    """A text, encoded with its length."""
     data = content.encode()
     return struct.pack("<I", len(data)) + _pad(data)
 
 
 def _pad(data: bytes) -> bytes:
-    """Padded to a multiple of 4."""
+    """Bytes, padded to a multiple of 4."""
     return data + bytes(-len(data) % 4)
 
 
@@ -222,7 +222,7 @@ _UDO_MAGIC = 0x324F4455
 _UDO_LEFT_OUT = 0
 UDO_VTCM = 256 << 10  # bytes in the harness; devices differ
 
-# UDO's data types, by those of udogen: code, bytes, and how a scalar is stored.
+# The data types of udogen in UDO: code, bytes, and the format of a stored scalar.
 _UDO_TYPES = {
     "FLOAT_16": (0x01, 2, ""),
     "FLOAT_32": (0x02, 4, "<f"),
@@ -258,7 +258,7 @@ UDO_STATUS = {
 
 
 def encode_udo(call: OpCall, guard: int) -> bytes:
-    """The request for a call."""
+    """The request for a call of a DSP op."""
     call = checked_call(call)
     inputs = [_udo_tensor(call, arg) for arg in call.inputs]
     outputs = [_udo_tensor(call, arg) for arg in call.outputs]
@@ -277,7 +277,7 @@ def encode_udo(call: OpCall, guard: int) -> bytes:
 
 
 def udo_outputs(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -> dict[str, Array]:
-    """The outputs, in the shapes that the op set, without the leading ones that the DSP adds."""
+    """The outputs, in the shapes that the op set, without leading axes that the DSP adds."""
     outputs = []
     for arg, shape in zip(call.outputs, shapes, strict=True):
         surplus = len(shape) - len(arg.shape)
@@ -294,7 +294,7 @@ def _udo_tensor(call: OpCall, arg: TensorArg) -> bytes:
         return struct.pack("<IIffI8II", _UDO_LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
     code, element, _ = _udo_type(call, arg.name, arg.dtype)
     scale, offset = arg.quant or (1.0, 0)
-    # Types of one byte have a range.
+    # Only types of one byte have a range.
     lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
     dims = [*arg.shape, *[0] * (_MOST_AXES - len(arg.shape))]
     size = prod(arg.shape) * element

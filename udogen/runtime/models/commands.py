@@ -1,4 +1,4 @@
-"""The command for the worker that executes a model, its reply, and the lines that are printed of it."""
+"""The command for the worker that executes a model, its reply, and the lines printed from that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.runtime.models.description import ModelDescription
 
 @dataclass(frozen=True)
 class RunSteps:
-    """Execute steps of a model; with `dry_run` only find out what they would be."""
+    """Execute steps of a model; with `dry_run` only determine what they would be."""
 
     description: ModelDescription
     steps: int  # 0: as many as the file of `against` has arrays for
@@ -25,13 +25,13 @@ class RunSteps:
     dry_run: bool
     against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
     profile: bool = False
-    tolerance: float = 0.0  # in stored steps of fixed-point tensors; of others as a part of the range
+    tolerance: float = 0.0  # in stored steps for fixed-point tensors; for others as a part of the range
     stop: bool = False  # after the step with the first difference
 
 
 @dataclass(frozen=True)
 class StepRan:
-    """One step."""
+    """The result of one step."""
 
     number: int
     graph: str
@@ -41,7 +41,7 @@ class StepRan:
 
 @dataclass(frozen=True)
 class ComparedTensor:
-    """A tensor of a step beside what was expected: how far apart, in stored steps or as a part of its range."""
+    """A tensor of a step, compared with the expected one; `apart` is in stored steps or a part of its range."""
 
     step: int
     graph: str
@@ -58,12 +58,12 @@ class Divergence(ComparedTensor):
 
     stage: int  # the number of its context among those of the step
     stages: int
-    elements: int  # that differ
+    elements: int  # number that differ
     size: int
-    index: tuple[int, ...]  # of the one that is farthest off
+    index: tuple[int, ...]  # of the element that is farthest off
     found: str
     expected: str
-    after: str  # the last tensor before it that is right
+    after: str  # the last tensor before it that is correct
     reason: str  # the most likely one, if one is known
     scale_offset: tuple[float, int] | None
     dtype: str
@@ -71,7 +71,7 @@ class Divergence(ComparedTensor):
     arrays: tuple[TensorBytes, ...]  # found and expected
 
     def lines(self) -> Iterator[str]:
-        """The same for a person."""
+        """The divergence as readable lines."""
         yield f"first difference: `{self.tensor}`, {self.dtype} {list(self.shape)}"
         yield f"  step {self.step}, graph `{self.graph}`, context {self.context} ({self.stage + 1} of {self.stages})"
         yield (
@@ -85,7 +85,7 @@ class Divergence(ComparedTensor):
 
 @dataclass(frozen=True)
 class GraphTiming:
-    """All steps of one graph, in seconds; `contexts`: of each context in the last one."""
+    """All steps of one graph, in seconds; `contexts`: those of each context in the last step."""
 
     graph: str
     steps: int
@@ -96,7 +96,7 @@ class GraphTiming:
 
 @dataclass(frozen=True)
 class StepsRan:
-    """What a model is, and what came of its steps (none of a dry run)."""
+    """A description of a model, and the results of its steps (none in a dry run)."""
 
     links: Mapping[str, str]
     state: Mapping[str, str]
@@ -110,7 +110,7 @@ class StepsRan:
     memory_rows: Any = ()
     plan: BufferPlan | None = None
     copied: Mapping[str, int] | None = None
-    zeros: tuple[str, ...] = ()  # inputs that were given nothing
+    zeros: tuple[str, ...] = ()  # inputs that were given no data
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
     first: Divergence | None = None
@@ -119,7 +119,7 @@ class StepsRan:
 
 
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
-    """What came of a model, for a person."""
+    """The result of a model as readable lines."""
     yield from ran.table
     yield ""
     if not ran.steps:
@@ -150,12 +150,12 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
 
 
 def step_text(count: int) -> str:
-    """`1 step`, `2 steps`."""
+    """A number of steps: `1 step`, `2 steps`."""
     return f"{count} step{'s' * (count != 1)}"
 
 
 def comparison_lines(ran: StepsRan) -> Iterator[str]:
-    """How far tensors are from what was expected, and the first that is too far."""
+    """The largest difference from the expected tensors, and the first tensor beyond the tolerance."""
     if not ran.compared:
         return
     farthest = max(ran.compared, key=lambda each: each.apart)

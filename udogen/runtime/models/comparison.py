@@ -1,4 +1,4 @@
-"""The tensors of a model beside what they should be: the first that differs, in the order of execution, and why."""
+"""Compares tensors of a model with expected ones: the first that differs, in the order of execution, and why."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class _Written:
 
 
 class Expected:
-    """What tensors of a model should be, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step.
+    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step.
 
-    Functions that replace contexts are not compared: only the file counts.
+    Only the file is used; functions that replace contexts are not compared.
     """
 
     def __init__(self, file: Path, tolerance: float) -> None:
@@ -47,7 +47,7 @@ class Expected:
         self.first: Divergence | None = None
 
     def steps(self, model: Model) -> int:
-        """For how many steps the file has arrays."""
+        """The number of steps for which the file has arrays."""
         ranks = {
             f"{model.names[context]}.{info.name}": len(arrays.layout(info)[0])
             for wired in model.wiring.chains
@@ -58,7 +58,7 @@ class Expected:
         return max(counts, default=1)
 
     def compare(self, model: Model, graph: str, outputs: Mapping[str, Array], step: int, zeros: Iterable[str]) -> None:
-        """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given nothing."""
+        """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
         every = list(_written(model, graph, outputs, step))
         for each in every:
             self._known[each.name] = each.info
@@ -81,7 +81,7 @@ class Expected:
         return tuple(self._compared)
 
     def _of(self, written: _Written, *, earlier: int = 0, name: str = "") -> Array | None:
-        """What the file has for a tensor (or for another, or some steps earlier); None where it has nothing."""
+        """The array in the file for a tensor (or for another name, or some steps earlier); None if there is none."""
         found = self._arrays.get(name or written.name)
         step = written.step - earlier
         if found is None or step < 0:
@@ -167,7 +167,7 @@ def _listed(zeros: Iterable[str]) -> str:
 
 
 def _written(model: Model, graph: str, outputs: Mapping[str, Array], step: int) -> Iterable[_Written]:
-    """What the contexts wrote in the last step, in the order of execution."""
+    """The tensors that the contexts wrote in the last step, in the order of execution."""
     chain = model.wiring.chain(graph).chain
     made = model.tensors(graph) | {model.origin(graph, name): array for name, array in outputs.items()}
     for number, (context, stage) in enumerate(zip(chain.contexts, chain.stages, strict=True)):
@@ -178,14 +178,14 @@ def _written(model: Model, graph: str, outputs: Mapping[str, Array], step: int) 
 
 
 def _as_stored(written: _Written, expected: Array) -> Array:
-    """Real numbers of a fixed-point tensor as it stores them; others as they are."""
+    """Expected values as the tensor stores them: real numbers are quantized for a fixed-point tensor."""
     if written.info.quant is not None and expected.dtype.kind == "f":
         return arrays.quantized(expected, written.info, written.array.dtype)
     return expected
 
 
 def _distance(written: _Written, expected: Array) -> tuple[float, str, bool]:
-    """How far apart, in which unit, and whether NaN or infinity are at other places."""
+    """The distance, its unit, and whether NaN or infinity are at other places."""
     made, stored = written.array, _as_stored(written, expected)
     with np.errstate(invalid="ignore"):
         far = np.abs(made.astype(np.float64) - stored.astype(np.float64))

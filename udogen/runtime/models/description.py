@@ -1,4 +1,4 @@
-"""What a model is made of, as one value and as one file: `model.toml`, or the same as JSON."""
+"""The description of a model, as one value and as one file: `model.toml`, or the same as JSON."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ EMULATOR = "emulator"
 
 @dataclass(frozen=True)
 class ShardRuntime:
-    """The runtime that one context of a model runs in instead of the model's: `emulator`, or a backend's own."""
+    """The runtime of one context of a model, instead of the model's: `emulator`, a backend, or `<backend>-emulator`."""
 
     kind: str
-    file: Path | None = None  # its binary for that runtime; None: the model's own
+    file: Path | None = None  # its binary for that runtime; None: the model's
 
     def __post_init__(self) -> None:
         if self.kind not in SHARD_RUNTIMES:
@@ -71,16 +71,16 @@ def parse_shard_runtime(text: str) -> ShardRuntime:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """The contexts of a model, what they need, and how their tensors belong together.
+    """The contexts of a model, what they need, and how their tensors are linked.
 
     contexts: folders or files, in the order in which they run.  packages: op packages to register first.
-    links: {input: output of a context before it}; state: {input: output that is its next value}, as in
+    links: {input: output of an earlier context}; state: {input: output that is its next value}, as in
     `find_connections`; None: proposed from names, types and shapes.
-    graphs: what steps execute, one after the other; the last one is repeated.  None: all of the contexts.
-    sessions: their number; 0: as few as are enough.  session_limit: bytes that one may map.
-    backend and runtime: "" and "auto" are those that made the binaries.
-    memory: of inputs and outputs: raw (the caller's arrays, as they are) or shared (registered with each context).
-    file and lines: where they are described, for errors; a line for each key, and for each row of a table ("links.x").
+    graphs: what successive steps execute; the last one is repeated.  None: all graphs of the contexts.
+    sessions: their number; 0: as few as possible.  session_limit: bytes that one session may map.
+    backend and runtime: "" and "auto" select those that made the binaries.
+    memory of inputs and outputs: raw (the caller's arrays, unchanged) or shared (registered with each context).
+    file and lines: the source of the description, for errors; a line for each key and each row of a table ("links.x").
     until: the last context that runs, by name or number.  replace: contexts that a Python function computes
     (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
 
@@ -118,12 +118,12 @@ class ModelDescription:
             )
 
     def changed(self, changes: Mapping[str, Any]) -> ModelDescription:
-        """The same with other values, which are not of the file."""
+        """The description with other values, which have no lines in the file."""
         lines = {key: line for key, line in self.lines.items() if key.partition(".")[0] not in changes}
         return replace(self, **changes, lines=lines)
 
     def place(self, key: str, name: str = "") -> str:
-        """The start of an error about a key, or a row of its table: "model.toml:7: "; empty if no file has it."""
+        """The start of an error about a key, or a row of its table: "model.toml:7: "; empty if it is in no file."""
         line = self.lines.get(f"{key}.{name}") or self.lines.get(key)
         return f"{self.file}:{line}: " if line else ""
 
@@ -160,7 +160,7 @@ def _line_of(message: str) -> tuple[str, str]:
     return f":{place[1]}", message[: place.start()] + message[place.end() :] + f" (column {place[2]})"
 
 
-# A table's header of TOML, or a key (of TOML or JSON) and what opens its table, or the end of a table.
+# The header of a table in TOML, or a key (of TOML or JSON) and the brace that opens its table, or the end of a table.
 _KEYS = re.compile(
     r"""^\s*\[\s*["']?(?P<table>[\w-]+)["']?\s*\]"""
     r"""|(?:^|[{,])\s*(?P<quote>["'])?(?P<key>(?(quote)[^"'\n]*|[^\s"'#={}:,\[\]]+))(?(quote)(?P=quote))\s*[=:]\s*(?P<open>\{)?"""
@@ -321,7 +321,7 @@ def describe(source: PathArgument) -> ModelDescription:
 
 
 def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
-    """The context binaries of a model, in order; one that is missing is an error."""
+    """The context binaries of a model, in order; raises if one is missing."""
     found = find_shards(description.contexts)
     missing = [note for note in found.notes if "missing" in note]
     if missing:
@@ -333,12 +333,12 @@ def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
 
 
 def resolved(description: ModelDescription) -> ModelDescription:
-    """A description with the backend and the runtime that made the binaries, where it names none."""
+    """The description with the backend and the runtime that made the binaries, unless it names others."""
     first = shards_of(description)[0]
     head = head_of(first.binary)
     if not description.backend:
         maker = backends.by_number(head.backend_id)
-        if maker is None:  # only the description inside a binary of Qualcomm's has it
+        if maker is None:  # binaries of Qualcomm have it only in their metadata
             with StoredContext(first, warn=False) as stored:
                 maker = backends.by_number(stored.info.backend_id)
         description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
@@ -380,7 +380,7 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
 
 
 def _tables(description: ModelDescription, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The tables of a description that are written; empty links and states mean that there are none."""
+    """The tables of a description that are written; empty links and states mean that the model has none."""
     for key, table in (("links", description.links), ("state", description.state)):
         if table is not None:
             yield key, table
@@ -425,7 +425,7 @@ def _package_text(package: OpLibrary, folder: Path) -> str:
 
 
 def first_description(folder: Path, out: Path | None = None) -> tuple[Path, ModelDescription]:
-    """Write a first DIR/model.toml (or `out`): links and state are proposed, op packages looked for."""
+    """Write a first DIR/model.toml (or `out`): links and state are proposed, op packages are searched for."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="give the folder of the context binaries")
     description = resolved(ModelDescription(contexts=(folder,)))
@@ -460,7 +460,7 @@ def _comments(found: ModelDescription, wiring: Wiring) -> dict[str, str]:
 
 
 def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
-    """Op packages for a backend that lie in a folder, generated and built, for a first description."""
+    """The generated and built op packages for a backend in a folder, for a first description."""
     for each in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:
             built = find_built(each, backend=backend)

@@ -1,10 +1,9 @@
-"""A model that is open: its contexts restored on sessions, linked, with their state; executed step by step."""
+"""An open model: its contexts, restored on sessions and linked, and their state; executed step by step."""
 
 from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -68,7 +67,7 @@ _LOST = (
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """What one session maps, or the host has, in bytes; `total` and `free` are those of its limit, if it has one.
+    """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
 
     `print(row.name, row.used, row.free)`
     """
@@ -76,23 +75,23 @@ class MemoryRow:
     name: str
     model: int  # weights
     context: int  # state
-    compute: int  # what passes between contexts, inputs and outputs, spill-fill
+    compute: int  # activations between contexts, inputs and outputs, spill-fill
     total: int | None = None
 
     @property
     def used(self) -> int:
-        """All of it."""
+        """The sum of all kinds."""
         return self.model + self.context + self.compute
 
     @property
     def free(self) -> int | None:
-        """What the session may still map."""
+        """The bytes that the session may still map; None without a limit."""
         return None if self.total is None else self.total - self.used
 
 
 @dataclass(frozen=True)
 class MemoryBreakdown:
-    """What a model takes, a row for each session and one for the host: `print(model.memory)`.
+    """The memory of a model, a row for each session and one for the host: `print(model.memory)`.
 
     Sizes of weights are those of the binaries, unless the runtime reports them.
     """
@@ -125,21 +124,21 @@ class Timing:
     total: float = 0.0
     least: float = float("inf")
     last: float = 0.0
-    contexts: tuple[float, ...] = ()  # of each context, in the last step
+    contexts: tuple[float, ...] = ()  # seconds of each context in the last step
 
     @property
     def mean(self) -> float:
-        """Seconds of a step."""
+        """The mean seconds of a step."""
         return self.total / self.steps if self.steps else 0.0
 
     def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
-        """Count a step."""
+        """Add a step."""
         self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
         self.least, self.contexts = min(self.least, seconds), contexts
 
 
 class _Chain:
-    """What one step executes, with the shared memory of its inputs and outputs, if it has any."""
+    """The graphs that one step executes, with the shared memory of its inputs and outputs, if it has any."""
 
     def __init__(self, wired: WiredChain, pipeline: Pipeline, states: Collection[str]) -> None:
         self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
@@ -153,8 +152,8 @@ class _Chain:
 class Model(Closing):
     """Context binaries as one model: `with Model.open("model.toml") as model: model.step(tokens=…)`.
 
-    Each step executes the graphs of one name in every context, in order.  What a context passes to the next lies in
-    memory that both have; state stays where it is, in pairs of buffers that are exchanged after each step.  Neither is
+    Each step executes the graphs of one name in every context, in order.  What a context passes to the next is in
+    memory that they share; state stays in place, in pairs of buffers that are exchanged after each step.  Neither is
     copied.  A step that fails changes no state.  Several threads may use it: steps take turns.
 
     `model = Model.open("llm/model.toml")`
@@ -171,9 +170,9 @@ class Model(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
         functions: Mapping[str, ShardFunction] | None = None,
     ) -> None:
-        """Open what is described; with `runtime` in one that is open, where its packages are registered.
+        """Open the described model; `runtime` is an open one in which its packages are registered already.
 
-        `guarded`: unknown binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
+        `guarded`: untrusted binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
         measures executions (`profile_of`), which makes them slower.  `functions`: contexts that Python computes.
         """
         self.description = description
@@ -198,9 +197,6 @@ class Model(Closing):
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
             self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
-            if description.memory == "shared" and not self.domain.registers:
-                library = runtime.path.name
-                warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
             self.timings: dict[str, Timing] = {name: Timing() for name in self._chains}
             self._copied = Copies()
             self.closed, self.steps = False, 0
@@ -226,12 +222,12 @@ class Model(Closing):
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
 
-        `source` is a description, its file, a folder of context binaries (with `model.toml` in it, or without), or one
-        binary.  What else is given takes the place of what the description has; links and states that are not given
-        are proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
+        `source` is a description, its file, a folder of context binaries (with or without a `model.toml`), or one
+        binary.  Other arguments replace values of the description; links and states that neither of them gives are
+        proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
         step: `model.profile_of("step")`.
 
-        To find where a model goes wrong: `until` is its last context, by name or number.  `replace` gives contexts a
+        To find the cause of wrong results: `until` is its last context, by name or number.  `replace` gives contexts a
         function of (graph, inputs) that returns outputs by name (fixed-point tensors are real numbers), or
         "FILE.py:FUNCTION".  `shard_runtimes` gives contexts another runtime: {"forward_1": "emulator:FILE.bin"}.
         """
@@ -257,11 +253,11 @@ class Model(Closing):
         out: Mapping[str, Array] | None = None,
         **named: Any,
     ) -> dict[str, Array]:
-        """Execute one step; returns its outputs by name, as they are stored: `model.step(hidden=x, position=3)`.
+        """Execute one step; returns its outputs by name, as stored: `model.step(hidden=x, position=3)`.
 
-        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` gives the
-        real numbers of outputs.  `graph` may be left out where names and shapes of the inputs leave one choice.
-        `out`: arrays that outputs are written to.  After an error the state is that before the step.
+        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` returns the
+        real numbers of outputs.  `graph` may be left out if only one graph has inputs of these names and shapes.
+        `out`: arrays that outputs are written to.  An error leaves the state as it was before the step.
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
@@ -326,7 +322,7 @@ class Model(Closing):
         if len(fitting) == 1:
             return fitting[0]
         if len(self._chains) == 1:
-            return next(iter(self._chains.values()))  # which reports errors of the inputs
+            return next(iter(self._chains.values()))  # which reports the errors of the inputs
         raise UsageError(
             f"{'several' if fitting else 'none'} of the graphs of the model can take these inputs: "
             + (", ".join(f"`{each.name}`" for each in fitting) or ", ".join(given) or "none are given"),
@@ -337,7 +333,7 @@ class Model(Closing):
         )
 
     def real(self, name: str, stored: Array, *, graph: str = "") -> Array:
-        """What stored numbers of an output mean: `model.real("logits", outputs["logits"])`."""
+        """The real numbers that the stored ones of an output represent: `model.real("logits", outputs["logits"])`."""
         for chain in self._chains.values():
             if name in chain.outputs and graph in ("", chain.name):
                 return dequantize(stored, chain.outputs[name].quant)
@@ -356,13 +352,13 @@ class Model(Closing):
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        """What a step can execute."""
+        """The names of the graphs that a step can execute."""
         return tuple(self._chains)
 
     def tensors(self, graph: str) -> dict[str, Array]:
-        """What contexts wrote for each other and for the next step: `model.tensors("step")["forward_0.hidden_out"]`.
+        """The tensors that contexts pass on, and the state: `model.tensors("step")["forward_0.hidden_out"]`.
 
-        Copies of the last step of a graph, as stored.
+        They are copies from the last step of a graph, as stored.
         """
         with self._lock:
             self.check_open()
@@ -384,7 +380,7 @@ class Model(Closing):
         return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
 
     def profile_of(self, graph: str) -> list[GraphProfile]:
-        """What the runtime measured of each context in the last step, if it was one of this graph.
+        """The runtime's measurements of each context in the last step, if that executed this graph.
 
         For a model opened with `profile=True`: `model.profile_of("step")[0].events`.
         """
@@ -417,7 +413,7 @@ class Model(Closing):
                 pair.copy_from(given_value(np.zeros(empty.shape), state.info) if state.info.quant else empty)
 
     def _bind_state(self, state: StateTensor) -> BufferPair:
-        """A pair of buffers for a state of one context, which all graphs of it read and write."""
+        """A pair of buffers for a state of one context, read and written by all its graphs."""
         context = self.sessions.context(self.names[state.context])
         bound = [(self._graph(context, name), reads, writes) for name, (reads, writes) in state.uses.items()]
         roles = [
@@ -432,7 +428,7 @@ class Model(Closing):
         return pair
 
     def _graph(self, context: Any, chain: str) -> Graph:
-        """The graph of a chain in a context; contexts of one graph each may name it as they like."""
+        """The graph of a chain in a context; contexts with a single graph may give it any name."""
         found: Graph = context.graph(chain if chain in context.names else context.names[0])
         return found
 
@@ -462,18 +458,18 @@ class Model(Closing):
         made.given, made.got = given, got
         return made
 
-    # --- what it takes ------------------------------------------------------------------------------------------------
+    # --- memory -------------------------------------------------------------------------------------------------------
 
     @property
     def memory(self) -> MemoryBreakdown:
-        """What each session maps, and the host has: `print(model.memory)`."""
+        """The memory that each session maps and the host holds: `print(model.memory)`."""
         self.check_open()
         sessions = [
             MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
             for each in self.sessions.sessions.values()
         ]
         kept = sum(pair.reading.capacity + pair.writing.capacity for pair in self._pairs)
-        # What the runtime does not register lies in this process, and so do the arrays of the caller.
+        # Memory that the runtime does not register is in this process, as are the arrays of the caller.
         arrays = sum(
             info.nbytes
             for chain in self._chains.values()
@@ -499,12 +495,12 @@ class Model(Closing):
 
     @property
     def plan(self) -> BufferPlan:
-        """Which tensor lies in which buffer, in one step of each graph: `draw_plan(model.plan)`."""
+        """The buffer of each tensor, in one step of each graph: `draw_plan(model.plan)`."""
         self.check_open()
         states = list(zip(self.wiring.states, self._pairs, strict=True))
         return _plan(self._chains.values(), states, registers=self.domain.registers)
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- closing ------------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raise after it was closed."""
@@ -577,7 +573,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
-    """How the contexts of a model belong together, up to the last one that runs."""
+    """The wiring of the contexts of a model, up to the last one that runs."""
     names = [each.name for each in stored]
     unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
     return wire(
@@ -593,8 +589,8 @@ def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]
 def plan_sessions(
     description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
 ) -> SessionPlan:
-    """Which context of a model runs in which session; an error where they cannot map them."""
-    pairs = zip(wiring.contexts, stored, strict=False)  # `until` leaves out the last ones
+    """The session of each context of a model; raises if the sessions cannot map them."""
+    pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
     shards = [SizedShard(name, each.info, len(each.data)) for name, each in pairs]
     count = min(description.sessions, len(shards)) if description.until else description.sessions
     states = glob_free([*wiring.state, *wiring.state.values()])
@@ -666,7 +662,7 @@ def _mib(size: int | None) -> str:
 
 
 class _Bound(NamedTuple):
-    """A tensor of a graph of a chain, in a buffer, from one step of the chain to another (None: in all of them)."""
+    """A tensor of a chain in a buffer; `steps` are the first and last step in which it is used (None: all steps)."""
 
     buffer: ManagedBuffer
     stage: int
@@ -675,7 +671,7 @@ class _Bound(NamedTuple):
 
 
 def _bound(chain: _Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> Iterator[_Bound]:
-    """Every tensor of a chain that lies in a buffer of the model."""
+    """Every tensor of a chain that is in a buffer of the model."""
     for connection in chain.wired.connections:
         buffer = chain.pipeline.buffers[connection.name]
         ends = [(connection.source, connection.output.name)]
@@ -696,7 +692,7 @@ def _bound(chain: _Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> I
 def _plan(
     chains: Collection[_Chain], states: Sequence[tuple[StateTensor, BufferPair]], *, registers: bool
 ) -> BufferPlan:
-    """The buffers that were allocated, as a plan: one step of each chain."""
+    """The allocated buffers as a plan: one step of each chain."""
     steps: list[PlannedStep] = []
     tensors: list[PlannedTensor] = []
     buffers: dict[str, PlannedBuffer] = {}
@@ -708,7 +704,7 @@ def _plan(
         for each in _bound(chain, states):
             binding = graphs[each.stage].binding(each.tensor)
             value = values.setdefault(each.buffer, len(values))
-            name = f"{value}: {each.buffer.name}"  # connections of several chains have one name
+            name = f"{value}: {each.buffer.name}"  # connections of several chains may have the same name
             buffers[name] = PlannedBuffer(name, max(each.buffer.capacity, 1), 128, each.buffer.allocator)
             begin, end = each.steps or (-first, total - 1 - first)
             tensors.append(

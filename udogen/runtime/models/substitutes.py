@@ -1,4 +1,4 @@
-"""Contexts of a model that something else computes: a Python reference, or another runtime in a worker of its own."""
+"""Contexts of a model that are computed otherwise: by a Python reference, or another runtime in a separate worker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ShardFunction = Callable[[str, Mapping[str, "Array"]], Mapping[str, "Array"]]
 
 
 def check_names(description: ModelDescription, functions: Mapping[str, ShardFunction], names: Sequence[str]) -> None:
-    """Raise unless what is replaced are contexts of the model, each by one thing."""
+    """Raise unless all names of replaced contexts are those of the model, and each is replaced only once."""
     by_runtime = description.shard_runtimes
     for option, key, wanted in (
         ("--replace", "replace", [*description.replace, *functions]),
@@ -62,7 +62,7 @@ def check_names(description: ModelDescription, functions: Mapping[str, ShardFunc
 
 
 class Substitutes:
-    """What takes the place of contexts of a model: `substitutes.of(name, stored)`."""
+    """The replacements of contexts of a model: `substitutes.of(name, stored)`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Substitutes:
         self._functions = {**{name: _function(text) for name, text in description.replace.items()}, **functions}
 
     def of(self, name: str, stored: StoredContext) -> StoredContext | ComputedContext:
-        """What is restored for a context of the model."""
+        """The object to restore for a context of the model: its binary, or its replacement."""
         if name in self._functions:
             return ComputedContext(name, stored.info, _reference(name, self._functions[name], stored.info))
         if name in self._description.shard_runtimes:
@@ -142,7 +142,7 @@ def _built_for(package: OpLibrary, backend: str, context: str) -> OpLibrary:
 
 
 def _matching(graph: GraphInfo, info: BinaryInfo, file: Path) -> GraphInfo:
-    """The graph of another binary for this one: same tensors, same shapes; types may differ."""
+    """The graph of another binary that matches this one: same tensors and shapes; types may differ."""
     found = next((each for each in info.graphs if each.name == graph.name), None)
     if found is None and len(info.graphs) == 1:
         found = info.graphs[0]
@@ -171,7 +171,7 @@ def _matching(graph: GraphInfo, info: BinaryInfo, file: Path) -> GraphInfo:
 
 
 def converted(array: Array, of: TensorInfo, to: TensorInfo) -> Array:
-    """The numbers of one tensor as another stores them; through real numbers where types or grids differ."""
+    """The numbers of one tensor as another stores them, converted through real numbers if type or grid differs."""
     if (of.dtype, of.quant) == (to.dtype, to.quant):
         return array
     _, dtype = layout(to)
@@ -202,7 +202,7 @@ def _function(text: str) -> ShardFunction:
 
 
 def _reference(name: str, function: ShardFunction, info: BinaryInfo) -> Compute:
-    """A user's function as one that takes and returns what tensors store."""
+    """A function of stored values that calls a user's function of real numbers."""
 
     def compute(graph: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         described = info.graph(graph)

@@ -1,4 +1,4 @@
-"""How the graphs of a model belong together: checked, or proposed from names, types and shapes; nothing is restored."""
+"""The connections of the graphs of a model: checked, or proposed from names, types and shapes; nothing is restored."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HINTS = {MISSING: _ORDER, UNEQUAL: _EQUAL, UNKNOWN: _HINT}
 
 
 class _WiringFault(NamedTuple):
-    """An error, and which row of which table it is about ("" where it is about none)."""
+    """A fault, and the table and row that have it ("" if none does)."""
 
     table: str
     key: str
@@ -42,7 +42,7 @@ class _WiringFault(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphChain:
-    """The graphs that one step executes, in order: that of one name in each context that has it."""
+    """The graphs that one step executes, in order: those of one name, in each context that has it."""
 
     name: str
     contexts: tuple[int, ...]
@@ -51,7 +51,7 @@ class GraphChain:
 
 @dataclass(frozen=True)
 class StateTensor:
-    """A state in one context: in each chain the input that reads it and the output that writes it, either may be ""."""
+    """A state in one context: in each chain the input that reads it and the output that writes it; "": none."""
 
     context: int
     key: str  # the input that reads it
@@ -61,7 +61,7 @@ class StateTensor:
 
 @dataclass(frozen=True)
 class WiredChain:
-    """A chain with what connects its graphs, and what is left to the caller."""
+    """A chain with the connections of its graphs, and the tensors that are left to the caller."""
 
     chain: GraphChain
     connections: tuple[Connection, ...]
@@ -71,7 +71,7 @@ class WiredChain:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A whole model: chains, states, and what was proposed rather than given (lines for a person).
+    """A whole model: chains, states, and readable lines for everything that was proposed rather than given.
 
     `print(wiring.links, wiring.proposed)`
     """
@@ -91,7 +91,7 @@ class Wiring:
 def chains_of(
     infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = (), *, place: str = ""
 ) -> tuple[GraphChain, ...]:
-    """The chains of some contexts (name, description), all or those that are wanted (at `place`), in that order."""
+    """The chains of some contexts (name, description): all, or those in `wanted` (given at `place`) in that order."""
     found = {each.name: each for each in _all_chains([info for _, info in infos])}
     strange = [name for name in wanted if name not in found]
     if strange or not found:
@@ -102,12 +102,12 @@ def chains_of(
         )
     if wanted:
         return tuple(found[name] for name in dict.fromkeys(wanted))
-    # Not all runtimes keep the order of graphs: those with the largest inputs are first, a prompt before a token.
+    # Not all runtimes keep the order of graphs: sort by input size, so that a prompt comes before a token.
     return tuple(sorted(found.values(), key=lambda chain: -sum(each.nbytes for each in chain.stages[0].inputs)))
 
 
 def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
-    if all(len(info.graphs) == 1 for info in infos):  # one after the other, whatever their names are
+    if all(len(info.graphs) == 1 for info in infos):  # a single chain, regardless of their names
         stages = tuple(info.graphs[0] for info in infos)
         yield GraphChain(stages[0].name, tuple(range(len(infos))), stages)
         return
@@ -125,9 +125,9 @@ def wire(
     until: str = "",
     place: Callable[[str, str], str] = lambda _table, _key: "",
 ) -> Wiring:
-    """Connect the graphs of a model; what is None is proposed.  All that is wrong is one error.
+    """Connect the graphs of a model; arguments that are None are proposed.  All faults are reported in one error.
 
-    `until` names the last context, by name or number; the ones behind it are checked and left out.
+    `until` is the last context, by name or number; later ones are checked and then omitted.
     `place` returns the file and the line of a row of `links` or `state`, or of `graphs` and `until`, for errors.
 
     `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
@@ -155,7 +155,7 @@ def wire(
 def _with_proposals(
     chains: Sequence[GraphChain], links: Mapping[str, str] | None, state: Mapping[str, str] | None
 ) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
-    """Links and state, proposed where they are None, and the options that have the proposals."""
+    """Links and state, proposed if they are None, and the proposals as command-line options."""
     proposed: list[str] = []
     if state is None:
         state = propose_state(chains)
@@ -167,7 +167,7 @@ def _with_proposals(
 
 
 def _number_of(until: str, names: Sequence[str], place: str) -> int:
-    """The number of a context that is named, or numbered from 0."""
+    """The number of a context that is given by name, or by its number from 0."""
     if until in names:
         return names.index(until)
     if until.isdecimal() and int(until) < len(names):
@@ -179,14 +179,14 @@ def _number_of(until: str, names: Sequence[str], place: str) -> int:
 
 
 def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
-    """The parts of chains that end with a context."""
+    """The parts of chains up to a context."""
     for chain in chains:
         count = sum(context <= last for context in chain.contexts)
         if count:
             yield GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------------
 
 
 def _unknown(
@@ -231,7 +231,7 @@ def _plain(name: str) -> str:
 
 
 class _StateUse(NamedTuple):
-    """What one graph of a context has of a state: the tensor that reads it, the one that writes it, or both."""
+    """The tensors of one graph of a context for a state: the one that reads it, the one that writes it, or both."""
 
     chain: str
     graph: str
@@ -240,12 +240,12 @@ class _StateUse(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of the two, "" for one that it lacks."""
+        """The names of the two tensors, "" for a missing one."""
         return self.read.name if self.read else "", self.written.name if self.written else ""
 
     @property
     def tensors(self) -> list[TensorInfo]:
-        """Those of the two that it has."""
+        """The tensors that exist of the two."""
         return [each for each in (self.read, self.written) if each]
 
 
@@ -276,7 +276,7 @@ def _uses_in(chains: Sequence[GraphChain], context: int, reads: str, writes: str
 def _wrong_states(
     chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]
 ) -> Iterator[_WiringFault]:
-    """States that no graph of a context writes, though one elsewhere does; tensors that cannot be one state."""
+    """States that a graph elsewhere writes, but none of their context; tensors that cannot be one state."""
     outputs = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
     for each in states:
         context = names[each.context]
@@ -299,13 +299,13 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
     return next((each for each in side if each.name == name), None)
 
 
-# --- what is connected ------------------------------------------------------------------------------------------------
+# --- connections ------------------------------------------------------------------------------------------------------
 
 
 def _all_wired(
     chains: Sequence[GraphChain], names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
 ) -> tuple[list[WiredChain], list[_WiringFault]]:
-    """All chains, and the errors of their links: tensors that differ, links that connect nothing."""
+    """All chains, and the faults of their links: tensors that differ, links that connect nothing."""
     made, faults = list[WiredChain](), list[_WiringFault]()
     for chain in chains:
         wired, wrong = _wired(chain, names, links, states)
@@ -348,7 +348,7 @@ def _wired(
     return made, faults
 
 
-# --- what is proposed -------------------------------------------------------------------------------------------------
+# --- proposals --------------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _SIDES = set("in out input output past present new next old prev previous last cur current updated".split())
@@ -360,7 +360,7 @@ def _words(name: str) -> list[str]:
 
 
 def _stem(name: str) -> tuple[str, ...]:
-    """A name without the words for the two sides of one thing: past_key and key, hidden and hidden_out."""
+    """The words of a name without those that mark a side: equal for past_key and key, for hidden and hidden_out."""
     return tuple(each for each in _words(name) if each not in _SIDES)
 
 
@@ -369,7 +369,7 @@ def _fits(one: TensorInfo, other: TensorInfo) -> bool:
 
 
 def propose_state(chains: Sequence[GraphChain]) -> dict[str, str]:
-    """States: inputs and outputs of one graph of the same type and shape, whose names belong to caches and the like."""
+    """Propose states: an input and an output of one graph with the same type and shape, named like a cache or state."""
     found: dict[str, set[str]] = {}
     for chain in chains:
         for stage in chain.stages:
@@ -387,9 +387,9 @@ def propose_state(chains: Sequence[GraphChain]) -> dict[str, str]:
 
 
 def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
-    """Links: an input and an output of the context before it, of the same type and shape, by their names.
+    """Propose links: an input and an output of the previous context with the same type and shape and related names.
 
-    Where names do not belong together: the only output and the only input of that type and shape.
+    If no names are related: the only output and the only input of that type and shape.
     """
     found: dict[str, set[str]] = {}
     for chain in chains:
@@ -400,7 +400,7 @@ def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dic
 
 
 def _links_between(before: GraphInfo, stage: GraphInfo, state: Mapping[str, str]) -> Iterator[tuple[str, set[str]]]:
-    """Inputs of a graph, each with the outputs of the one before it that it may be linked to."""
+    """The inputs of a graph, each with the outputs of the previous graph that it may be linked to."""
     outputs = [each for each in before.outputs if each.name not in state.values()]
     inputs = [each for each in stage.inputs if each.name not in state]
     if any(each.name == other.name for each in inputs for other in outputs):
@@ -422,7 +422,7 @@ def _sources_of(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Seque
 
 
 def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The plan of a model for a terminal: contexts top down, what comes in, what passes on, what stays."""
+    """The plan of a model for a terminal: contexts from top to bottom, with inputs, outputs, links and state."""
     where = sessions or {}
     for number, wired in enumerate(wiring.chains):
         if number:
@@ -437,7 +437,7 @@ def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterat
 
 
 def _picture_of_stage(wiring: Wiring, wired: WiredChain, stage: int) -> Iterator[str]:
-    """The tensors of a context: given, kept, returned, passed on."""
+    """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
     chain = wired.chain
     given, got = (
         [each for each in side if stage in [end for end, _ in each.ends]] for side in (wired.inputs, wired.outputs)

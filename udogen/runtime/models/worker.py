@@ -1,4 +1,4 @@
-"""The worker of `udogen run context` for a model: its steps, their inputs from files, and what came of them."""
+"""The worker of `udogen run context` for a model: its steps, their inputs from files, and their results."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.op.calls import Array
 
-_MOST_STEPS = 1000  # that are reported one by one
+_MOST_STEPS = 1000  # maximum number of steps that are reported one by one
 
 
 class ModelWorker(ContextWorker):
-    """One runtime, and a model in it; it also serves commands about contexts."""
+    """One runtime with a model; it also serves commands about contexts."""
 
     def commands(self) -> Commands:
         """Command -> function."""
         return {**super().commands(), RunSteps: self.run_steps}
 
     def run_steps(self, command: RunSteps) -> StepsRan:
-        """The steps of a model."""
+        """Execute the steps of a model."""
         before = [each.counts() for each in self.counted]
         return replace(run_model(command, self.runtime, self.phase), proof=self.rises(before))
 
@@ -94,7 +94,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
 
 
 def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
-    """Execute one step, and compare and save what it wrote."""
+    """Execute one step, then compare and save its outputs."""
     given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
     outputs = model.step(given, graph=graph)
     if expected is not None:
@@ -105,7 +105,7 @@ def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | No
 
 
 def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
-    """What a model would be; nothing is restored."""
+    """Describe a model without restoring anything."""
     description = command.description
     with ExitStack() as stack:
         phase("read the descriptions of the contexts")
@@ -151,7 +151,7 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
 
 
 class Feeds:
-    """The inputs of each step, from files: one array for all steps, or one for each (a first axis more, or .npz)."""
+    """The inputs of each step, from files: one array for all steps, or one for each (an extra first axis, or .npz)."""
 
     def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
         self._inputs, self._files = inputs, files
@@ -166,7 +166,7 @@ class Feeds:
             )
 
     def of(self, graph: str, name: str, step: int) -> Array:
-        """An input of the step of this number among those of its graph."""
+        """An input of a step; `step` counts the steps of its graph."""
         info = self._inputs[graph][name]
         file = next((self._files[key] for key in _keys(graph, name) if key in self._files), None)
         if file is None:
@@ -177,7 +177,7 @@ class Feeds:
             self._read[key] = _load(Path(file), info)
         found, each = self._read[key]
         if not each:
-            array: Array = found  # converted already
+            array: Array = found  # already converted
             return array
         if step >= len(found):
             raise UsageError(

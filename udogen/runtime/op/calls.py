@@ -1,4 +1,4 @@
-"""The input of a session, one op with its tensors and params, and its result."""
+"""The input of a session, one op with its tensors and params, and the result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TensorArg:
     array: Array | None = None
     quant: tuple[float, int] | None = None
     static: bool = False  # data is part of the graph (weights)
-    omitted: bool = False  # an optional input that is left out, before one that is given
+    omitted: bool = False  # an omitted optional input, followed by one that is given
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class ParamArg:
     value: int | float | bool | str | Array
     dtype: str
     quant: tuple[float, int] | None = None
-    shape: tuple[int, ...] | None = None  # of an array, in a call that was checked
+    shape: tuple[int, ...] | None = None  # of an array, in a checked call
 
 
-POISON = 0x5A  # four of them are a float of about 1e16, never right by chance
+POISON = 0x5A  # four of these bytes are a float of about 1e16, never correct by chance
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class OpCall:
     inputs: tuple[TensorArg, ...]
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
-    left_out: int = 0  # optional inputs behind these, which the op has and the call does not
+    left_out: int = 0  # number of optional inputs after these that the call omits
     loops: int = 1
     poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph
@@ -79,7 +79,7 @@ class OpCall:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: making the graph, finalizing it, and the median of its executions.
+    """The seconds for making the graph and for finalizing it, and the median of its executions.
 
     `print(result.times.finalize, result.times.execute)`
     """
@@ -87,7 +87,7 @@ class Times:
     create: float
     finalize: float
     execute: float
-    samples: tuple[float, ...] = ()  # each execution, in their order
+    samples: tuple[float, ...] = ()  # each execution, in order
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class OpPackageInfo:
 
 @dataclass(frozen=True)
 class Packets:
-    """The instruction packets of one execution, callees included; no measure of time."""
+    """The instruction packets of one execution, callees included; not a measure of time."""
 
     total: int
     functions: tuple[tuple[str, int], ...]  # in each function itself, most first
@@ -128,13 +128,13 @@ class OpResult:
     context: bytes | None = None  # if `save_context`
     logs: tuple[LogLine, ...] = field(default=())
     kernel: str = ""  # which kernel of the package ran, if known
-    packets: Packets | None = None  # where they were counted
-    heap: HeapUse | None = None  # where it was watched
+    packets: Packets | None = None  # if they were counted
+    heap: HeapUse | None = None  # if it was watched
     proof: Proof | None = None  # None if the package has no counters
 
 
 def checked_call(call: OpCall) -> OpCall:
-    """The call, checked: its arrays match its tensors, its numbers are Python's."""
+    """Check that arrays match their tensors, and return the call with plain Python numbers."""
     op = call.op_type
     loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
     if loops < 1:
@@ -171,7 +171,7 @@ def tensor_of(param: ParamArg) -> TensorArg:
 
 
 def byte_sizes(call: OpCall) -> dict[str, int]:
-    """The bytes of each input."""
+    """The size of each input, in bytes."""
     return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
 
 

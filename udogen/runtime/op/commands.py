@@ -1,4 +1,4 @@
-"""Commands for the worker in which ops run, and its replies (see `udogen.runtime.channel`)."""
+"""Commands for the worker that runs ops, and its replies (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class OpRan:
     outputs: tuple[Any, ...]
     create: float
     finalize: float
-    samples: tuple[float, ...]  # of the executions
+    samples: tuple[float, ...]  # one for each execution
     execute: float  # their median
     heap: HeapUse | None
     counted: str  # what the package counts; empty if it has no counters
-    counts: tuple[tuple[int, int], ...]  # of the op and of all ops: before, when the graph was ready, after
+    counts: tuple[tuple[int, int], ...]  # (of the op, of all ops) before, when the graph was ready, after
     context: bytes | None
 
 
 @dataclass(frozen=True)
 class PrepareOp:
-    """Make a graph of the op, and execute nothing."""
+    """Make a graph of the op without executing it."""
 
     call: OpCall
 
@@ -83,7 +83,7 @@ class RepeatOp:
 
 @dataclass(frozen=True)
 class HeapShot:
-    """What is in use after some executions."""
+    """The resources in use after some executions."""
 
     heap: HeapUse
     files: int  # open files
@@ -99,7 +99,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class OpRepeated:
-    """What is left after many executions, and after many graphs."""
+    """The growth over many executions, and over many graphs."""
 
     executions: Growth
     cycles: Growth

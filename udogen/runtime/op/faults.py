@@ -1,4 +1,4 @@
-"""Accesses of a kernel to memory that is not its own, from reports of the worker (udogen/emulator/watch/faults.c)."""
+"""Accesses of a kernel to memory that is not its own, as reported by the worker (udogen/emulator/watch/faults.c)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from udogen.runtime.channel import Region
 from udogen.tables import many
 
 _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
-_NEAR = 1 << 20  # bytes; further away from a tensor, an access has nothing to do with it
+_NEAR = 1 << 20  # bytes; an access farther away from a tensor is unrelated to it
 
 
 PAST, BEFORE, INTO = PLACES = ("past the end of", "before the beginning of", "into")
@@ -28,18 +28,18 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class Stray:
-    """An access of an op to memory that is not its own: beside a tensor, or a write to a read-only one."""
+    """An access of an op to memory that is not its own: outside a tensor, or a write to a read-only one."""
 
     how: str  # wrote, read, reached
     where: str  # one of PLACES
     role: str  # input, output, parameter; `memory` of the op that is not a tensor
     name: str
     size: int  # bytes
-    offset: int  # of the first such byte: from the beginning of the data, or how far before it
+    offset: int  # of the first such byte, after the beginning of the data or before it
     count: int = 0  # bytes, if they can be counted
 
     def sentence(self, subject: str) -> str:
-        """What happened."""
+        """The access as a sentence."""
         name = f"its {self.name}" if self.role == "memory" else f"its {self.role} `{self.name}`"
         if self.where == INTO:
             text = f"{name}, which it must not: at byte {self.offset} of {self.size}"
@@ -51,7 +51,7 @@ class Stray:
 
     @property
     def hint(self) -> str:
-        """What to do."""
+        """A hint for fixing the op."""
         return OUTPUTS_ALONE if self.where == INTO else LOOPS_END
 
 
@@ -60,7 +60,7 @@ class Copy(NamedTuple):
 
     address: int
     size: int
-    number: int  # of the tensor, recognized by its content; otherwise -1
+    number: int  # of the tensor, if it is recognized by its content; otherwise -1
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Fault:
         return Stray(verb, where, near.role, near.name, size, abs(self.address - begin)).sentence(subject)
 
     def _copied(self, regions: Sequence[Region]) -> Iterator[Region]:
-        """The copies as regions, named by the tensors of the same content or size."""
+        """The copies as regions, named after the tensors of the same content or size."""
         fenced = [region for region in regions if region.number >= 0]
         for copy in self.copies:
             same = [region for region in fenced if region.size == copy.size]
@@ -119,5 +119,5 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
 
 
 def without_faults(lines: Sequence[str]) -> list[str]:
-    """The lines without such reports."""
+    """The lines without reports of faults."""
     return [line for line in lines if not line.startswith((_FAULT, _FRAME, _REGION))]

@@ -1,4 +1,4 @@
-"""How HTP prepares a graph, stage by stage: composed, rewritten, with kernels.
+"""The stages in which HTP prepares a graph: composed, rewritten, with kernels.
 
 For each graph that it prepares, the emulator's htp backend appends a line of JSON to the file that UDOGEN_HTP_GRAPH
 names.
@@ -19,7 +19,7 @@ Stage = dict[str, Any]
 
 
 class Recording(Closing):
-    """A file that the emulator writes to inside the `with` block; without `wanted`, none."""
+    """A file that the emulator writes to inside the `with` block; without `wanted` it is not created."""
 
     def __init__(self, *, wanted: bool = True) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="udogen-") if wanted else None
@@ -46,7 +46,7 @@ class Recording(Closing):
 
 
 def lines(stages: Sequence[Stage]) -> list[str]:
-    """The stages as text; one that changes nothing is a single line."""
+    """The stages as text; a stage that changes nothing is a single line."""
     text: list[str] = []
     before: list[str] = []
     for stage in stages:

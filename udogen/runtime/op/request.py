@@ -61,7 +61,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
 
 
 def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
-    """The parameters of a node, with types from the config; complete up to the last one if positions count."""
+    """The parameters of a node, with types from the config; complete up to the last one if positions matter."""
     given = options.params
     if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
@@ -88,7 +88,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
-    """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
+    """The inputs in the op's order; `name.0`, `name.1` … are parts of a repeated one.
 
     An input with a default may be left out; if the backend needs it, the default is passed.
     """
@@ -152,7 +152,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
-    """Without omitted inputs at the end, unless a repeated input needs their number."""
+    """The inputs without omitted ones at the end, unless a repeated input needs their number."""
     if len(found) > len(op.inputs):
         return found
     while found and found[-1].omitted:
@@ -161,7 +161,7 @@ def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
 
 
 def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
-    """A scalar of the config as one element, if the backend has no tensors of rank 0."""
+    """A scalar of the config as a tensor of one element, if the backend has no tensors of rank 0."""
     tensor = next(each for each in op.tensors if _belongs(arg.name, each))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
@@ -226,7 +226,7 @@ def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tup
 
 
 def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
-    """Shape and type as given, or those of the first input if the config allows."""
+    """An output with the given shape and type, or those of the first input if the config allows them."""
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = options.quants.get(name, options.quants.get(tensor.name))
     wanted = options.dtypes.get(name, options.dtypes.get(tensor.name, ""))
@@ -283,7 +283,7 @@ def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
 
 
 def _plain(value: object) -> Value | None:
-    """A Python value as the model has it: lists become tuples."""
+    """A Python value as op models represent it: lists become tuples."""
     if isinstance(value, list | tuple):
         parts = [_plain(part) for part in value]
         return None if any(part is None for part in parts) else tuple(part for part in parts if part is not None)
@@ -305,7 +305,7 @@ def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | flo
 
 
 def _check_all_names(op: Op, options: CallOptions) -> None:
-    """Raise for every name that the op lacks."""
+    """Raise for a name that the op lacks."""
     named = (*options.outputs, *options.shapes)
     _check_names("input", options.inputs, op, op.inputs)
     _check_names("output", named, op, op.outputs)
@@ -322,7 +322,7 @@ def _check_names(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
 
 
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
-    """Without a config, inputs are passed in the given order, with the types of the arrays."""
+    """The call without a config: inputs are passed in the given order, with the types of the arrays."""
     if not options.inputs:
         raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
@@ -384,7 +384,7 @@ def _with_rules(
     params: Sequence[ParamArg],
     known: Mapping[str, tuple[int, ...]],
 ) -> tuple[TensorArg, ...]:
-    """The outputs with the shapes of the rules; those in `known` stay."""
+    """The outputs with the shapes of the rules; shapes in `known` are kept."""
     if built.folder is None:
         raise UsageError(
             f"--rules {rules}: {built.library} is only a library; rules need the config of its op",
@@ -405,7 +405,7 @@ def _with_rules(
 def infer_outputs(
     rules: ShapeRules, op: Op, inputs: Sequence[TensorArg], params: Sequence[ParamArg], outputs: Sequence[TensorArg]
 ) -> dict[str, Inferred]:
-    """What rules return for the outputs of a call."""
+    """The results of shape rules for the outputs of a call."""
     given: dict[str, Given | list[Given]] = {}
     for tensor in op.inputs:
         own = [given_of(arg) for arg in inputs if _belongs(arg.name, tensor) and not arg.omitted]

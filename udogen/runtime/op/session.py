@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _Reply = TypeVar("_Reply")
 
-_START_SECONDS = 30.0  # a timeout is for calls; loading a runtime may take longer
+_START_SECONDS = 30.0  # loading a runtime may take longer than the timeout of a call
 
 
 class OpSession(Closing):
@@ -46,7 +46,7 @@ class OpSession(Closing):
     The worker ends with this process; calls from several threads wait for each other.
     `force` registers a package that is tied to another SDK release than the runtime's.
     `preload` are libraries that a `Watch` needs in the worker.
-    `poison` is that of the first call: on some backends another one takes a new process.
+    `poison` is that of the first call; on some backends a different one needs a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, which `on_step` reports.
 
     `session = OpSession(built.library, built.provider)`
@@ -112,7 +112,7 @@ class OpSession(Closing):
 
     @property
     def pid(self) -> int | None:
-        """The worker's process id, while there is one."""
+        """The worker's process id; None if no worker is running."""
         return self._worker.pid
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
@@ -149,7 +149,7 @@ class OpSession(Closing):
             return self._ask(RepeatOp(call, executions, cycles), OpRepeated, call)
 
     def parallel(self, call: OpCall, *, executions: int, seconds: float, loop: Path) -> list[dict[str, Array]]:
-        """The outputs of two graphs of the op: each alone, then each while the other was executed too (build_loop)."""
+        """The outputs of two graphs of the op: each alone, then each while the other is executed too (build_loop)."""
         call = checked_call(call)
         with self._one_at_a_time:
             ran = self._ask(RunOpTwice(call, executions, seconds, loop), OpRanTwice, call)

@@ -1,6 +1,6 @@
 """Watches ops while they run: allocations, and accesses outside tensors.
 
-In the worker, the preloaded library udogen/emulator/watch does it.
+In the worker, the preloaded library udogen/emulator/watch does this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXECUTE, _TRACK = 1, 2
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched in a call; the session must preload the library for it (build.watch, a sanitizer)."""
+    """The options for watching a call; the session must preload the library for it (build.watch, a sanitizer)."""
 
     heap: bool = False  # allocations while a graph is executed
     guard: str = ""  # guard pages at the `end` of each tensor, or at its `begin`
@@ -41,14 +41,14 @@ class Site:
     bytes: int
     live_count: int  # allocations that were not freed, if that was watched
     live_bytes: int
-    first: int  # in which execution it was first seen, from 0
+    first: int  # the first execution in which it was seen, from 0
     last: int
     frames: tuple[Frame, ...]
 
 
 @dataclass(frozen=True)
 class HeapUse:
-    """The allocations that were seen."""
+    """The observed allocations."""
 
     executions: int
     seen: int  # all allocations
@@ -117,7 +117,7 @@ class Fence:
         self._c.udogen_fence_tensor(ctypes.c_void_p(address), ctypes.c_size_t(len(place)))
 
     def regions(self) -> list[Region]:
-        """The tensors by their number; their addresses are known only when a fault is reported."""
+        """The tensors by number; their addresses are known only when a fault is reported."""
         return [
             Region(name, "input", len(place), number=number)
             for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True))
@@ -147,7 +147,7 @@ class Heap:
         self._c = _preloaded()
         if not self._c.udogen_watch_package(package.encode()):
             raise RunFailed(f"{package} is not loaded", hint="please report this")
-        ffi = abi.ffi()  # it also calls graphExecute: both calls then start at the same stack depth
+        ffi = abi.ffi()  # graphExecute is called through it too, so both calls start at the same stack depth
         address = ctypes.cast(self._c.udogen_watch_arm, ctypes.c_void_p).value
         self._arm = ffi.cast("int (*)(int)", address)
         self._turn = ctypes.c_uint64.in_dll(self._c, "udogen_watch_turn")
@@ -185,7 +185,7 @@ class Heap:
 
 
 def _frame(c: ctypes.CDLL, address: int) -> Frame:
-    """The place of a return address; the instruction before it is the call."""
+    """The place of a return address, minus one: the call is the instruction before it."""
     info, place = _DlInfo(), ctypes.POINTER(_LinkMap)()
     if not c.dladdr1(ctypes.c_void_p(address), ctypes.byref(info), ctypes.byref(place), 2) or not place:
         return Frame("", address)

@@ -60,7 +60,7 @@ MISSING, UNEQUAL, UNKNOWN = "missing", "unequal", "unknown"
 
 
 class LinkFault(NamedTuple):
-    """The error of a connection: no such output, tensors that differ, no such input."""
+    """A fault of a connection: no such output, tensors that differ, no such input."""
 
     kind: str
     link: str  # "" for tensors of one name
@@ -69,7 +69,7 @@ class LinkFault(NamedTuple):
 
 @dataclass(frozen=True)
 class OuterTensor:
-    """An input or output of a chain that its caller gives or gets; inputs of one name and kind are one."""
+    """An input or output of a chain that its caller passes or receives; inputs of the same name and kind are one."""
 
     name: str
     info: TensorInfo
@@ -87,7 +87,7 @@ def find_connections(
 
     `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
     {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out: (stage, name).
-    Errors have the `names` of stages, or else their numbers.
+    Errors contain the `names` of stages, or else their numbers.
 
     `connections = find_connections(stages, links={"hidden": "hidden_out"})`
     """
@@ -105,7 +105,7 @@ def find_connections(
 def connect(
     stages: Sequence[Stage], *, links: Mapping[str, str], apart: Collection[tuple[int, str]], names: Sequence[str]
 ) -> tuple[tuple[Connection, ...], list[LinkFault]]:
-    """As `find_connections`, but the errors are returned."""
+    """Same as `find_connections`, but faults are returned instead of raised."""
     places = names or [f"stage {number}" for number in range(len(stages))]
     used, faults = set[str](), list[LinkFault]()
     found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}
@@ -143,14 +143,14 @@ def _missing(before: Sequence[Stage], output: str, apart: Collection[tuple[int, 
 
 
 def links_of(stages: Sequence[Stage], links: Mapping[str, str]) -> dict[str, str]:
-    """Those links of a whole model whose input one of these stages has."""
+    """The links of a whole model whose inputs are those of these stages."""
     known = {each.name for stage in stages for each in stage.inputs}
     known |= {f"{number}.{each.name}" for number, stage in enumerate(stages) for each in stage.inputs}
     return {reads: writes for reads, writes in links.items() if reads in known}
 
 
 def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
-    """The nearest stage that writes it, and its name there."""
+    """The nearest earlier stage that writes an output, and the output's name there."""
     number, _, name = wanted.partition(".")
     if number.isdigit() and int(number) < len(before) and _has(before[int(number)], name):
         return int(number), name
@@ -178,7 +178,7 @@ def _mismatch(first: str, output: TensorInfo, second: str, tensor: TensorInfo) -
 
 
 def different(one: TensorInfo, other: TensorInfo) -> str:
-    """That two quantizations differ, with their numbers if they are scale and offset."""
+    """A phrase that two quantizations differ, with their numbers if they are scale and offset."""
     pairs = [each.scale_offset for each in (one, other)]
     shown = " and ".join(f"scale {pair[0]:.9g}, offset {pair[1]}" for pair in pairs if pair)
     return "have different quantizations" + (f": {shown}" if all(pairs) else "")
@@ -187,7 +187,7 @@ def different(one: TensorInfo, other: TensorInfo) -> str:
 def outer_tensors(
     sides: Sequence[Sequence[TensorInfo]], inside: Collection[tuple[int, str]], *, shared: bool
 ) -> Iterator[OuterTensor]:
-    """The tensors of some stages that are not inside: inputs of one name and kind are one, others `stage.name`."""
+    """The tensors of stages that are not in `inside`; equal inputs of one name are one, others are `stage.name`."""
     found: dict[str, list[tuple[int, TensorInfo]]] = {}
     for number, side in enumerate(sides):
         for tensor in side:

@@ -1,4 +1,4 @@
-"""Op-package libraries for a device: which are registered, and where Hexagon searches for them."""
+"""Op-package libraries for a device: which ones are registered, and where Hexagon searches for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeviceLibraryMissing(RunFailed):
 class LibraryRegistration:
     """One call that registers an op package: `library` as passed to the runtime."""
 
-    library: str  # a full path; only the name for a Hexagon library, which another loader searches
+    library: str  # a full path; only a name for a Hexagon library, for which another loader searches
     provider: str
     target: str | None
     file: Path
@@ -53,7 +53,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
 
     A PC needs one.  A device needs two of the same name: one for ARM, which prepares graphs and is registered with
     target CPU, and one for Hexagon with target HTP.  `arch` is the version of Hexagon (`DeviceInfo.arch`), `machine`
-    that of this process.
+    the processor of this process.
     """
     machine = machine or platform.machine()
     folder = _folder(package)

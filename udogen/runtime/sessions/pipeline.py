@@ -32,7 +32,7 @@ class Copies(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all kinds."""
         return sum(self)
 
 
@@ -49,8 +49,8 @@ class Pipeline(Closing):
     """Graphs that run one after another, callable as one function of arrays: `Pipeline([one, two], domain)(x=x)["y"]`.
 
     Outputs that are inputs of later stages (by name, or by `links` as in `find_connections`) are bound to buffers of
-    the memory domain.  Tensors that are bound already stay bound, such as those of a state.  `states` are pairs that
-    swap after each execution.
+    the memory domain.  Tensors that are already bound, such as those of a state, stay bound.  `states` are pairs that
+    are swapped after each execution.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Pipeline(Closing):
 
     @property
     def copied(self) -> Copies:
-        """Bytes copied since it was made."""
+        """Bytes copied since the pipeline was made."""
         return _difference(self._counted(), self._before)
 
     def __call__(
@@ -130,7 +130,7 @@ class Pipeline(Closing):
         return wanted
 
     def close(self) -> None:
-        """Wait for a running execution, then unbind and free the buffers between its graphs, not the states."""
+        """Wait for a running execution, then unbind and free the buffers between its graphs, but not the states."""
         with self._lock:
             self.closed = True
             for buffer in self.buffers.values():

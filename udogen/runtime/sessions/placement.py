@@ -1,4 +1,4 @@
-"""Which layer of a model runs in which session: sizes, placement, and the table that explains it."""
+"""The placement of the layers of a model on sessions: sizes, the search, and the table that shows the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Activation(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """What is placed as a whole, a context or a layer of one; sizes in bytes.
+    """The unit of placement, a context or a layer of one; sizes in bytes.
 
     `Layer("forward_0", weights=1 << 30)`
     """
@@ -63,15 +63,15 @@ class SessionSpec:
 
 
 class Sizes(NamedTuple):
-    """What layers map together, in bytes."""
+    """The memory that layers map together, in bytes."""
 
     weights: int = 0
     cache: int = 0
-    compute: int = 0  # with spill-fill and activations
+    compute: int = 0  # including spill-fill and activations
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all kinds."""
         return self.weights + self.cache + self.compute
 
 
@@ -85,7 +85,7 @@ class SessionShare:
 
     @property
     def free(self) -> int:
-        """What it may still map; negative if it exceeds the limit."""
+        """The bytes that it may still map; negative if it exceeds the limit."""
         return self.session.limit - self.sizes.total
 
 
@@ -101,7 +101,7 @@ class Handover:
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """Which layers are in which session; sessions without layers are left out.
+    """The layers of each session; sessions without layers are omitted.
 
     `print(plan.session_of("forward_0"))`
     """
@@ -117,7 +117,7 @@ class SessionPlan:
 
     @property
     def sizes(self) -> Sizes:
-        """What all sessions map together."""
+        """The memory that all sessions map together."""
         return Sizes(*(sum(share.sizes[each] for share in self.shares) for each in range(3)))
 
     def as_json(self) -> dict[str, object]:
@@ -142,7 +142,7 @@ class SessionPlan:
 
 
 def sizes_of(layers: Sequence[Layer], *, shared_spill_fill: bool = False) -> Sizes:
-    """What these layers map in one session: each activation once, spill-fill buffers summed or shared."""
+    """The memory that these layers map in one session: each activation once, spill-fill buffers summed or shared."""
     spills = [layer.spill_fill for layer in layers]
     handed = {each.name: each.size for layer in layers for each in layer.activations}
     spill = max(spills, default=0) if shared_spill_fill else sum(spills)
@@ -174,7 +174,7 @@ def size_text(size: int) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size as a user writes it: 3.5GB, 2000MiB; None if it is not a size."""
+    """The bytes of a size that a user wrote, such as 3.5GB or 2000MiB; None if it is not a size."""
     found = _SIZE.fullmatch(text)
     return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()]) or None if found else None
 
@@ -185,7 +185,7 @@ _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free
 
 
 def table_lines(plan: SessionPlan) -> list[str]:
-    """A session plan as a table, followed by what passes between sessions.
+    """A session plan as a table, followed by the activations that pass between sessions.
 
     `for line in table_lines(plan): print(line)`
     """
@@ -211,7 +211,7 @@ def _mib(size: int) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: the first and the last cell to the left, numbers between them to the right."""
+    """Rows as lines: the first and the last cell are left-aligned, the numbers between them right-aligned."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     made = []
     for row in rows:
@@ -223,7 +223,7 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def session_specs(
     count: int, *, limit: int = DEFAULT_LIMIT, limits: Mapping[str, int] | None = None, devices: Sequence[int] = ()
 ) -> tuple[SessionSpec, ...]:
-    """Sessions HTP0, HTP1, ..., one on each device or on those given; `limits` overrides `limit`.
+    """Sessions HTP0, HTP1, ..., one on each device or on those in `devices`; `limits` overrides `limit`.
 
     `specs = session_specs(4, limit=2_000_000_000)`
     """
@@ -250,11 +250,11 @@ def place_layers(
 ) -> SessionPlan:
     """Place layers on sessions: `plan = place_layers(layers_of(shards), sessions_of(runtime, 3), exactly=3)`.
 
-    In order, within limits, on as few sessions as possible or on `exactly`.
+    Layers are placed in order, within limits, on as few sessions as possible, or on `exactly` of them.
 
     `pins` (layer -> session) fixes layers; the others are placed between them.  If all are fixed, any order is
-    possible. Among all ways with the same number of sessions, the fullest session is minimal, then the distribution
-    most even.
+    possible.  Among the placements with the same number of sessions, the one with the least load on the fullest session
+    is chosen, then the most even one.
     """
     fixed = dict(pins or {})
     _check(layers, sessions, fixed, exactly)
@@ -331,7 +331,7 @@ class _Table:
         self.scales = [lcm(*(session.limit for session in sessions)) // session.limit for session in sessions]
 
     def total(self, first: int, last: int) -> int:
-        """What the layers first … last - 1 map in one session."""
+        """The bytes that the layers first … last - 1 map in one session."""
         return self.totals[first][last - first - 1]
 
     def cut(self, count: int, *, within_limits: bool) -> list[int]:
@@ -353,9 +353,9 @@ class _Table:
         join: Callable[[int, int], int],
         weigh: Callable[[int], int],
     ) -> tuple[int | None, list[int]]:
-        """The least cost of `count` runs, and their cuts; `cap` leaves out runs with a greater load."""
+        """The least cost of `count` runs, and their cuts; `cap` excludes runs with a greater load."""
         size = len(self.layers)
-        best: list[dict[int, tuple[int, int]]] = [{0: (0, 0)}]  # by number of runs: end -> cost, start of the last
+        best: list[dict[int, tuple[int, int]]] = [{0: (0, 0)}]  # by number of runs: end -> cost, start of the last run
         for run in range(count):
             found: dict[int, tuple[int, int]] = {}
             for first, (before, _) in best[run].items():
@@ -367,7 +367,7 @@ class _Table:
                     if (within_limits and total > self.sessions[run].limit) or (cap is not None and load > cap):
                         break  # longer runs map more
                     cost = join(before, weigh(load))
-                    if last not in found or cost <= found[last][0]:  # of equal costs the later cut
+                    if last not in found or cost <= found[last][0]:  # at equal costs, the later cut
                         found[last] = (cost, first)
             best.append(found)
         if size not in best[count]:
@@ -379,7 +379,7 @@ class _Table:
 
 
 def _growing(layers: Sequence[Layer], shared_spill_fill: bool) -> list[int]:
-    """What the first, the first two, the first three … of these layers map."""
+    """The bytes that the first, the first two, the first three … of these layers map."""
     totals, plain, spill = [], 0, 0
     seen: set[str] = set()
     for layer in layers:
@@ -396,7 +396,7 @@ def _growing(layers: Sequence[Layer], shared_spill_fill: bool) -> list[int]:
 
 
 def _layer_faults(layers: Sequence[Layer]) -> list[str]:
-    """Names that are given twice, and sizes that cannot be."""
+    """Faults of layers: names that are given twice, and impossible sizes."""
     names = [layer.name for layer in layers]
     faults = [f"layer `{name}` is given twice" for name in sorted({name for name in names if names.count(name) > 1})]
     sizes: dict[str, tuple[str, int]] = {}
@@ -501,7 +501,7 @@ def _too_much(table: _Table, count: int) -> UsageError:
 
 
 def _remedy(table: _Table, count: int) -> str:
-    """How many sessions are enough, with the smallest limit of the given ones."""
+    """A hint on how many sessions are enough, each with the smallest limit of the given ones."""
     pinned = [layer.name for layer, pin in zip(table.layers, table.pins, strict=True) if pin is not None]
     if pinned:
         free = _Table(table.layers, table.sessions, {}, table.shared_spill_fill)

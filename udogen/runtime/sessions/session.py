@@ -1,4 +1,4 @@
-"""Sessions that are open: contexts restored on their devices, and what each session maps, within its limit."""
+"""Open sessions: the contexts restored on their devices, and the memory that each session maps, within its limit."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT)
 class Session(Closing):
     """One session on one device: its contexts and the memory they map, within a limit.
 
-    It counts all memory that is allocated for its contexts or registered with them.  What a plan has counted for
-    caches, activations, tensors, weights and spill-fill is reserved for them and used first.
+    It counts all memory that is allocated for its contexts or registered with them.  The sizes planned for caches,
+    activations, tensors, weights and spill-fill are reserved for them and used first.
 
     `session = Session(runtime, SessionSpec("HTP0", 0))`
     """
@@ -97,7 +97,7 @@ class Session(Closing):
 
     @property
     def sizes(self) -> Sizes:
-        """What it maps: the planned sizes of its layers, and buffers beyond them."""
+        """The memory that it maps: the planned sizes of its layers, and buffers beyond them."""
         with self._lock:
             counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
             charged = {kind: sum(size for of, size in self._charged.values() if of == kind) for kind in KINDS}
@@ -110,7 +110,7 @@ class Session(Closing):
 
     @property
     def free(self) -> int:
-        """What it may still map."""
+        """The bytes that it may still map."""
         return self.limit - self.sizes.total
 
     def open(self, layer: Layer, binary: Any, **options: Any) -> Context:
@@ -142,7 +142,7 @@ class Session(Closing):
     def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
         """Count memory that is mapped for contexts; returns the function to call when it is freed.
 
-        `kind` is what the plan counted it as: one of KINDS.
+        `kind` is the one that the plan counted it as: one of KINDS.
         """
         key = object()
         with self._lock:
@@ -160,7 +160,7 @@ class Session(Closing):
         return release
 
     def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
-        """Count a registered buffer, once however often it is registered."""
+        """Count a registered buffer, only once even if it is registered several times."""
         with self._lock:
             if buffer not in self._buffers:
                 self._buffers[buffer] = [self.charge(buffer.name, size, kind)]
@@ -245,7 +245,7 @@ class Sessions(Closing):
         return found
 
     def graphs(self, name: str, layers: Sequence[str] = ()) -> list[Graph]:
-        """The graph of this name of every layer, in order."""
+        """The graphs with this name, of these layers or of all, in order."""
         for each in arguments.names(layers, "the layers"):
             self.context(each)
         return [

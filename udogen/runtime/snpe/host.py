@@ -1,4 +1,4 @@
-"""Does what Snpe_Util_AddOpPackage does, for the cores that have a runtime on this machine.
+"""Registers op packages as Snpe_Util_AddOpPackage does, for the cores that have a runtime on this machine.
 
 Each implementation library is found by the rules of the loader, compared with the registration, and registered in the
 QNN runtime of its core.  A core without a runtime is reported as not tried.
@@ -65,7 +65,7 @@ class OtherOps(RunFailed):
     kind = "udo-other-ops"
 
 
-# By core; for several backends of one core, the one with a runtime on this machine, or with a reason why there is none.
+# By core; if several backends have one core, the one with a runtime on this machine, or with a reason for having none.
 _CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
 BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
 
@@ -86,7 +86,7 @@ class CoreState:
     path: Path | None = None  # where the loader found it
     package: OpPackageInfo | None = None
     runtime: RuntimeInfo | None = None
-    compared: tuple[str, ...] = ()  # what was compared with the registration
+    compared: tuple[str, ...] = ()  # the properties that were compared with the registration
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class UdoPackage:
     cores: tuple[CoreState, ...]
 
     def core(self, name: str) -> CoreState:
-        """The state of this core; of several libraries, the registered one."""
+        """The state of this core; if it has several libraries, that of the registered one."""
         found = [each for each in self.cores if each.core == name]
         if not found:
             have = ", ".join(dict.fromkeys(each.core for each in self.cores)) or "none"
@@ -120,8 +120,8 @@ def add_op_package(
 ) -> UdoPackage:
     """Register the package of a registration library: all of its cores, or the named ones.
 
-    Without `cores`, a core whose library is not found is `missing` if another one is found: `make cpu_x86` is enough
-    for the quantizer of the documentation.
+    Without `cores`, a core whose library is not found is `missing` if another core's is found: `make cpu_x86` is
+    enough for the quantizer of the documentation.
 
     Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or the error of the registration.
 
@@ -155,7 +155,7 @@ def add_op_package(
 
 
 def implementation(registration: Registration, core: str) -> Path:
-    """Where the loader finds the library of a core for this machine; the first of several."""
+    """The library of a core for this machine, as the loader finds it; the first of several."""
     found: list[Path] = []
     faults: list[RunFailed] = []
     for name in registration.libraries_of(core) or ("",):
@@ -170,7 +170,7 @@ def implementation(registration: Registration, core: str) -> Path:
 
 
 def _find(registration: Registration, core: str, name: str) -> Path:
-    """Where the loader finds a library for this machine: LD_LIBRARY_PATH, then the system's folders."""
+    """A library for this machine, as the loader finds it: in LD_LIBRARY_PATH, then in the system's folders."""
     here = platform.machine()
     if not name or "/" in name:
         raise OtherPackage(
@@ -226,7 +226,7 @@ def _agrees_with_itself(registration: Registration) -> None:
 def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
     row = _CORES[core]
     if not row.native:
-        try:  # optional, but it must be the right one
+        try:  # optional, but if present it must be the right one
             path = _find(registration, core, name)
         except LibraryMissing:
             return CoreState(core, name, NOT_TRIED, row.not_run)
@@ -299,7 +299,7 @@ def _other_package(registration: Registration, core: str, path: Path, name: str)
 
 
 def compare_names(registration: Registration, core: str, path: Path, package: OpPackageInfo) -> tuple[str, ...]:
-    """Compare the names in a library with the registration; returns what was compared."""
+    """Compare the names in a library with the registration; returns the properties that were compared."""
     if package.name and package.name != registration.package:
         raise _other_package(registration, core, path, package.name)
     registered = [op.type for op in registration.ops_of(core)]
@@ -356,7 +356,7 @@ def compare_validation(registration: Registration, path: Path) -> bool:
 
 
 def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:
-    """How a kernel differs from the registration; parameters arrive as further inputs."""
+    """How a kernel differs from the registration, or ""; parameters are passed as further inputs."""
     inputs, outputs = kernel["inputs"], kernel["outputs"]
     if len(outputs) != len(op.outputs):
         return f"its kernel writes {len(outputs)} outputs, registered are {len(op.outputs)}"

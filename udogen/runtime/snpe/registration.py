@@ -17,7 +17,7 @@ from udogen.runtime.package_queries import ReadRegistration, ask
 
 
 class RegistrationUnreadable(RunFailed):
-    """A registration library that does not have the functions that SNPE calls.
+    """A registration library lacks functions that SNPE calls.
 
     `except RegistrationUnreadable as error: print(error)`
     """

@@ -1,1 +1,1 @@
-"""What runs in the child process, where packages are loaded: the worker, and what each of its orders does."""
+"""The code of the child process in which packages are loaded: the worker, and the functions of its commands."""

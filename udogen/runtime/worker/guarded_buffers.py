@@ -1,6 +1,6 @@
 """In the worker: memory for tensors in which accesses outside a tensor are detected.
 
-`plain`: guards before and behind the data, compared afterwards.  `guarded`: the data ends (`end`) or begins (`begin`)
+`plain`: guards before and after the data, compared afterwards.  `guarded`: the data ends (`end`) or begins (`begin`)
 at a guard page, and inputs are read-only.  `exact`: a separate allocation, for a sanitizer.
 """
 
@@ -22,17 +22,17 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
 from udogen.runtime.worker.op_graph import block_of, bound_inputs
 
-_MOST = 4096  # bytes of a guard that are compared
+_MOST = 4096  # maximum bytes of a guard that are compared
 _ALIGNMENT = 128
 _NONE, _READ = 0, 1
 _KINDS = {"input": 0, "output": 1, "parameter": 2}
-_SAFE = (*range(0x41, 0x7F), *range(0x81, 0xBF))  # bytes of guards, except those of outputs
-_LOW, _HIGH, _SPAN = 0x21, 0xC1, 30  # bytes of guards of outputs: at first, and from the second execution on
+_SAFE = (*range(0x41, 0x7F), *range(0x81, 0xBF))  # values of bytes in guards, except in those of outputs
+_LOW, _HIGH, _SPAN = 0x21, 0xC1, 30  # for outputs: in the first execution, and in later ones
 
 
 @cache
 def _numbers(shift: int, span: int) -> bytes:
-    """A number below `span` for each place of a guard, from `_MOST` bytes before the data to as many behind it."""
+    """A number below `span` for each place of a guard, from `_MOST` bytes before the data to as many after it."""
 
     def mixed(value: int) -> int:
         value = value * 0x9E3779B1 & 0xFFFFFFFF
@@ -63,10 +63,10 @@ class GuardedBuffer:
     data: memoryview
     before: memoryview = field(default_factory=lambda: memoryview(b""))
     behind: memoryview = field(default_factory=lambda: memoryview(b""))
-    owner: Any = None  # what frees the memory
-    number: int = 0  # among those of its role
+    owner: Any = None  # the object that frees the memory
+    number: int = 0  # among the tensors of its role
     content: Any = None  # expected content, if known
-    block: Block | None = None  # of shared memory, if it is in one
+    block: Block | None = None  # of shared memory, if it is in such a block
     changed: dict[str, set[int]] = field(default_factory=dict)  # place -> offsets that were written
 
     @property
@@ -75,20 +75,20 @@ class GuardedBuffer:
         return int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(self.data)))
 
     def open(self, *, later: bool) -> None:
-        """Fill the guards; `later`: it is not the first execution."""
+        """Fill the guards; `later` is False for the first execution."""
         for part, pattern in self._guards(later=later):
             part[:] = pattern
         self._later = later
 
     def compare(self) -> None:
-        """Record what was written since it was opened."""
+        """Record the bytes that were written since `open`."""
         for where, (part, pattern) in zip((BEFORE, PAST), self._guards(later=self._later), strict=True):
             self._note(where, part, pattern)
         if self.content is not None:
             self._note(INTO, self.data, self.content)
 
     def strays(self) -> Iterator[Stray]:
-        """Writes outside it, or into a read-only one."""
+        """The writes outside the data, or to read-only data."""
         size = self.data.nbytes
         for where, found in self.changed.items():
             first = min(found)
@@ -106,19 +106,19 @@ class GuardedBuffer:
             self.changed.setdefault(where, set()).update(found)
 
     def region(self) -> Region:
-        """Its region, with which the parent explains addresses."""
+        """The region, with which the parent explains addresses."""
         return Region(self.name, self.role, self.data.nbytes, self.address)
 
 
 def same_bytes(one: Any, other: Any) -> bool:
-    """Whether two buffers of one size have equal bytes; comparing memoryviews is slow."""
+    """Whether two buffers of the same size have equal bytes; comparing memoryviews is slow."""
     ffi = abi.ffi()
     addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(each)))) for each in (one, other))
     return not ctypes.CDLL(None).memcmp(*addresses, ctypes.c_size_t(len(one)))
 
 
 def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
-    """Raise if there is one; the first is the message, the others are details."""
+    """Raise if there are stray accesses; the first is the message, the others are details."""
     found = list(dict.fromkeys(strays))
     if found:
         sentences = [each.sentence(f"op `{op}`") for each in found]
@@ -163,20 +163,20 @@ class GuardedBuffers:
         return self._add(name, "input", block.data, read_only=True)
 
     def repeat(self) -> None:
-        """Check after the first execution, before others."""
+        """Check the buffers between the first execution and later ones."""
         for buffer in self._watched():
             buffer.compare()
-            if buffer.role == "output":  # other guards keep their bytes
+            if buffer.role == "output":  # only guards of outputs get new bytes
                 buffer.open(later=True)
 
     def check(self, op: str) -> None:
-        """Raise for writes outside any of them."""
+        """Raise for writes outside any of the buffers."""
         for buffer in self._watched():
             buffer.compare()
         refuse_strays(op, (stray for buffer in self._watched() for stray in buffer.strays()))
 
     def regions(self) -> list[Region]:
-        """All of them, if faults beside them are explained."""
+        """The regions of all buffers; empty unless accesses outside them cause faults."""
         return [buffer.region() for buffer in self.all] if self._guard or self._exact else []
 
     def _watched(self) -> list[GuardedBuffer]:
@@ -193,14 +193,14 @@ class GuardedBuffers:
 
 
 def shared(name: str, role: str, block: Block, number: int) -> GuardedBuffer:
-    """A block of shared memory with filled guards."""
+    """A buffer in a block of shared memory, with filled guards."""
     buffer = GuardedBuffer(name, role, block.data, block.before, block.behind, number=number, block=block)
     buffer.open(later=False)
     return buffer
 
 
 def plain(name: str, role: str, content: Any, number: int) -> GuardedBuffer:
-    """New memory with guards around it."""
+    """A buffer in new memory, with guards around it."""
     size = len(content)
     whole = memoryview(bytearray(size + 2 * GUARD + _ALIGNMENT))
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
@@ -239,7 +239,7 @@ def _protect(address: int, size: int, how: int) -> None:
 
 
 class _Allocated:
-    """Memory of malloc: sanitizers do not see Python's own allocator."""
+    """Memory from malloc, because sanitizers do not check Python's allocator."""
 
     def __init__(self, size: int) -> None:
         self._libc = ctypes.CDLL(None)

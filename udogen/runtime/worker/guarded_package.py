@@ -1,8 +1,8 @@
 """In the worker: poison in memory before it is written, and guards around tensors of an op.
 
-The C library itself fills memory of the heap.  The CPU backend needs more: libQnnCpu clears outputs at each execution,
-and passes copies of inputs and parameters to ops.  So a stub package is registered that replaces the functions which
-make, execute and free ops; while an op executes, its tensors are in memory of udogen.
+The C library itself can fill memory of the heap.  The CPU backend needs more: libQnnCpu clears outputs at each
+execution, and passes copies of inputs and parameters to ops.  Therefore a stub package is registered that replaces the
+functions which make, execute and free ops; while an op executes, its tensors are in memory of udogen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REPLACED = {
 
 
 _TENSOR_PARAM = 1
-_M_PERTURB = -6  # of mallopt: fills what is allocated with the complement of a byte, what is freed with the byte
+_M_PERTURB = -6  # of mallopt: fills allocated memory with the complement of a byte, freed memory with the byte
 
 
 def poison_heap(byte: int) -> None:
@@ -61,18 +61,18 @@ class _GuardedNode:
 
 
 class GuardedPackage:
-    """A package of the CPU interface, registered a second time in its own runtime."""
+    """A package of the CPU interface, registered a second time, in a separate runtime."""
 
     def __init__(self, package: LoadedPackage, runtime: Runtime, provider: str) -> None:
         self._byte = 0
         self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
         self._buffers: list[GuardedBuffer] = []
-        self._own: set[int] = set()  # addresses of outputs that are guarded already
+        self._own: set[int] = set()  # addresses of outputs that already have guards
         self._blocks: list[Any] = []  # the data of inputs, as the client sent it
         self._package = package
         self._made: dict[int, _GuardedNode] = {}
         ffi = abi.ffi()
-        # The package is initialized and logs already: this must not be repeated or undone.
+        # The package is already initialized and logging: this must not be repeated or undone.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
         functions = {**done, "logTerminate": lambda: 0, "createOpImpl": self._create, "freeOpImpl": self._free}
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
@@ -110,7 +110,7 @@ class GuardedPackage:
         self._own = {buffer.address for buffer in buffers}
 
     def strays(self) -> list[Stray]:
-        """Accesses of ops to foreign memory since `expect`; releases the call's data."""
+        """Accesses of ops to memory that is not theirs, since `expect`; releases the call's data."""
         found = [stray for buffer in self._buffers for stray in buffer.strays()]
         self._buffers, self._blocks, self._own = [], [], set()
         return found
@@ -187,7 +187,7 @@ class GuardedPackage:
     def _buffer(self, tensor: Any, role: str, name: str, number: int) -> GuardedBuffer:
         content = abi.ffi().buffer(tensor.data, _size_of(tensor))
         block = self._blocks[number] if role == "input" and number < len(self._blocks) else None
-        # If the runtime copied the client's data, the op may get that data itself: a large input is not copied again.
+        # If the runtime copied the client's data, the op can use the original: a large input is not copied again.
         # If the runtime did not copy it, a copy is needed for comparison.
         if block is not None and tensor.data == abi.ffi().from_buffer(block.data):
             block = None
@@ -218,7 +218,7 @@ class GuardedPackage:
 
 @contextmanager
 def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
-    """Move tensors to buffers while the package is called; then restore the runtime's memory."""
+    """Point tensors to buffers while the package is called; then restore the runtime's memory."""
     kept = [tensor.data for tensor, _ in tensors]
     for tensor, buffer in tensors:
         tensor.data = abi.ffi().cast("void *", buffer.address)

@@ -1,4 +1,4 @@
-"""An op package loaded beside the runtime, for functions that the runtime does not expose."""
+"""An op package loaded in addition to the runtime, to call functions that the runtime does not expose."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class LoadedPackage:
             raise QnnError(provider, code)
 
     def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
-        """Give the package a log callback; it may refuse it."""
-        self._callbacks.append(log_callback(sink))  # an earlier one may be running
+        """Pass a log callback to the package, which may refuse it."""
+        self._callbacks.append(log_callback(sink))  # keep earlier ones: one may be running
         function = self.v1_4("logInitialize")
         if function:
             function(self._callbacks[-1], level)
 
     def info(self) -> tuple[str, list[str]]:
-        """The package's name and ops; empty if it does not report them."""
+        """The package's name and ops; both are empty if it does not report them."""
         ffi = abi.ffi()
         result = ffi.new("QnnOpPackage_Info_t const **")
         function = self.v1_4("getInfo")
@@ -78,12 +78,12 @@ class LoadedPackage:
         return getattr(self._interface.v1_4, name)
 
 
-# By file: the package, the sinks of its log (the last one gets it), and the levels set.
+# By file: the package, the sinks for its log (the last one receives it), and the levels that were set.
 _logged: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}
 
 
 def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[LoadedPackage, Callable[[], None]]:
-    """Send the log of a package to `sink`, if its runtime does not; also returns the function that stops it."""
+    """Send the log of a package to `sink`, if its runtime does not forward it; also returns the function to stop it."""
     about = library.stat()
     key = (library, provider, about.st_dev, about.st_ino, about.st_mtime_ns)
     if key not in _logged:

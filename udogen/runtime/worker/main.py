@@ -1,6 +1,6 @@
 """The worker in which op packages are loaded and their ops run.
 
-It announces each phase, so that the parent can name it after a crash.
+It reports each phase, so that the parent can name the last one after a crash.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_SAMPLES = 10_000
 
 
 class OpRuntime(Runtime):
-    """A runtime in a worker: the parent reads its output, also after a crash, and makes the arrays."""
+    """A runtime in a worker: the parent reads its output, even after a crash, and makes the arrays."""
 
     uses_arrays = captures_prints = False
 
@@ -121,7 +121,7 @@ class OpWorker:
             poison_heap(0)
 
     def _graph(self, context: Context, call: OpCall) -> tuple[Graph, float]:
-        """The graph of a call, ready for execution, and the time before it was finalized."""
+        """The graph of a call, ready for execution, and the time when its finalization began."""
         if call.context is not None:
             return stored_graph(context, call), time.perf_counter()
         built = new_graph(context, call, self._rules)
@@ -155,7 +155,7 @@ class OpWorker:
         if guarded:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
-        # Memory that is not shared is freed with `buffers`, before the reply is sent.
+        # Memory that is not shared is freed with `buffers` before the reply is sent, so it is copied.
         data = {
             each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(graph.outputs, results, strict=True)
         }
@@ -181,7 +181,7 @@ class OpWorker:
         return runtime.restore(call.context, name="the context")
 
     def _counts(self, op: str) -> tuple[int, int]:
-        """How often the package executed this op, and all its ops."""
+        """How often the package executed this op, and all its ops together."""
         return (self._counters.of(op), self._counters.total()) if self._counters else (0, 0)
 
     def _fence(self, call: OpCall, watch: Watch) -> Fence:
@@ -203,7 +203,7 @@ class OpWorker:
         return OpPrepared(binary, graph)
 
     def repeat(self, command: RepeatOp) -> OpRepeated:
-        """Run one op many times over."""
+        """Run one op many times."""
         return self._repeats(command.call).leaks(self._library, command.executions, command.cycles)
 
     def run_twice(self, command: RunOpTwice) -> OpRanTwice:
@@ -217,7 +217,7 @@ class OpWorker:
     def _guarded_package(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
         """The package with guards around tensors and poison in outputs while an op executes, or None.
 
-        None if a `Watch` does it, and for repeated executions, which are timed.
+        It is None if a `Watch` does this, and for repeated executions, because they are timed.
         """
         watched = watch.heap or watch.guard or watch.exact
         if not self._guards or watched or not (call.poison or call.loops == 1):
@@ -226,7 +226,7 @@ class OpWorker:
             self._parent.phase("register the op package a second time")
             try:
                 self._guarded = GuardedPackage(self._package, self._new_runtime(), self._command.provider)
-            except QnnError as problem:  # a release that does not allow it: run without guards
+            except QnnError as problem:  # a release of the runtime that does not allow this: run without guards
                 text = f"tensors get no guards inside the runtime: {problem.function} returns {problem.code}"
                 self._parent.log("udogen")(WARN, text)
                 self._guards = False
@@ -245,7 +245,7 @@ class OpWorker:
 
 
 def _times(execute: Callable[[], None], loops: int, heap: Heap | None, buffers: GuardedBuffers) -> list[float]:
-    """Seconds of each execution; the heap is watched only meanwhile."""
+    """Seconds of each execution; the heap is watched only during executions."""
     if heap is None:
         first = _timed(execute)
         if loops > 1:
@@ -293,7 +293,7 @@ class _RepeatedRuns:
         self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
 
     def leaks(self, library: str, times: int, cycles: int) -> OpRepeated:
-        """The heap and the open files after many executions of one graph, and after many graphs: thrice each."""
+        """The heap and the open files over many executions of one graph, and over many graphs; three shots of each."""
         heap = Heap(library)
         heap.arm(track=True)
         try:
@@ -313,7 +313,7 @@ class _RepeatedRuns:
             made.graph.execute()
 
     def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
-        """Two graphs of the op, first one after the other, then at the same time: their outputs."""
+        """The outputs of two graphs of the op, executed first one after the other, then at the same time."""
         with self._graph() as one, self._graph() as other:
             self._rules.phase("execute")
             outputs = []
@@ -326,7 +326,7 @@ class _RepeatedRuns:
         return OpRanTwice(tuple(outputs))
 
     def _at_once(self, library: Path, executions: int, seconds: float, *graphs: Graph) -> None:
-        """Execute them in threads that start together; the loop is in C, without Python's lock."""
+        """Execute graphs in threads that start together; the loop is in C, without Python's lock."""
         ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
         address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
         loop = ffi.cast(
@@ -368,7 +368,7 @@ class _RepeatedRuns:
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
-    """What is in use after warming up, after half of the executions, and at the end."""
+    """The resources in use after warming up, after half of the executions, and at the end."""
     shots = []
     for turns in (warm, times // 2, times - times // 2):
         for _ in range(turns):

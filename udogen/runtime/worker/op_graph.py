@@ -41,7 +41,7 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
         context.runtime.validate(node)
     rules.phase("add the node")
     graph.add_node(node)
-    # After the package has validated the node: its own message is better.
+    # Checked after the package has validated the node, because its own message is better.
     _refuse_undelivered(graph.tensors, rules.delivers)
     return graph
 
@@ -106,7 +106,7 @@ class _Tensors:
         )
 
 
-# --- of a context binary ----------------------------------------------------------------------------------------------
+# --- from a context binary --------------------------------------------------------------------------------------------
 
 
 def stored_graph(context: Context, call: OpCall) -> Graph:

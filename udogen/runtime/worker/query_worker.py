@@ -1,10 +1,9 @@
 """The worker that serves queries about a package without running its ops.
 
 * The kernels that a package of HTP registers: a stub library has the runtime's symbols, and calls back here.
-* The contents of a registration library of SNPE, and where the loader finds libraries.
-* Whether a package accepts an op as another file describes it, which may lack ranks, or have other names for types.
-   A generated package reports what it accepts instead; that is tried next, as far as the description
-  allows.
+* The contents of a registration library of SNPE, and the paths at which the loader finds libraries.
+* Whether a package accepts an op as described by another file, which may lack ranks, or have other names for types.
+  A generated package that refuses an op reports what it accepts; this is tried next, if the description allows it.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
 
     callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
     others = [name for name in command.stubs if name != _REGISTER]
-    with stub_library.loaded(_REGISTER, others, callback, mode=os.RTLD_GLOBAL):  # the package finds its symbols
+    with stub_library.loaded(_REGISTER, others, callback, mode=os.RTLD_GLOBAL):  # so that the package finds its symbols
         on_phase("load the op package")
         try:
             package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
@@ -104,11 +103,11 @@ _KERNEL_FLAGS = ("source_destructive", "multithreaded", "variable_inputs", "vari
 _KERNEL_HOOKS = ("cost_function", "do_precomputation_function", "function_with_precomputed_data", "predicate")
 _OP_HOOKS = ("early_rewrite", "shape_required", "shape_legalized", "build_tile", "late_rewrite")
 
-_MOST = 100_000  # of anything in a record: more is a table with another layout
+_MOST = 100_000  # parts of a record; more means that the table has another layout
 
 
 def _ops_of(count: int, rows: Any) -> list[dict[str, Any]]:
-    """The ops of a call of qhpi_register_ops_v1, as plain data."""
+    """The ops that a call of qhpi_register_ops_v1 registers, as plain data."""
     return [_op_row(rows[index]) for index in range(_sane(count))]
 
 
@@ -156,7 +155,7 @@ def _words(table: tuple[str, str]) -> dict[int, str]:
 def _is_older(count: int, rows: Any) -> bool:
     """Whether records have the layout before SDK 2.47, without reserved pointers at the end.
 
-    They are read through /proc/self/mem, where an invalid address is an error and no crash.
+    They are read through /proc/self/mem, where an invalid address causes an error instead of a crash.
     """
     ffi, memory = abi.ffi(), os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -236,7 +235,7 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
 
 
 def _call(library: Any, name: str, on_phase: Callable[[str], None], result: Any = None) -> None:
-    """Call one of its functions; raises where it returns an error code, or no result."""
+    """Call a function of a registration library; raises if it returns an error code, or no result."""
     on_phase(name)
     code = getattr(library, name)(*(() if result is None else (result,)))
     if code:
@@ -249,13 +248,13 @@ _HINT = "see jni/src/reg: SNPE would refuse the package too"
 
 
 def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> LibraryLocated:
-    """Where the loader finds a library that is named without a folder."""
+    """The path at which the loader finds a library that is named without a folder."""
     on_phase("look for the library")
     ffi, name = abi.ffi(abi.UDO), command.name
     try:
-        kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazily: symbols of the runtime are undefined here
+        kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazy, because symbols of the runtime are undefined here
     except OSError as problem:
-        # A library that was found, but cannot be loaded, is named with its folder.
+        # The error for a library that was found, but cannot be loaded, begins with its path.
         text = str(problem).removeprefix(f"cannot load library '{name}': ")
         return LibraryLocated(text.partition(": ")[0] if text.startswith("/") else "")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
@@ -290,7 +289,7 @@ _Accepts = Callable[[OpConfig], tuple[bool, str, _Refusal]]
 
 
 def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
-    """For each op: whether validateOpConfig accepts it, and why not."""
+    """Judge each op: whether validateOpConfig accepts it, and the reason if it does not."""
     on_phase("load the op package")
     lines: list[str] = []
     package = LoadedPackage(str(command.library), command.provider)
@@ -333,7 +332,7 @@ def _judge(op: RegisteredOp, package: str, accepts: _Accepts) -> Judgement:
 
 
 def _mend(op: RegisteredOp, refusal: _Refusal, types: dict[str, str], ranks: dict[str, int]) -> bool:
-    """Try what the package accepts, where the description may mean that."""
+    """Set a type or rank that the package accepts, if the description allows it; False if nothing was set."""
     name = (refusal.tensor or b"").decode("utf-8", "replace")
     if refusal.kind == _Refusal.RANK and name not in ranks:
         ranks[name] = refusal.accepted[0]

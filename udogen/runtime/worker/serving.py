@@ -1,4 +1,4 @@
-"""In the worker: serve commands of the parent one after another; end when the parent ends."""
+"""In the worker: serves commands of the parent one after another, and ends when the parent ends."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Parent:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._writing = threading.Lock()  # runtimes log from threads of their own
+        self._writing = threading.Lock()  # runtimes also log from their own threads
 
     def phase(self, name: str, regions: tuple[Region, ...] | None = None) -> None:
-        """Announce what is done next: the parent names the last phase when this process crashes."""
+        """Report the next phase; the parent names the last one if this process crashes."""
         self.send(Phase(name, regions))
 
     def log(self, source: str) -> Callable[[int, str], None]:
-        """A function that takes lines of a log."""
+        """A function that sends lines of a log to the parent."""
         return lambda level, text: self.send(LogLine(level, text, source))
 
     def send(self, message: object) -> None:
@@ -62,9 +62,9 @@ Commands = Mapping[type, Callable[[Any], object]]  # command class -> the functi
 
 
 def serve(commands_of: Callable[[Parent], Commands]) -> None:
-    """Serve commands up to `Quit`; die when the parent dies."""
+    """Serve commands up to `Quit`; end when the parent ends."""
     libc = ctypes.CDLL(None)
-    # The runtime's output must be in the pipe when it fails or crashes.
+    # Line-buffered, so that the runtime's output is in the pipe when it fails or crashes.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
     channel = Channel(out_of_the_way(int(sys.argv[1])))
     parent = Parent(channel)
@@ -77,7 +77,7 @@ def serve(commands_of: Callable[[Parent], Commands]) -> None:
 
 
 def _serve_one(parent: Parent, commands: Commands, command: object) -> bool:
-    """Serve a command and release what it refers to; False after `Quit`."""
+    """Serve a command and release the objects that it refers to; False after `Quit`."""
     parent.send(_reply(commands, command))
     return not isinstance(command, Quit)
 
@@ -100,7 +100,7 @@ def failed(error: UdogenError) -> Failed:
 
 
 def _listen(channel: Channel, expected: list[type], taken: queue.SimpleQueue[object]) -> None:
-    """Receive commands; when the parent is gone, end the whole process group, even while an op runs."""
+    """Receive commands; when the parent has ended, end the whole process group, even while an op is running."""
     try:
         while True:
             try:
@@ -112,7 +112,7 @@ def _listen(channel: Channel, expected: list[type], taken: queue.SimpleQueue[obj
 
 
 def _leave(fault: Exception) -> NoReturn:
-    """End with everything that was started here: the parent is gone, or cannot be reached."""
+    """End the process group, because the parent has ended or cannot be reached."""
     if not isinstance(fault, EOFError | BrokenPipeError):
         sys.stderr.write(f"{failures.LOST}{fault}\n")
         sys.stderr.flush()

@@ -1,8 +1,7 @@
 """A tiny shared library that replaces the HTP runtime while a package registers its kernels.
 
 It is written byte by byte, so no compiler is needed: one function jumps to a function of the worker, all others return
-0.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
-written to in the other.
+0.  The layout is that of the ELF gABI: headers, symbols and code in one segment, writable data in the other.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def library(recorded: str, returning_0: Sequence[str]) -> bytes:
     for index, start in enumerate(starts):
         kind, address = (_OBJECT, slot) if index == 0 else (_FUNCTION, code if index == 1 else code + 16)
         image += struct.pack("<IBBHQQ", start, kind, 0, 1, address, 8)
-    # One bucket, and a chain through all symbols: the loader compares names, no hash is needed.
+    # One bucket, and a chain through all symbols: the loader compares names, so no hash is needed.
     image += struct.pack(f"<{3 + count}I", 1, count, 1, 0, *range(2, count), 0)
     image = (image + strings).ljust(code, b"\0")
     image += (_JUMP + struct.pack("<i", slot - (code + 6))).ljust(16, b"\0") + _RETURN_0
@@ -71,7 +70,7 @@ def library(recorded: str, returning_0: Sequence[str]) -> bytes:
 
 @contextmanager
 def loaded(recorded: str, returning_0: Sequence[str], callback: Any, *, mode: int) -> Iterator[Path]:
-    """The path, inside the `with` block, of such a library in this process; `recorded` calls a callback of cffi."""
+    """Load such a library inside the `with` block, and yield its path; `recorded` calls a callback of cffi."""
     file = os.memfd_create("udogen-stub")
     try:
         os.write(file, library(recorded, returning_0))
