@@ -1,6 +1,6 @@
 """`make demo`: every example from its config to checked numbers on Qualcomm's CPU and HTP runtimes.
 
-Shows also how udogen is used from Python.
+Also shows how udogen is used from Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BACKENDS = ("cpu", "htp")  # `udogen test examples/softmax` runs the others too
 
 
 def note(line: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)
 
 

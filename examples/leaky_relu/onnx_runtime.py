@@ -1,7 +1,7 @@
 """LeakyRelu inside a model of ONNX Runtime, on Qualcomm's libraries: `onnx_runtime.py PACKAGE [cpu|htp]`.
 
-PACKAGE is a folder of `udogen generate` that is built, or its library.  ONNX Runtime silently runs an op on its own
-CPU if it cannot place it, or not at all; here that is an error.
+PACKAGE is a built folder of `udogen generate`, or its library.  It is an error here if ONNX Runtime runs the op on its
+own CPU, or not at all, which it otherwise does silently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHAPE, BIAS, ALPHA = (2, 3, 4), np.float32([1, 2, 3, -4]), 0.25
 
 
 def write_model(path: Path) -> None:
-    """Add, LeakyRelu of our package, Mul."""
+    """Write a model with Add, LeakyRelu of the package, and Mul."""
     nodes = [
         helper.make_node("Add", ["x", "bias"], ["sum"]),
         helper.make_node("LeakyRelu", ["sum"], ["leaky"], domain="example", alpha=ALPHA),
@@ -35,7 +35,7 @@ def write_model(path: Path) -> None:
 
 
 def main(package: str, backend: str = "cpu") -> None:
-    """Run the model, and hold it against numpy."""
+    """Run the model, and compare the result with numpy."""
     write_model(Path("model.onnx"))
     with_op = onnx_session("model.onnx", package, backend=backend)
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)

@@ -23,7 +23,7 @@ from udogen.runtime import GraphDraft, ModelDescription, OpLibrary, QnnTensor, T
 
 @dataclass
 class Composer:
-    """A block as nodes of a graph: a value is its tensor; a tensor without a grid of its own has that of its input."""
+    """Builds a block as nodes of a graph: values are tensors; a tensor without its own grid has that of its input."""
 
     graph: GraphDraft
     grids: dict[str, Grid]

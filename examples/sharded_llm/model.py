@@ -1,4 +1,4 @@
-"""The model in numpy: with plain numbers, to see how large they get; and rounded as the graphs store them."""
+"""The model in numpy: with plain numbers, to measure their ranges; and rounded as the graphs store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.runtime import ScaleOffset, dequantize, grid_of, quantize
 Array = np.ndarray[Any, np.dtype[Any]]
 Keep = Callable[[str, Array], Array]
 SEED = 2026
-ROOM = 1.1  # grids reach further than what was seen while the model was measured
+ROOM = 1.1  # grids extend beyond the ranges that were measured
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Grid:
         return quantize(real, self.quant, "u1" if self.dtype.endswith("_8") else "u2")
 
     def real(self, stored: Array) -> Array:
-        """What stored numbers mean."""
+        """The real numbers that stored numbers represent."""
         return dequantize(stored, self.quant)
 
 
 def grid(low: float, high: float, bits: int) -> Grid:
-    """The grid from `low` to `high`; zero lies on it."""
+    """The grid from `low` to `high`; zero is one of its numbers."""
     dtype = f"UFIXED_POINT_{bits}"
     return Grid(dtype, grid_of(low, high, dtype))
 
 
 def softmax(x: Array) -> Array:
-    """Shares of the last axis."""
+    """Exponentials along the last axis, scaled so that they sum to one."""
     powers = np.exp(x - x.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
 
@@ -61,7 +61,7 @@ MOVES = ("Reshape", "Transpose")  # they keep the grid of their input
 
 @dataclass
 class Numpy:
-    """The ops of a block on arrays of real numbers; `keep` may round what a tensor holds."""
+    """The ops of a block on arrays of real numbers; `keep` may round the values of a tensor."""
 
     inputs: dict[str, Array]
     weights: dict[str, Array]
@@ -87,14 +87,14 @@ class Numpy:
 
 
 def mask(sizes: Sizes, tokens: int, position: int) -> Array:
-    """What is added to the scores: each token sees itself and what precedes it."""
+    """The mask that is added to the scores: each token sees itself and the tokens before it."""
     seen = np.arange(sizes.context) <= position + np.arange(tokens)[:, None]
     return np.where(seen, 0.0, MASKED)[None, None]
 
 
 @dataclass
 class Model:
-    """The whole model with its caches; what it holds is rounded where `grids` has one."""
+    """The whole model with its caches; `keep` of a shard may round the values of its tensors."""
 
     sizes: Sizes = field(default_factory=Sizes)
     seed: int = SEED
@@ -111,7 +111,7 @@ class Model:
         return (self.words[tokens] + self.places[position : position + len(tokens)])[None]
 
     def forward(self, tokens: list[int], position: int) -> Array:
-        """All shards for these tokens; a row of logits for each."""
+        """Run all shards for these tokens; return a row of logits for each token."""
         hidden = self.embed(tokens, position)
         for shard in range(self.sizes.shards):
             past_key, past_value = self.caches[shard]
@@ -129,7 +129,7 @@ class Model:
         return ops.made["logits"][0]
 
     def generate(self, prompt: list[int], count: int) -> list[int]:
-        """The likeliest tokens after a prompt."""
+        """The most likely tokens after a prompt."""
         logits = self.forward(padded(self.sizes, prompt), 0)[len(prompt) - 1]
         made = [int(logits.argmax())]
         while len(made) < count:
@@ -139,7 +139,7 @@ class Model:
 
 
 def padded(sizes: Sizes, prompt: list[int]) -> list[int]:
-    """A prompt as long as prefill_forward takes it; what follows is not used."""
+    """A prompt, padded to the length that prefill_forward takes; its tokens do not see the padding."""
     if not 0 < len(prompt) <= sizes.prefill:
         raise ValueError(f"a prompt has 1 to {sizes.prefill} tokens, not {len(prompt)}")
     return prompt + [0] * (sizes.prefill - len(prompt))
@@ -147,7 +147,7 @@ def padded(sizes: Sizes, prompt: list[int]) -> list[int]:
 
 @cache
 def grids(sizes: Sizes = Sizes(), seed: int = SEED) -> list[dict[str, Grid]]:  # noqa: B008 - it is frozen
-    """The grids of each shard's tensors, from what the model holds in some random texts."""
+    """The grids of each shard's tensors, from the values that the model computes for some random texts."""
     seen: list[dict[str, tuple[float, float]]] = [{} for _ in range(sizes.shards)]
 
     def watch(shard: int) -> Keep:
@@ -164,7 +164,7 @@ def grids(sizes: Sizes = Sizes(), seed: int = SEED) -> list[dict[str, Grid]]:  #
         model = Model(sizes, seed, watch)
         model.forward(random.integers(0, sizes.vocabulary, sizes.prefill).tolist(), 0)
         model.forward(random.integers(0, sizes.vocabulary, sizes.context - sizes.prefill).tolist(), sizes.prefill)
-    # Hidden states pass from shard to shard as they are, so all shards have one grid for them.
+    # Hidden states pass from shard to shard unchanged, so all shards have the same grid for them.
     ends = [shard["hidden"] for shard in seen]
     hidden = min(low for low, _ in ends), max(high for _, high in ends)
     known = set(weights(sizes, 0, seed))
@@ -180,7 +180,7 @@ def grids(sizes: Sizes = Sizes(), seed: int = SEED) -> list[dict[str, Grid]]:  #
 
 
 def rounded(sizes: Sizes = Sizes(), seed: int = SEED) -> Model:  # noqa: B008
-    """The model as the graphs compute it: every tensor's numbers lie on its grid."""
+    """The model as the graphs compute it: the numbers of every tensor are rounded to its grid."""
 
     def keep(shard: int) -> Keep:
         rows = grids(sizes, seed)[shard]

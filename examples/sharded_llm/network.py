@@ -1,4 +1,4 @@
-"""A small language model of the usual kind, described once; `Ops` computes or builds it."""
+"""A small language model of the usual kind, defined once: implementations of `Ops` compute it or build it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 PREFILL, KV = "prefill_forward", "kv_forward"  # the two graphs of each shard
 
-# What graphs take and return; everything else stays inside.
+# The inputs and outputs of graphs; all other tensors are internal.
 INPUTS = ("hidden", "mask", "position", "past_key", "past_value")
 OUTPUTS = ("hidden_out", "key", "value", "logits")
 
-# Tensors that lie on one grid (scale and offset), so that one's bytes are the other's.
+# Tensors that share one grid (scale and offset), so that the bytes of one are valid for the other.
 SAME_GRID = {"hidden_out": "hidden", "past_key": "key", "past_value": "value"}
 BYTES = ("key", "value", "past_key", "past_value")  # fixed point of 8 bits, as weights are; activations have 16
-MASKED = -64.0  # what the mask adds to masked scores: far below every score
+MASKED = -64.0  # what the mask adds at hidden positions: far below every score
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the model is."""
+    """The sizes of the model."""
 
     shards: int = 8  # each with one block of the model
     width: int = 64
@@ -49,16 +49,16 @@ class Sizes:
 
 
 class Ops(Protocol):
-    """What computes or builds a block.  A value has a shape, its name is that of its tensor."""
+    """Computes or builds a block.  A value has a shape; `name` is the name of its tensor."""
 
     def input(self, name: str, shape: tuple[int, ...]) -> Any: ...
     def weight(self, name: str) -> Any: ...
     def op(self, kind: str, inputs: list[Any], name: str, shape: tuple[int, ...], **params: Any) -> Any:
-        """An op of QNN, or of our package LlmPackage."""
+        """An op of QNN, or of the package LlmPackage."""
 
 
 def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
-    """One shard: a block of the model for so many tokens at once; the last one also scores the next token."""
+    """One shard: a block of the model for `tokens` tokens at once; the last one also computes logits."""
     hidden = ops.input("hidden", (1, tokens, sizes.width))
     mask = ops.input("mask", (1, 1, tokens, sizes.context))
     position = ops.input("position", (1,))
@@ -102,7 +102,7 @@ def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
 
 
 def weights(sizes: Sizes, shard: int, seed: int) -> dict[str, np.ndarray]:
-    """The weights of one shard: random, but so that activations keep their size from block to block."""
+    """The weights of one shard: random, but scaled so that activations keep their size from block to block."""
     random = np.random.default_rng([seed, shard])
     width, inner = sizes.width, sizes.inner
 

@@ -1,4 +1,4 @@
-"""The three ops of the model in numpy, and the cases that the kernels beside it are compared with."""
+"""The three ops of the model in numpy, and the test cases for their kernels."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def stored(real, quant):
 
 
 def case(op, title, arrays, function, *, grids, result, params=None, backend="htp"):
-    """On HTP the arrays with a grid, and the output, are fixed point; on CPU all are floats."""
+    """A test case; on HTP the arrays with a grid, and the output, are fixed point; on CPU all are floats."""
     names = list(arrays)
     if backend == "cpu":
         inputs = {

@@ -18,11 +18,11 @@ from network import Sizes
 from udogen import Model, UdogenError
 from udogen.runtime import table_lines
 
-DEVICE = "SM8650"  # what each device of our emulator is
+DEVICE = "SM8650"  # the SoC of each device of the emulator
 
 
 def generate(model: Model, numpy_model: NumpyModel, prompt: list[int], count: int) -> list[int]:
-    """The likeliest tokens after a prompt."""
+    """The most likely tokens after a prompt."""
     model.reset()
     tokens, position, row, made = padded(numpy_model.sizes, prompt), 0, len(prompt) - 1, list[int]()
     for _ in range(count):

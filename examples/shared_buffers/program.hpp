@@ -1,4 +1,4 @@
-// What the three listings share: a backend library, rpcmem, and a graph with two inputs.
+// What the three listings have in common: a backend library, rpcmem, and a graph with two inputs.
 #pragma once
 
 #include <dlfcn.h>
@@ -105,7 +105,7 @@ struct Program {
     prepare();
   }
 
-  /// The graph reads a and b and writes y, wherever their memory is.
+  /// Executes a graph, which reads a and b and writes y, wherever their memory is.
   void execute(Qnn_GraphHandle_t which) {
     const Qnn_Tensor_t inputs[] = {a.qnn, b.qnn};
     Qnn_Tensor_t outputs[] = {y.qnn};

@@ -17,7 +17,7 @@ void fill(float* a, float* b) {
   for (std::uint32_t i = 0; i < Tensor::count; ++i) a[i] = static_cast<float>(i), b[i] = 100.0f;
 }
 
-// Each tensor has a buffer of its own.
+// Each tensor has its own buffer.
 bool ion(Program& program, const RpcMem& rpcmem) {
   float* memory[3] = {};
   Tensor* const tensors[] = {&program.a, &program.b, &program.y};
@@ -83,7 +83,7 @@ bool multiTensor(Program& program, const RpcMem& rpcmem) {
   return right;
 }
 
-// Step 2: what the context needs of its external buffers.
+// Step 2: the sizes and the alignment that the context needs for its external buffers.
 std::uint64_t property(const Program& program, Qnn_ContextHandle_t context, QnnHtpContext_GetPropertyOption_t option) {
   QnnHtpContext_CustomProperty_t customProperty = QNN_HTP_CONTEXT_CUSTOM_PROPERTY_INIT;
   customProperty.option = option;

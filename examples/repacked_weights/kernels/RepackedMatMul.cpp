@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t block = 32, vector = 128, blocks = vector / block;
 
-/// Of the four blocks in 128 quants: the sums of x * quant, and of the quants.
+/// For each of the four blocks in 128 quants: the sum of x * quant, and of the quants.
 struct Sums {
   std::int32_t products[blocks], quants[blocks];
 };
@@ -95,7 +95,7 @@ udo::Status execute(const Args& args) {
     float total = 0.0f;
     for (std::size_t first = 0; first < columns; first += vector) {
       const std::size_t count = columns - first < vector ? columns - first : vector;
-      alignas(128) std::uint8_t last[vector] = {};  // nothing behind a row of x is read
+      alignas(128) std::uint8_t last[vector] = {};  // bytes after a row of x are not read
       if (count < vector) std::memcpy(last, values + first, count);
       const Sums sums = sumsOf(count < vector ? last : values + first, row, first / vector, args.bits);
       for (std::size_t each = 0; each < count / block; ++each) {

@@ -7,7 +7,7 @@ namespace ops::LlmPackage::CacheWrite {
 
 namespace {
 
-/// Alike tensors are copied byte by byte: what stays is never read and rounded once more.
+/// Whether the old cache can be copied byte by byte, so that rows that stay are not rounded again.
 bool alike(const Args& args) {
   if (args.past.shape() != args.updated.shape() || args.past.isFloat() != args.updated.isFloat()) return false;
   const udo::Quantization past = args.past.quantization(), updated = args.updated.quantization();

@@ -11,7 +11,7 @@
 
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
-# What the package calls of the DSP is in the DSP.
+# The functions of the DSP that the package calls are on the DSP.
 LINK_RULES := -Wl,-z,undefs
 -include user.mk
 SUPPORT :=
@@ -32,7 +32,7 @@ LIBRARY_NAME = $(OP_LIBRARY_$(OP))
 SOURCES = $(OP_SOURCES_$(OP)) $(SUPPORT) $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
-# Hexagon SDK and tools, as in Qualcomm's Makefiles; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
+# Hexagon SDK and tools, as in Qualcomm's Makefiles; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> select others.
 % for arch in architectures:
 HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
 HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})

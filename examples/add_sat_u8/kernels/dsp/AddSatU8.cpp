@@ -1,4 +1,4 @@
-// AddSatU8 on DSP V65/V66: 128 bytes at once, on the worker threads, whose the vector unit is.
+// AddSatU8 on DSP V65/V66: 128 bytes at once, on the worker threads, to which the vector unit belongs.
 #include "ops/AddSatU8.hpp"
 
 #if defined(__HVX__)
@@ -20,7 +20,7 @@ void addScalar(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, 
   }
 }
 
-// It is not guaranteed that tensors begin at a multiple of 128.
+// Tensors need not begin at a multiple of 128 bytes.
 void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, std::size_t count) {
   std::size_t done = 0;
 #if defined(__HVX__)

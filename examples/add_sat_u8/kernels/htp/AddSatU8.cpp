@@ -31,7 +31,7 @@ void addWhole(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, s
   for (std::size_t i = 0; i < vectors; ++i) to[i] = Q6_Vub_vadd_VubVub_sat(from[i], and_[i]);
 }
 
-// Views may begin anywhere, where a graph cuts a tensor into parts; that takes twice the packets.
+// A tensor need not be aligned if a graph cuts it into parts; unaligned vectors take twice the packets.
 void addVectors(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, std::size_t count) {
   const std::size_t vectors = count / vector;
   if (isAligned(a) && isAligned(b) && isAligned(sum)) {

@@ -14,7 +14,7 @@ GraphStatus leakyreluImpl(OutputType& output, const InputType& input, const Para
   return GraphStatus::Success;
 }
 
-// Cycles, roughly: HTP weighs them against those of other ways to compute the same.
+// The approximate number of cycles: HTP compares it with that of other ways to compute the same.
 float cost(const Op*) { return 1000.0f; }
 
 }  // namespace ops::LeakyReluPackage::LeakyRelu

@@ -7,13 +7,13 @@
 namespace ops::SoftmaxAxisPackage::Softmax {
 
 struct State {
-  std::size_t outer;   // how many times the axis is walked, before it …
-  std::size_t extent;  // … its own length …
-  std::size_t stride;  // … and the distance between its elements
+  std::size_t outer;   // the number of elements of the axes before the axis
+  std::size_t extent;  // the length of the axis
+  std::size_t stride;  // the distance between its elements
 };
 
 udo::Status prepare(const Args& args, State& state) {
-  // HTP has filled ranks below 4 with ones in front, so that an axis counts from the last one.
+  // HTP has added leading ones to ranks below 4, so an axis must be counted from the last.
   const udo::Shape shape = args.input.shape();
   const auto rank = static_cast<std::int64_t>(shape.rank());
   const std::int64_t axis = args.axis < 0 ? args.axis + rank : args.axis;

@@ -8,7 +8,7 @@
 static char opName[] = "ScaleClamp";
 static Udo_QuantizationType_t quantization[] = {UDO_QUANTIZATION_TF};
 
-// The parameters, copied: they are there only while the factory is made.
+// A copy of the parameters, which exist only while the factory is created.
 typedef struct {
   scaleclampOpFactory_t factory;
   float limit;

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// A node of libQnnCpu as kernels in this style read it, by the names that they use.
+// A node of libQnnCpu with the names by which kernels in this style read it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include "QnnTypes.h"
 
 #if defined(__GNUC__)
-// Kernels in this style are written for a compiler that is silent about these.
+// Kernels in this style are written for a compiler that does not report these warnings.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
@@ -45,7 +45,7 @@ inline CustomOpTensorPtr_t getOutput(QnnOpPackage_Node_t node, std::size_t index
   return static_cast<CustomOpTensorPtr_t>(cpuNode(node).outputs[index]);
 }
 
-// All of them: an array with as many pointers as the node has tensors or parameters.
+// All tensors or parameters of the node, as an array of pointers.
 inline const CustomOpTensorPtr_t* getInput(QnnOpPackage_Node_t node) {
   return reinterpret_cast<const CustomOpTensorPtr_t*>(cpuNode(node).inputs);
 }
@@ -79,7 +79,7 @@ T& getTensorDataRef(CustomOpTensorPtr_t tensor) {
   return *static_cast<T*>(tensor->data);
 }
 
-/// The number of its elements.
+/// The number of elements of a tensor.
 inline std::uint32_t numTensorSize(CustomOpTensorPtr_t tensor) {
   std::uint32_t count = 1;
   for (std::uint32_t axis = 0; axis < tensor->rank; ++axis) count *= tensor->currentDimensions[axis];

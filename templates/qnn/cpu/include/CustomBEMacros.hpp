@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// Checks that make a function return.  A `;` behind them may be there or not.
+// Checks that make a function return.  A `;` after them is optional.
 #pragma once
 
 #define QNN_CUSTOM_BE_ENSURE(value, return_error) \

@@ -3,7 +3,7 @@
 // The interface of kernels in the style of qnn-op-package-generator: five functions of an op, registered with REGISTER_OP.
 #pragma once
 
-// Kernels in this style count on these.
+// Kernels in this style expect these headers.
 #include <string.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace qnn {
 namespace custom {
 namespace utils {
 
-/// One node of a graph: what populateFromNode puts in, the other functions take out.
+/// One node of a graph: populateFromNode adds its tensors and parameters, the other functions read them.
 class CustomOp {
  public:
   const char* m_name = nullptr;
@@ -45,7 +45,7 @@ class CustomOp {
   CustomOpTensorPtr_t getInput(std::size_t index = 0) const { return m_Inputs[index]; }
   CustomOpTensorPtr_t getOutput(std::size_t index = 0) const { return m_Outputs[index]; }
   CustomOpTensorPtr_t* getOutputsFlat() { return m_Outputs.data(); }
-  CustomOpParamPtr_t getParam(const std::string& name) { return m_Params[name]; }  // null: never added
+  CustomOpParamPtr_t getParam(const std::string& name) { return m_Params[name]; }  // null if it was not added
   std::uint32_t numInput() const { return static_cast<std::uint32_t>(m_Inputs.size()); }
   std::uint32_t numOutput() const { return static_cast<std::uint32_t>(m_Outputs.size()); }
 
@@ -74,14 +74,14 @@ struct CustomOpRegistration_t {
 };
 using CustomOpRegistrationFunction_t = CustomOpRegistration_t* (*)();
 
-/// One REGISTER_OP; all of a library are in a list.
+/// One REGISTER_OP; those of a library form a list.
 class OpRegistrationReceiver {
  public:
   OpRegistrationReceiver(const char* op, CustomOpRegistrationFunction_t function);
   OpRegistrationReceiver(const OpRegistrationReceiver&) = delete;
   OpRegistrationReceiver& operator=(const OpRegistrationReceiver&) = delete;
 
-  /// The functions of an op; null where no source registers them.
+  /// The functions of an op; null if no source registers them.
   static const CustomOpRegistration_t* find(const char* op);
 
  private:

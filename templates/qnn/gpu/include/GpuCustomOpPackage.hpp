@@ -14,7 +14,7 @@
 
 namespace udo {
 
-/// A tensor made of tables: the default of a tensor parameter or of an input.
+/// A tensor made from generated tables: the default of a tensor parameter or of an input.
 struct DefaultTensor {
   Qnn_Tensor_t raw;
   TensorFacts facts;
@@ -122,22 +122,22 @@ class Binding {
   const TensorFacts* facts_;
 };
 
-/// One op of the package: its description, its OpenCL text, and the function that makes its kernels.
+/// One op of the package: its description, its OpenCL text, and the function that creates its kernels.
 struct OpEntry : OpSpec {
   Counter* nodes;
   Names names;
   const char* text;  // of the op's .cl file
-  const char* file;  // its name, for messages of the compiler
+  const char* file;  // the name of that file, for messages of the compiler
   Status (*describe)(const Binding& node, Operation& operation);
 };
 
-/// The op's own function, called with its named arguments.
+/// Calls the op's own function with its named arguments.
 template <class Args, Args (*Bind)(const Binding&), Status (*Describe)(const Args&, Operation&)>
 Status described(const Binding& node, Operation& operation) {
   return guarded([&] { return Describe(Bind(node), operation); });
 }
 
-/// The OpenCL text before that of each op.
+/// The OpenCL text that precedes the text of each op.
 extern const char* const preludeText;
 
 /// What `getInfo` returns, with a hash of the kernels' texts.

@@ -1,7 +1,7 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
-// The C++ side of an op: its tensors, as far as they are known before an execution, and the kernels that the backend shall
-// run.  The backend compiles and executes them: none of this runs during an execution.
+// The C++ side of an op: its tensors, as far as they are known before an execution, and the kernels for the backend.
+// The backend compiles and executes them: no code of this side runs during an execution.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace udo {
 /// A tensor of the node: its position, and how the GPU stores it.
 struct TensorFacts {
   const Qnn_Tensor_t* raw = nullptr;  // null: left out
-  const char* name = nullptr;         // as it is called in OpenCL
+  const char* name = nullptr;         // in OpenCL
   std::uint32_t index = 0;            // among inputs, outputs or parameters
   QnnGpu_KernelArgType_t argument = QNN_GPU_KERNEL_ARG_TYPE_NULL_PTR;
   Qnn_DataType_t stored = QNN_DATATYPE_UNDEFINED;
@@ -51,10 +51,11 @@ class Tensor {
   /// Scale and offset of a fixed-point tensor; scale 1 and offset 0 for every other one.
   Quantization quantization() const;
 
-  /// True for a default: its numbers are in data(), and the GPU has no memory of it.
+  /// True for a default: its numbers are in data(), and not in memory of the GPU.
   bool isDefault() const { return facts_->argument == QNN_GPU_KERNEL_ARG_TYPE_NULL_PTR; }
 
-  /// What the client gave with the graph, in memory of the CPU; null for a tensor that comes with an execution.
+  /// The data that the client passed with the graph, in memory of the CPU; null for a tensor that comes with an
+  /// execution.
   template <class T>
   const T* data() const {
     return static_cast<const T*>(facts_->raw->v1.clientBuf.data);
@@ -76,7 +77,7 @@ class Output : public Tensor {
   using Tensor::Tensor;
 };
 
-/// Inputs or outputs of unknown number.
+/// A repeated input or output: a variable number of tensors.
 template <class V>
 class Repeated {
  public:
@@ -100,12 +101,12 @@ class Operation;
 /// One kernel: its work sizes, and its arguments in the order of its parameters in OpenCL.
 class Kernel {
  public:
-  /// How many work items there are.
+  /// The number of work items.
   Kernel& globalSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
-  /// How many of them are in a work group; each must divide its global size.  By default udogen chooses.
+  /// The number of work items in a work group; each must divide its global size.  By default udogen chooses it.
   Kernel& localSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
 
-  /// An input or a tensor parameter; a null pointer where it was left out.
+  /// An input or a tensor parameter; a null pointer if it was left out.
   Kernel& read(const Input& tensor);
   Kernel& write(const Output& tensor);
   /// Memory between kernels of this op, written by one and read by another.
@@ -129,9 +130,9 @@ class Kernel {
   }
   Kernel& size(std::size_t number);
 
-  /// Text of the kernel, where it is not in the op's .cl file; it must live as long as the package.
+  /// Text of the kernel, if it is not in the op's .cl file; it must live as long as the package.
   Kernel& source(const char* text) { return text_ = text, *this; }
-  /// Options of the OpenCL compiler, such as -cl-fast-relaxed-math; they too must live on.
+  /// Options of the OpenCL compiler, such as -cl-fast-relaxed-math; they, too, must live as long as the package.
   Kernel& options(const char* text) { return options_ = text, *this; }
 
  private:
@@ -179,17 +180,18 @@ class Operation {
   /// Memory for `count` elements of a type, between the kernels of this op.
   Scratch scratch(Qnn_DataType_t type, std::size_t count);
 
-  /// Lets an output be an image of `height` x `width` pixels of four elements, where the backend leaves the choice (the
-  /// tensor connects two ops of floats); call it before the kernels are made.  True where it will be one.
+  /// Makes an output an image of `height` x `width` pixels of four elements, if the backend leaves the choice (the
+  /// tensor connects two ops of floats); call it before the kernels are named.  Returns whether the output becomes an
+  /// image.
   bool claimImage(const Output& output, std::size_t height, std::size_t width);
 
-  /// Beyond these an op is refused with a message.
+  /// An op that exceeds these limits is refused with a message.
   static constexpr std::size_t mostKernels = 8, mostScratch = 16, mostTensors = 64;
 
  private:
   friend Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*);
 
-  // With zeros after it: releases of the SDK differ in what follows `layout`, and all accept zeros there.
+  // With zeros after the object: releases of the SDK differ in what follows `layout`, and all accept zeros there.
   struct Memory {
     QnnGpu_MemoryObject_t object = {};
     unsigned char more[64] = {};
@@ -201,7 +203,7 @@ class Operation {
   Memory& claim(const TensorFacts& output, std::uint32_t dims);
   Status finish(const char* prelude, const char* text, const char* file, const std::string& types);
 
-  QnnGpu_Operation_t operation_ = {};  // first: the backend hands it back when the node is freed
+  QnnGpu_Operation_t operation_ = {};  // first: the backend passes it back when the node is freed
   Status status_ = ok;
   std::size_t kernels_ = 0, scratches_ = 0, claims_ = 0;
   Kernel kernel_[mostKernels];

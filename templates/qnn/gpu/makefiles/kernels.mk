@@ -1,7 +1,7 @@
 # Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
-# Writes each file of KERNELS down as numbers, in KERNEL_TEXTS, where C++ includes it: a kernel is not a string literal, and
-# may hold any character.  A missing file becomes an empty text.  Several targets may be built at once, by independent
-# processes of make: each writes a file of its own, and puts it in place whole.
+# Writes each file of KERNELS as a list of numbers to KERNEL_TEXTS, where C++ includes it: the text of a kernel may
+# contain any character, which a string literal may not.  A missing file becomes an empty text.  Several targets may be
+# built at once, by independent makes: each writes its own temporary file, and renames it when it is complete.
 .PHONY: kernels FORCE_KERNELS
 kernels: $(patsubst %,$(KERNEL_TEXTS)/%.inc,$(notdir $(KERNELS)))
 

@@ -9,7 +9,7 @@
 namespace udo {
 namespace {
 
-// The texts of the .cl files, as make has written them down (obj/kernels).
+// The texts of the .cl files, which make has written as numbers (obj/kernels).
 const char prelude[] = {
 #include "Prelude.cl.inc"
 };
@@ -80,7 +80,7 @@ const char* const preludeText = prelude;
 
 const PackageTables tables = {${package.literal}, entries, withHash(packageInfo(${package.literal}, opNames, gpuApiVersion), entries)};
 
-// The backend runs the kernels by itself: what can be counted is each node that was made of them.
+// The backend itself runs the kernels: the package can only count the nodes that were created for them.
 Executions executions(${package.literal}, "nodes", counters);
 
 }  // namespace udo

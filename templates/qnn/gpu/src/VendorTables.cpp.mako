@@ -38,7 +38,7 @@ const PackageTables tables = {${package.literal}, entries, withoutHash(packageIn
 
 const bool sortsParams = ${sorts_params};
 
-// The backend runs the kernels by itself: what can be counted is each node that was made of them.
+// The backend itself runs the kernels: the package can only count the nodes that were created for them.
 Executions executions(${package.literal}, "nodes", counters);
 
 }  // namespace udo

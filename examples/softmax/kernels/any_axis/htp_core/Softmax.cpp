@@ -8,7 +8,7 @@ namespace ops::SoftmaxAxisPackage::Softmax {
 
 template <class OutputType, class InputType>
 GraphStatus softmaxImpl(OutputType& output, const InputType& input, const Params& params) {
-  // HTP has filled ranks below 4 with ones in front, so that an axis counts from the last one.
+  // HTP has added leading ones to ranks below 4, so an axis must be counted from the last.
   if (!udo::sameShape(output, input)) return udo::fail("the output must have the shape of the input");
   const auto rank = static_cast<std::int64_t>(input.rank());
   const std::int64_t axis = params.axis < 0 ? params.axis + rank : params.axis;

@@ -7,7 +7,7 @@ namespace ops::SoftmaxUdoPackage::Softmax {
 
 constexpr std::uint32_t threads = 2;
 
-// exp() of every distance that two stored numbers can have: the input's scale is known before any data is.
+// exp() of every distance that two stored numbers can have: the input's scale is known before its data.
 struct State {
   float powers[256];
 };

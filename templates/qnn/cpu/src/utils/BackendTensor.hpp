@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 //
-// A tensor as libQnnCpu passes it, and inputs and outputs of unknown number, which only CPU and GPU have.
+// A tensor as libQnnCpu passes it, and repeated inputs and outputs, which only CPU and GPU have.
 #pragma once
 
 #include "BackendUtils.hpp"
@@ -14,10 +14,10 @@ namespace udo {
 
 using RawTensor = QnnCpuOpPackage_Tensor_t;
 
-/// What validation saw of a tensor and the runtime does not pass when the op is made.
+/// What validation found about a tensor, and the runtime does not pass when the op is created.
 struct TensorFacts {
   bool omitted = false;    // an optional tensor that the client left out
-  bool quantized = false;  // fixed point: quantizeParams hold something
+  bool quantized = false;  // fixed point: quantizeParams are defined
 };
 
 inline Element elementOf(std::uint32_t type) {
@@ -41,7 +41,7 @@ inline Element elementOf(std::uint32_t type) {
   }
 }
 
-/// Its data and its dimensions may change with each execution.
+/// A view whose data and dimensions may change with each execution.
 class BackendTensor {
  public:
   BackendTensor() = default;
@@ -75,7 +75,7 @@ class BackendTensor {
   Quantization quantization_;
 };
 
-/// Inputs or outputs of unknown number.
+/// A repeated input or output: a variable number of tensors.
 template <class V>
 class Repeated {
  public:

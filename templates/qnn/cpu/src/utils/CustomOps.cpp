@@ -11,7 +11,7 @@ namespace qnn {
 namespace custom {
 namespace {
 
-// Sources of kernels are initialized in any order: this needs none.
+// Sources of kernels are initialized in any order; a plain pointer is initialized before all of them.
 const OpRegistrationReceiver* firstReceiver = nullptr;
 
 }  // namespace
@@ -39,7 +39,7 @@ using qnn::custom::OpRegistrationReceiver;
 using qnn::custom::utils::CustomOp;
 
 struct CustomInstance : Instance {
-  NodeFacts facts;  // validation's, with the counts that the runtime leaves uninitialized
+  NodeFacts facts;  // of validation, with the counts that the runtime leaves uninitialized
   QnnCpuOpPackage_Node_t node;
   CustomOp op;
   const CustomOpRegistration_t* functions = nullptr;
@@ -83,7 +83,7 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
   });
   if (status != ok) return error("populateFromNode returned %llu", static_cast<unsigned long long>(status));
   if (functions->finalize != nullptr) {
-    // Qualcomm's own support sources never call it, so that kernels run there whose finalize fails.
+    // Qualcomm's own support sources never call it, so kernels whose finalize fails run there.
     const Status finalized = guarded([&] { return functions->finalize(&made->op); });
     if (finalized != ok) {
       log(QNN_LOG_LEVEL_WARN, "finalize of %s returned %llu; it runs all the same", entry.name,

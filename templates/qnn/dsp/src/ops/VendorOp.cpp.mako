@@ -20,7 +20,7 @@ Udo_ErrorType_t create(QnnOpPackage_GlobalInfrastructure_t infrastructure, Udo_C
   void* memory = infrastructure->dspGlobalInfra->hexNNv2Infra.udoMalloc(sizeof(${op.lower}OpFactory_t));
   if (memory == nullptr) return UDO_INVALID_ARGUMENT;
   auto* made = static_cast<${op.lower}OpFactory_t*>(memory);
-  // The parameters are there during this call only: what execute needs of them must be copied.
+  // The parameters exist during this call only: what execute needs of them must be copied.
   *made = {opType, count, nullptr};
   *factory = reinterpret_cast<Udo_OpFactory_t>(made);
   return UDO_NO_ERROR;

@@ -52,7 +52,7 @@ class BackendTensor {
 
   const RawTensor* raw() const { return raw_; }
 
-  /// Call it after the range has changed.
+  /// Must be called after the range has changed.
   void update() const {
     lowest_ = lowest();
     highest_ = highest();

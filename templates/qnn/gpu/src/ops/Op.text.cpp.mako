@@ -1,11 +1,11 @@
-// The GPU kernel of ${op.name}, and what calls it.  Auto-generated once by udogen: it is yours, and your changes are kept.
+// The GPU kernel of ${op.name}, and its caller.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/${op.name}.hpp"
 
 namespace ops::${package.name}::${op.name} {
 
-// The OpenCL kernel.  INPUT, OUTPUT, LOAD, STORE and the like are in Prelude.cl: LOAD gives a float whether half, float or
-// fixed point is stored, so that the same text serves all of them.  To have the text in a file of its own, write
-// ${op.kernel_text} and leave out .source(kernelText) below.
+// The OpenCL kernel.  INPUT, OUTPUT, LOAD, STORE and similar macros are in Prelude.cl: LOAD returns a float whether
+// half, float or fixed point is stored, so the same text works for all of them.  To keep the text in a separate file,
+// write ${op.kernel_text} and leave out .source(kernelText) below.
 constexpr char kernelText[] = R"cl(
 __kernel void ${op.entry}(
 % for line in op.declared:
@@ -16,8 +16,8 @@ __kernel void ${op.entry}(
 }
 )cl";
 
-// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
-// and no code of this file.
+// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs only the
+// kernels, and none of the C++ code in this file.
 udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
   // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("${op.entry}").source(kernelText));

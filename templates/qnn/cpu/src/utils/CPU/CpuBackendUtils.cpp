@@ -48,8 +48,8 @@ NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
   return facts;
 }
 
-// A node is validated right before it is made, also when a context binary is restored.  What validation saw is kept
-// here by the names of op and node.
+// A node is validated right before it is created, also when a context binary is restored.  What validation found is
+// kept here by the names of op and node.
 std::mutex waitingMutex;
 
 std::map<std::string, std::vector<NodeFacts>>& waiting() {
@@ -57,7 +57,7 @@ std::map<std::string, std::vector<NodeFacts>>& waiting() {
   return facts;
 }
 
-// A client may validate nodes that it never makes: of so many the older half is forgotten.
+// A client may validate nodes that it never creates: at this number the older half is forgotten.
 constexpr std::size_t mostWaiting = 1 << 16;
 std::size_t countWaiting = 0;
 std::uint64_t validations = 0;
@@ -93,7 +93,7 @@ bool isOmitted(const NodeFacts& facts, std::size_t i) {
   return i < facts.inputs.size() ? facts.inputs[i].omitted : facts.outputs[i - facts.inputs.size()].omitted;
 }
 
-/// True if counts, shapes and types are those that validation saw.
+/// Whether counts, shapes and types are those that validation found.
 bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
   if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
@@ -111,7 +111,7 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// True if the shapes are also at the same addresses: then it is the node that validation saw, and not one of the same
+/// Whether the shapes are also at the same addresses: then it is the node that was validated, and not one of the same
 /// name in another graph.
 bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!matches(facts, node)) return false;
@@ -122,7 +122,7 @@ bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// Removes the newest that fits, and returns whether there was one.
+/// Removes the newest entry that fits, and returns whether one was found.
 bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
           bool (*fits)(const NodeFacts&, const QnnCpuOpPackage_Node_t&), NodeFacts& facts) {
   for (std::size_t i = seen.size(); i-- > 0;) {
@@ -135,7 +135,7 @@ bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
   return false;
 }
 
-/// What validation saw of this node; false if it never saw it.
+/// Gets what validation found about this node; false if it was not validated.
 bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   const auto found = waiting().find(nameOf(node.typeName, node.name));
@@ -169,13 +169,13 @@ bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The config of a node that was not validated, as not every client does: made of the node, and of the op's spec.
+/// The config of a node that was not validated (not every client does that), made from the node and the op's spec.
 class Inferred {
  public:
   Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
       : inputs_(tensors(spec.inputs, node.inputs, node.numOfInputs)),
         outputs_(tensors(spec.outputs, node.outputs, node.numOfOutputs)) {
-    // Counts that are zero may be uninitialised, and the arrays too.
+    // Counts that should be zero may be uninitialised, as may the arrays.
     const std::uint32_t count = node.numOfParams <= spec.params.count && node.params != nullptr ? node.numOfParams : 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       params_.push_back(param(spec, node.params[i]));
@@ -194,7 +194,7 @@ class Inferred {
   const Qnn_OpConfigV1_t& config() const { return config_; }
 
  private:
-  static constexpr std::uint32_t mostRepeated = 4096;  // more are no count
+  static constexpr std::uint32_t mostRepeated = 4096;  // a larger number is not a count
 
   static std::vector<Qnn_Tensor_t> tensors(List<TensorSpec> specs, RawTensor* const* raw, std::uint32_t count) {
     const bool repeats = std::any_of(specs.begin(), specs.end(), [](const TensorSpec& each) { return each.repeated; });
@@ -226,7 +226,7 @@ class Inferred {
     made.v1.dimensions = raw->currentDimensions;
     made.v1.dataType = static_cast<Qnn_DataType_t>(raw->dataType);
     if (made.v1.dataType == QNN_DATATYPE_UINT_8 && has(types, QNN_DATATYPE_UFIXED_POINT_8)) {
-      // Without an encoding its value is undefined.
+      // Without an encoding the value of quantizeParams is undefined.
       const Qnn_QuantizeParams_t& given = raw->quantizeParams;
       const bool encoded = given.encodingDefinition == QNN_DEFINITION_DEFINED &&
                            given.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET &&
@@ -291,7 +291,7 @@ class Channels {
   std::size_t stride_ = 1;
 };
 
-/// Frees what validation saw of nodes that were never made; called by the last terminate.
+/// Frees what validation found about nodes that were never created; called by the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   waiting().clear();
@@ -351,7 +351,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
 }
 
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
-  // The runtime passes a copy of what createOpImpl returned: only userData leads to the instance.
+  // The runtime passes a copy of what createOpImpl returned: only userData points to the instance.
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);

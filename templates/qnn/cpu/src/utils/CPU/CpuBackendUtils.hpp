@@ -17,27 +17,27 @@
 
 namespace udo {
 
-/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
+/// What validation found about a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
 /// report which tensors were left out or are quantized.
 struct NodeFacts {
   std::vector<TensorFacts> inputs;
   std::vector<TensorFacts> outputs;
   std::vector<TensorFacts> params;
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to distinguish nodes of one name
-  std::vector<std::uint32_t> dims;  // of each its rank, then so many
+  std::vector<std::uint32_t> dims;  // for each tensor its rank, then its dimensions
   std::vector<const std::uint32_t*> places;  // the addresses at which the runtime keeps the dims of each tensor
   std::uint64_t number = 0;                  // of the validation
 };
 
-/// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
-/// (inputs and parameters) or written back after it (outputs).  Others must be quantized as a whole: a kernel sees one
+/// Fixed-point tensors that a kernel sees as floats: each has a copy of floats, filled before the kernel runs (inputs
+/// and parameters) or written back after it (outputs).  Other tensors must be quantized as a whole: a kernel sees one
 /// scale and one offset.
 class FloatCopies {
  public:
-  /// A tensor of floats for one of fixed point, of the same shape.
+  /// Adds a tensor of floats for a fixed-point tensor, with the same shape.
   RawTensor* add(const RawTensor& stored, bool isOutput);
 
-  /// The tensors of a repeated one, those of fixed point replaced.
+  /// The tensors of a repeated one, with fixed-point tensors replaced.
   RawTensor* const* add(RawTensor* const* first, std::size_t count, bool areOutputs);
 
   /// Checks a tensor whose stored numbers the kernel sees.
@@ -133,7 +133,7 @@ class Binding {
   Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, List<TensorSpec> specs,
                        std::size_t index) const {
     if (facts.size() <= index) return Repeated<V>();
-    // Optional tensors behind it may be left out: then it counts as one, as in validation.
+    // Optional tensors after it may be left out: then it counts as one, as in validation.
     const std::size_t count = 1 + (facts.size() > specs.count ? facts.size() - specs.count : 0);
     RawTensor* const* first = tensors + index;
     if constexpr (seesFloats<V>) {
@@ -154,11 +154,11 @@ class Binding {
   FloatCopies& copies_;
 };
 
-/// A tensor made of tables: the default of a tensor parameter or of an input.
+/// A tensor made from generated tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
-/// How an instance of an op is made.
+/// How an instance of an op is created.
 struct OpFacts {
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };

@@ -19,7 +19,7 @@ struct Vtcm {
   bool isReal;
 };
 
-/// What the DSP does for one operation.
+/// The functions of the DSP for one operation.
 class Dsp {
  public:
   Dsp(const Udo_HexNNv2GlobalInfra_t& functions, const char* op, void* operation, Udo_TensorParam_t* outputs,
@@ -27,7 +27,7 @@ class Dsp {
       : functions_(functions), op_(op), operation_(operation), outputs_(outputs), count_(count) {}
 
   /// Runs `work(thread, threads)` on that many worker threads and waits for all of them; returns the first error.
-  /// Use HVX only in here: the vector unit belongs to the worker threads.
+  /// Use HVX only in `work`: the vector unit belongs to the worker threads.
   template <class Work>
   Status run(std::uint32_t threads, const Work& work) const {
     Job<Work> job({op_, threads == 0 ? 1 : threads, 0, ok}, work);
@@ -78,7 +78,7 @@ class Dsp {
       if (data_ != nullptr) release_(data_);
     }
 
-    void* data() const { return data_; }  // nullptr if there was not enough
+    void* data() const { return data_; }  // nullptr if there was not enough memory
 
    private:
     void* data_ = nullptr;
@@ -96,7 +96,7 @@ class Dsp {
     Status first;
   };
 
-  // Every worker gets the same pointer, and takes the next number.
+  // Every worker thread gets the same pointer, and takes the next number.
   template <class Work>
   struct Job : Shared {
     const Work& work;

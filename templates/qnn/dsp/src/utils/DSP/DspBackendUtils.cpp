@@ -22,7 +22,7 @@ Udo_ErrorType_t notInitialized() {
   return refuse(UDO_UNSUPPORTED_FEATURE, "package %s is not initialized", packageName);
 }
 
-/// NO_ERROR if this is the op of the library.
+/// Returns NO_ERROR if this is the op of the library.
 Udo_ErrorType_t checkName(const char* type) {
   if (type == nullptr) return refuse(UDO_INVALID_ARGUMENT, "package %s was asked for an op without a name", packageName);
   if (std::strcmp(type, theOp->name) == 0) return UDO_NO_ERROR;
@@ -76,7 +76,7 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
   return UDO_NO_ERROR;
 }
 
-/// The DSP asks for the size and the type of each output.
+/// Sets the size and the type of each output, which the DSP requires.
 Udo_ErrorType_t openOutputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.outputCount; ++i) {
     const TensorSpec& spec = theOp->outputs.items[i];
@@ -167,7 +167,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   Dsp dsp = dspOf(operation);
   ++*theOp->executions;
   const Status status = kernel.execute(operation, dsp);
-  // The DSP does not execute in the background; a client that asks for a notification gets one.
+  // The DSP does not execute in the background; a client that requests a notification gets one.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
   return codeOf(status);
 }
@@ -210,7 +210,7 @@ Udo_ErrorType_t queryOp(Udo_String_t type, std::uint32_t, const Udo_Param_t*, st
   if (fault != UDO_NO_ERROR) return fault;
   *inputs = static_cast<std::uint32_t>(theOp->inputs.count);
   *inputTypes = theOp->inputKinds;
-  *inputLayouts = nullptr;  // plain, all of them
+  *inputLayouts = nullptr;  // all plain
   *outputs = static_cast<std::uint32_t>(theOp->outputs.count);
   *outputTypes = theOp->outputKinds;
   *outputLayouts = nullptr;
@@ -241,7 +241,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    validateOp,
                    queryOp};
   operationNames[0] = spec.name;
-  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last call: all clients pass those of the DSP
+  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // all clients pass the same functions of the DSP
   return executions.begin();
 }
 
@@ -283,7 +283,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
   return QNN_SUCCESS;
 }
 
-// The DSP asks operationInfo for factories instead.
+// The DSP calls createOpFactory of operationInfo instead.
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
 }

@@ -16,7 +16,7 @@ namespace udo {
 
 struct OpEntry;
 
-/// The result of createOpFactory: a copy of the parameters of some operations.
+/// The result of createOpFactory: a copy of the parameters that one or more operations use.
 struct Factory {
   std::uint32_t count;
   Udo_Param_t* params;
@@ -31,7 +31,7 @@ struct Operation {
   std::uint32_t outputCount;
   Udo_TensorParam_t* outputs;
   void* state;             // of the kernel; null if it has none
-  std::uint64_t prepared;  // the fingerprint of its tensors at that time; 0: it was never prepared
+  std::uint64_t prepared;  // the fingerprint of the tensors for which the state was prepared; 0: not prepared
 };
 
 /// The tensors of an operation by position, its parameters by name.
@@ -76,10 +76,10 @@ class Binding {
   const Operation& operation_;
 };
 
-/// A tensor made of tables: the default of a tensor parameter or of an input.
+/// A tensor made from generated tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
-/// What the tables know of a kernel.
+/// The functions of a kernel, for the tables.
 struct OpFacts {
   Status (*create)(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions);
   Status (*execute)(Operation& operation, Dsp& dsp);
@@ -94,7 +94,7 @@ struct OpEntry : OpSpec {
   void (*describe)(OpFacts& facts);
 };
 
-// --- the glue around a kernel, made where the kernel is --------------------------------------------------------------
+// --- the code around a kernel, compiled with its file ----------------------------------------------------------------
 
 namespace glue {
 
@@ -115,7 +115,7 @@ Status create(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
   return ok;
 }
 
-/// Tensors are known from the first execution on, and may change later: then the state is prepared again.
+/// Tensors are not known before the first execution, and may change later: then the state is prepared again.
 template <class Op>
 Status run(Operation& operation, Dsp& dsp) {
   const typename Op::Args args = Op::bind(Binding(operation));

@@ -48,12 +48,12 @@ Udo_DataType_t udoTypeOf(Qnn_DataType_t type) {
   }
 }
 
-// True if a kernel reads the right bytes: the DSP has other names for signed types and fixed point.
+// Whether a kernel reads the right bytes: the DSP has other names for signed types and fixed point.
 bool isStoredAlike(Udo_DataType_t a, Udo_DataType_t b) { return sizeOf(a) == sizeOf(b) && isFloat(a) == isFloat(b); }
 
 // --- parameters ------------------------------------------------------------------------------------------------------
 
-/// The type of a spec in which a tensor is stored.
+/// The type of the spec that matches the stored type of a tensor.
 Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
   for (const Qnn_DataType_t each : types) {
     if (udoTypeOf(each) == type) return each;
@@ -66,7 +66,7 @@ Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
 
 bool isText(const ParamSpec& spec) { return spec.types.items[0] == textType; }
 
-/// As Binding::number reads a scalar.
+/// The type as which Binding::number reads a scalar.
 Qnn_DataType_t scalarTypeOf(Udo_DataType_t type) {
   switch (type) {
     case UDO_DATATYPE_FLOAT_32: return QNN_DATATYPE_FLOAT_32;
@@ -145,7 +145,7 @@ char* copyText(Copier& copier, const char* text) { return copier.copy(text, std:
 void copyTensor(Copier& copier, const Udo_TensorParam_t& from, Udo_TensorParam_t* to) {
   std::uint32_t* const dims = copier.copy(from.currDimensions, from.tensorRank);
   auto* const data = copier.copy(static_cast<const unsigned char*>(from.tensorData), bytesOf(from, from.currDimensions),
-                               128);  // a vector
+                               128);  // the size of a vector
   if (to == nullptr) return;
   to->maxDimensions = dims;
   to->currDimensions = dims;

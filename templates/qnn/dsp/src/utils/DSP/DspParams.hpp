@@ -12,16 +12,16 @@ namespace udo {
 
 struct Factory;
 
-/// Logs the error, and returns the code for the DSP.
+/// Logs an error, and returns the code for the DSP.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
 
-/// True if a kernel reads the right bytes of a tensor that the DSP reports as this type.
+/// Whether a tensor that the DSP reports as this type is stored as one of the config's types.
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
 
-/// True if a tensor has the only value that is supported.
+/// Whether a tensor has the only value that is supported.
 bool isDefault(const OnlyValue& only, const Udo_TensorParam_t& tensor, List<Qnn_DataType_t> types);
 
 std::uint32_t bytesOf(const Udo_TensorParam_t& tensor, const std::uint32_t* dims);
@@ -29,7 +29,7 @@ std::uint32_t bytesOf(const Udo_TensorParam_t& tensor, const std::uint32_t* dims
 /// Compares the parameters of a client with the config.
 Udo_ErrorType_t checkParams(List<ParamSpec> specs, std::uint32_t count, const Udo_Param_t* params);
 
-/// The parameters, copied into one block of the DSP's memory; nullptr if it has none left.
+/// Copies the parameters into one block of the DSP's memory; nullptr if no memory is left.
 Factory* copyParams(const Udo_HexNNv2GlobalInfra_t& dsp, std::uint32_t count, const Udo_Param_t* params);
 
 }  // namespace udo

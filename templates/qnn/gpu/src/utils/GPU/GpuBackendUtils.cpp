@@ -10,7 +10,7 @@
 namespace udo {
 namespace {
 
-// --- what is known about a tensor ------------------------------------------------------------------------------------
+// --- what is known about a tensor ---------------------------------------------------------------------------------
 
 const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::uint32_t id) {
   if (node.storageTypes == nullptr) return nullptr;
@@ -20,7 +20,7 @@ const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::
   return nullptr;
 }
 
-/// As the backend stores what connects two ops.
+/// The type in which the backend stores a tensor that connects two ops.
 Qnn_DataType_t chosen(Qnn_DataType_t type, QnnGpu_Precision_t precision) {
   if (!isFloat(type) || precision == QNN_GPU_PRECISION_USER_PROVIDED) return type;
   return precision == QNN_GPU_PRECISION_FP32 ? QNN_DATATYPE_FLOAT_32 : QNN_DATATYPE_FLOAT_16;
@@ -40,7 +40,7 @@ void learn(TensorFacts& facts, const Qnn_Tensor_t& tensor, const QnnGpuOpPackage
   }
 }
 
-/// Calls `use(facts, name in OpenCL, number, spec)` for each tensor of a side; without facts for a missing one.
+/// Calls `use(facts, name in OpenCL, number, spec)` for each input or output; facts are null for a missing one.
 template <class Use>
 void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, std::size_t count, const Use& use) {
   const std::size_t extra = count > specs.count ? count - specs.count : 0;
@@ -53,7 +53,7 @@ void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, s
   }
 }
 
-// --- how OpenCL gets it -------------------------------------------------------------------------------------------
+// --- tensors as OpenCL macros -------------------------------------------------------------------------------------
 
 const char* clType(Qnn_DataType_t type) {
   switch (static_cast<std::uint32_t>(type)) {
@@ -137,7 +137,7 @@ std::string described(const TensorFacts* facts, const char* name, std::size_t nu
   Text text(repeated ? name + ("_" + std::to_string(number)) : name);
   const Tensor tensor(facts);
   text.define("has", "", tensor ? "1" : "0");
-  if (!tensor) {  // so that a kernel that asks with #if HAS(…) compiles
+  if (!tensor) {  // so that a kernel that tests #if HAS(…) compiles
     text.define("type", "", "float");
     text.define("input", "", "__global const float*");
     text.define("output", "", "__global float*");
@@ -157,7 +157,7 @@ std::string described(const TensorFacts* facts, const char* name, std::size_t nu
 
 // --- one node -------------------------------------------------------------------------------------------------------
 
-/// The facts of a node's tensors, side by side: inputs, outputs, parameters.
+/// The facts of a node's tensors, one after the other: inputs, outputs, parameters.
 class Facts {
  public:
   Facts(const OpEntry& entry, const Qnn_OpConfigV1_t& config, TensorFacts* all)
@@ -187,8 +187,8 @@ class Facts {
     walk(entry_.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
   }
 
-  /// Refuses a tensor with more than one scale, and an input that comes as an image whose pixels are not the tensor's
-  /// elements, four by four.
+  /// Refuses a tensor with more than one scale, and an input that is an image whose pixels are not the tensor's
+  /// elements, four in each pixel.
   Status check() const {
     for (const auto& [tensors, count] : {std::pair(inputs_, config_.numOfInputs), std::pair(outputs_, config_.numOfOutputs),
                                          std::pair(params_, config_.numOfParams)}) {
@@ -211,7 +211,7 @@ class Facts {
     return ok;
   }
 
-  /// How they are stored, in OpenCL's words.
+  /// OpenCL macros that define how the tensors are stored.
   std::string text() const {
     std::string all;
     const auto add = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
@@ -308,7 +308,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPa
   operation->claimBuffers(operation->facts_ + config.numOfInputs, config.numOfOutputs);
   Status status = facts.check();
   if (status == ok) status = entry.describe(Binding(entry, config, operation->facts_), *operation);
-  // Only now: the op may have made images of its outputs.
+  // Only now, because the op may have changed outputs to images.
   if (status == ok) status = operation->finish(preludeText, entry.text, entry.file, facts.text());
   if (status != ok) {
     delete operation;
@@ -322,7 +322,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPa
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
   static_assert(std::is_standard_layout_v<QnnGpu_Operation_t>);
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
-  delete reinterpret_cast<Operation*>(impl);  // createOpImpl gave its first member
+  delete reinterpret_cast<Operation*>(impl);  // createOpImpl returned its first member
   return ok;
 }
 

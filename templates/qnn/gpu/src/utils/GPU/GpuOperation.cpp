@@ -8,7 +8,7 @@
 namespace udo {
 namespace {
 
-// Every compiler of OpenCL takes a group of one; of more, each device has its own best.  64 is a wave of Adreno.
+// Every OpenCL compiler accepts a group of one; the best larger size depends on the device.  64 is a wave of Adreno.
 constexpr std::size_t usualGroup = 64;
 
 std::uint32_t fitting(std::size_t number) {
@@ -170,7 +170,8 @@ bool Operation::claimImage(const Output& output, std::size_t height, std::size_t
   return true;
 }
 
-// Each NATIVE output becomes a plain buffer unless the op decides otherwise: by default, the backend would make it an image.
+// Each NATIVE output becomes a plain buffer unless the op claims an image: by default the backend would make it an
+// image.
 void Operation::claimBuffers(const TensorFacts* outputs, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!outputs[i].claimable) continue;
@@ -203,7 +204,7 @@ Status Operation::finish(const char* prelude, const char* text, const char* file
     if (!own && *text == '\0') {
       return error("kernel %s: %s does not exist, and source() gave no text", made.entry_, file);
     }
-    // The backend knows programs by the kernel's name alone: another text must have another name.
+    // The backend identifies programs by the kernel's name alone: another text must have another name.
     const std::string body = types + prelude + (own ? "#line 1\n" : "#line 1 \"" + std::string(file) + "\"\n") +
                              (own ? made.text_ : text);
     char unique[24];

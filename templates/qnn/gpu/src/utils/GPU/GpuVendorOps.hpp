@@ -1,6 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 //
-// Between the backend's nodes and ops whose kernels are in Qualcomm's style (Operation.hpp).
+// Connects the backend's nodes with ops whose kernels are in Qualcomm's style (Operation.hpp).
 #pragma once
 
 #include <memory>
@@ -13,14 +13,13 @@ class Operation;
 
 namespace udo {
 
-/// One op of the package: its description, and the function that makes its kernels.
+/// One op of the package: its description, and the function that creates its kernels.
 struct OpEntry : OpSpec {
   Counter* nodes;
   std::shared_ptr<::Operation> (*create)(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status);
 };
 
-/// Whether a node's parameters are put in the order of their names, as SNPE does: kernels of UDO packages read them by
-/// position.
+/// Whether a node's parameters are sorted by name, as SNPE does: kernels of UDO packages read them by position.
 extern const bool sortsParams;
 
 /// What `getInfo` returns: texts of kernels may depend on the node, so the backend must not keep any.

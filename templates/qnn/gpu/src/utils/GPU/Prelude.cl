@@ -1,12 +1,12 @@
-// Stands before every .cl file of this package: how a kernel names, declares, reads and writes its tensors.
-// A tensor is called as the op's config calls it; udogen defines for each, before this text, how it is stored.
+// Precedes every .cl file of this package: how a kernel names, declares, reads and writes its tensors.
+// A tensor has its name in the op's config; macros before this text define for each tensor how it is stored.
 //
 //   __kernel void f(INPUT(x), OUTPUT(y), const float alpha)
 //   TYPE(x)             what one element is stored as: half, float, uchar, …
 //   LOAD(x, i)          element i: a float, also where half or fixed point is stored; integers stay integers
 //   STORE(y, i, v)      writes it: rounds and saturates fixed point
-//   LOAD4(x, i), STORE4(y, i, v)    four elements at once, the i-th four of the tensor; images know only STORE4
-//   HAS(x)              0 for an omitted optional tensor;  IS_IMAGE(x): 1 where the tensor is an image
+//   LOAD4(x, i), STORE4(y, i, v)    four elements at once, the i-th four of the tensor; images have no STORE
+//   HAS(x)              0 for an omitted optional tensor;  IS_IMAGE(x): 1 if the tensor is an image
 //   SCALE(x), OFFSET(x) of fixed point: real = SCALE * (stored + OFFSET)
 #define INPUT(x) udo_input_##x x
 #define OUTPUT(x) udo_output_##x x
