@@ -56,7 +56,7 @@ _CLEAR = "MODULE SRC_FILES C_INCLUDES CPPFLAGS LDFLAGS LDLIBS".split()
 
 
 def ndk_build(root: Path, log: Path) -> Path:
-    """Create an ndk-build that has GNU make read Android.mk and Application.mk, like the real one; it records modules."""
+    """Create an ndk-build that has GNU make read Android.mk and Application.mk, as the real one does; logs modules."""
     core = root / "build" / "core"
     core.mkdir(parents=True, exist_ok=True)
     (core / "clear.mk").write_text("".join(f"LOCAL_{name} :=\n" for name in _CLEAR))

@@ -1,4 +1,4 @@
-"""client.c, and its Python counterpart: both restore one graph, execute it, and report times and memory in the same format."""
+"""client.c, and its Python counterpart: both restore and execute a graph, and report times and memory in one format."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def steps(found: Array, expected: Array, grid: Grid, rows: int) -> int:
 
 
 def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> dict[str, Any]:
-    """Run a prompt and the tokens after it; with `alone` each shard gets the output of numpy for the shard before it."""
+    """Run a prompt and the tokens after it; with `alone` each shard gets numpy's output for the shard before it."""
     report: dict[str, Any] = {"tokens": [], "expected": [], "gaps": [], "hidden": [], "logits": [], "cache": []}
     tokens, position, rows = padded(raw.sizes, prompt), 0, len(prompt)
     for _ in range(TOKENS):

@@ -1,4 +1,4 @@
-"""The counterpart of client.c in udogen's Python API: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`"""
+"""client.c's counterpart with udogen's Python API: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Soak:
             thread.join()
 
     def register(self) -> None:
-        """Register memory with each context and release it; a backend without registration raises an error each time."""
+        """Register memory with each context and release it; a backend without registration raises an error."""
         for context in self.contexts:
             with allocate("memfd", 4096, name="soak") as buffer:
                 try:

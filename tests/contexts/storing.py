@@ -47,7 +47,7 @@ def binary(backend: str, kind: str) -> bytes:
 def store(
     folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: str = "emulator", vouched: bool = True
 ) -> Path:
-    """The binary in a file, with its manifest as `Context.save` writes it, or as another program's: with nothing."""
+    """Write the binary to a file, with a manifest like `Context.save`, or without one like another program."""
     path = folder / f"{name}.bin"
     path.write_bytes(binary(backend, kind))
     if vouched:

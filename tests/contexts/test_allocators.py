@@ -1,4 +1,4 @@
-"""Buffers: where their memory comes from, and how it is released.  rpcmem is tested with a stand-in for libcdsprpc.so."""
+"""Buffers: where their memory comes from, and how it is released.  rpcmem is tested with a stand-in libcdsprpc.so."""
 
 from __future__ import annotations
 

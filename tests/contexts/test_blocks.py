@@ -1,4 +1,4 @@
-"""Block-quantized weights: numpy compared with slow references written from the format's description, and edge cases."""
+"""Block-quantized weights: numpy compared with slow references that follow the format's description, and edge cases."""
 
 from __future__ import annotations
 

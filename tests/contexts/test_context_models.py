@@ -27,7 +27,7 @@ LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}
 
 
 def build(folder: Path, backend: str, kind: str, *, shards: int = 2) -> Path:
-    """Build shards with two graphs: `step` (total = past + x, x_out = total + number of the shard), `peek` (x + past)."""
+    """Build shards with two graphs: `step` (total = past + x, x_out = total + shard number), `peek` (x + past)."""
     if kind == "real":
         need_runtime(backend)
     for shard in range(shards):
@@ -583,7 +583,7 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
 def test_a_profile_has_the_ops_and_is_a_trace(
     model_of: Callable[[str, str], Path], tmp_path: Path, backend: str, kind: str
 ) -> None:
-    """Qualcomm's HTP counts cycles per op, by the name of its output; values that are not measured are not shown as 0."""
+    """Qualcomm's HTP counts cycles per op, by the name of its output; a value that is not measured is not 0."""
     trace = tmp_path / "trace.json"
     done = udogen(
         "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace

@@ -1,4 +1,4 @@
-"""A context of one gigabyte, restored by a client in C and by udogen: the cost of the library, and udogen's overhead."""
+"""A context of one gigabyte, restored by a client in C and by udogen: the library's cost, and udogen's overhead."""
 
 from __future__ import annotations
 

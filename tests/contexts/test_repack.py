@@ -1,4 +1,4 @@
-"""Repack buffers: the layout compared with a slow reference, exact round trips, and ranges as ggml sets and gets them."""
+"""Repack buffers: the layout compared with a slow reference, exact round trips, ranges as ggml sets and gets them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`udogen run context` as users call it: folders of shards, files, mistakes; in Qualcomm's libraries and the emulators."""
+"""`udogen run context` as users call it: folders of shards, files, mistakes; Qualcomm's libraries and the emulators."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LIMITS = {  # for hidden states and logits: of one shard, and after all of them
 
 @pytest.fixture(scope="module")
 def report(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    """Return the results of `llm_drive`, run in a separate process: a process registers a package in one runtime only."""
+    """Return the results of `llm_drive` in a separate process: a process registers a package in one runtime only."""
     answers: dict[str, Any] = {}
 
     def drive(kind: str) -> Any:
@@ -120,8 +120,8 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
 
 
 def test_what_the_buffers_hold_is_what_the_shards_have_made(sharded_llm: Callable[[str], Path]) -> None:
-    """A copy count of zero does not prove that nothing is copied: the buffers between shards hold the hidden states, and
-    each cache has two buffers, whose addresses never change."""
+    """A copy count of zero does not prove that nothing is copied: the buffers between shards hold the hidden states,
+    and each cache has two buffers, whose addresses never change."""
     program = """
 import sys
 from pathlib import Path
@@ -162,8 +162,9 @@ with Model.open(Path(sys.argv[1]), memory="shared", sessions=3) as model:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_backend_after_another_knows_the_op_package(sharded_llm: Callable[[str], Path], kind: str) -> None:
-    """A backend forgets its ops when it is freed, yet libQnnHtp keeps pointers to their names: the library must stay loaded,
-    and register its ops each time.  Otherwise the next backend stores contexts that cannot be restored, or fails to restore (5005).
+    """A backend forgets its ops when it is freed, yet libQnnHtp keeps pointers to their names: the library must stay
+    loaded, and register its ops each time.  Otherwise the next backend stores contexts that cannot be restored, or
+    restoring fails (5005).
     """
     program = """
 import sys
