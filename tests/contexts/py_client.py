@@ -1,4 +1,4 @@
-"""client.c's counterpart with udogen's Python API: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`"""
+"""The counterpart of client.c in Python: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`."""
 
 from __future__ import annotations
 

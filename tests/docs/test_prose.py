@@ -23,7 +23,7 @@ from tests.making import ROOT
 
 RULES = tomllib.loads((ROOT / "docs/site/prose.toml").read_text("utf-8"))
 READ_BY_PEOPLE = {"text", "remedy", "meaning", "why", "hint", "title", "effect"}  # keys of the tables in udogen/data
-CODE = "§"  # in place of code and of values that are filled in
+CODE = "§"  # replaces code and interpolated values
 
 
 class Text(NamedTuple):
@@ -51,7 +51,7 @@ def markdown(path: Path) -> Iterator[Text]:
 
 
 def strings(path: Path) -> Iterator[Text]:
-    """The strings of a module; of the docstrings those that are the help of a verb."""
+    """Yield the strings of a module; of the docstrings only those that are the help of a verb."""
     nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
     parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     commands = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list]
@@ -87,7 +87,7 @@ def table(path: Path) -> Iterator[Text]:
 
 
 def comments(path: Path) -> Iterator[Text]:
-    """The docstrings and comments of a source."""
+    """Yield the docstrings and comments of a source file."""
     text = path.read_text("utf-8")
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
@@ -157,7 +157,7 @@ CHECKS = (
 
 
 def findings(texts: list[Text]) -> Iterator[tuple[int, str]]:
-    """(line, finding) of the texts of a file, which proselint reads as one."""
+    """Yield (line, finding) for the texts of a file, which proselint reads as one."""
     starts = [0, *accumulate(len(text.words) + 2 for text in texts)]
     joined = "\n\n".join(text.words for text in texts) + "\n"
     for check in CHECKS:
