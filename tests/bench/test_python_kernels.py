@@ -164,7 +164,7 @@ def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=1e-5)
         pairs = [(seconds(ours), seconds(theirs)) for _ in range(ROUNDS)]
-    # On a machine with other load, the shortest times are the most reliable.
+    # On a machine with other load, the shortest times are the best measure.
     mine, real = (min(column) * 1e3 for column in zip(*pairs, strict=True))
     print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {mine / real:.2f}")
     assert mine < real

@@ -117,7 +117,7 @@ def test_graphs_of_built_in_ops_need_no_package(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_a_description(tmp_path: Path) -> None:
-    """`2 errors in forward_0_json.json` alone is no help."""
+    """`2 errors in forward_0_json.json` alone does not help."""
     path = store(tmp_path)
 
     def spoil(data: dict) -> None:

@@ -1,4 +1,4 @@
-"""The Python API: names of `udogen` and `udogen.runtime` are documented and loaded lazily; examples import no others."""
+"""The Python API: names of `udogen` and `udogen.runtime` are documented and lazily loaded; examples use no others."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Row(NamedTuple):
     inputs: dict[str, str]
     outputs: dict[str, str]
     shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES
-    params: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012 nobody changes it
+    params: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012 never modified
     always: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012
 
 

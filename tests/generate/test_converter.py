@@ -89,7 +89,7 @@ class Host:
         ranks: Sequence[int] = (),
         pointer: bool = False,
     ) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
-        """Return (status, shape and type of each output); `ranks`: those of the outputs that the converter already has."""
+        """Return (status, shape and type of each output); `ranks`: ranks of outputs that the converter already has."""
         c: Any = ffi()
         keep: list[Any] = []
 

@@ -49,7 +49,7 @@ def run(out: Path, backend: str, op: str, options: CallOptions) -> dict[str, np.
 
 
 def seen(out: Path, backend: str, **params: object) -> list[float]:
-    """Return ScaleShift's view of its parameters: first and last weight, mode, flag, has_shift, shift, size of in[1]."""
+    """Return ScaleShift's view of its parameters: first and last weight, mode, flag, has_shift, shift, in[1]'s size."""
     options = CallOptions({"in[0]": A, "in[1]": B}, params=params, shapes={"out[1]": (7,)})
     outputs = run(out, backend, "ScaleShift", options)
     np.testing.assert_array_equal(outputs["out[0]"], A + 7)

@@ -13,7 +13,7 @@ FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 
 
 def torch_style() -> onnx.ModelProto:
-    """Autograd functions as torch.onnx.export writes them: names with paths, weights by module, no type after the op."""
+    """Autograd functions as torch.onnx.export writes them: names with paths, weights by module, no type after ops."""
     random = np.random.default_rng(2026)
     weights = {
         "backbone.conv.weight": random.normal(size=(8, 3, 3, 3)).astype(np.float32),
