@@ -1,4 +1,4 @@
-"""Configs that Qualcomm's generators accept: the rules of `udogen check --vendor`, and the generators of a private copy."""
+"""Configs that Qualcomm's generators accept: the rules of `udogen check --vendor`, and generators of a private SDK."""
 
 from __future__ import annotations
 
