@@ -1,4 +1,4 @@
-"""The command line in this process, for tests of what it prints; `tests.making.udogen` starts a process."""
+"""The command line in this process, for tests of its output; `tests.making.udogen` starts a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from udogen.cli.main import main
 def udogen(
     *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Exit code and output of one call; output of programs that it starts is not in it."""
+    """Return the exit code and output of one call, without the output of programs that it starts."""
     argv = ["udogen", *map(str, arguments)]
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True) for _ in range(2)]
     before = Path.cwd()

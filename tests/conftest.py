@@ -1,6 +1,6 @@
-"""What every test run does: compilers go through ccache, slow tests are marked, the slowest files begin first.
+"""The setup of every test run: compilers go through ccache, slow tests are marked, the slowest files start first.
 
-`tests/slow.toml` lists the tests that `make test` leaves out, and why.  `--cpu-times FILE` writes the processor time of
+`tests/slow.toml` lists the tests that `make test` leaves out, and why.  `--cpu-times FILE` writes the CPU time of
 each test with its child processes.
 """
 
@@ -28,9 +28,9 @@ from tests import worker_forks
 from udogen import resources
 
 HERE = Path(__file__).parent
-CCACHE = Path("/usr/lib/ccache")  # Debian's folder with the names of all compilers, each of them ccache
+CCACHE = Path("/usr/lib/ccache")  # Debian's folder with links to ccache under the names of all compilers
 
-# They take longest, and so begin first: the workers end together.
+# They take longest and start first, so that all workers end at about the same time.
 SLOWEST = (
     "hexagon/test_hexagon_examples.py",
     "emulator/test_gpu_sanitized.py",
@@ -88,7 +88,7 @@ SLOWEST = (
     "dsp/test_dsp_runs.py",
 )
 
-# Some images set it against litter; then each of some thousand children would compile all that it imports.
+# Some images set it to avoid clutter; then each of some thousand children would compile all modules that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -100,7 +100,7 @@ hypothesis.settings.register_profile("all", max_examples=200, **_UNHURRIED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of this suite."""
+    """Add the options of this test suite."""
     parser.addoption("--cpu-times", metavar="FILE", help="write the processor seconds of each test as JSON")
 
 
@@ -109,7 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("quick")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # pytest runs in the background of a shell
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # or programs that tests interrupt would ignore it
     if CCACHE.is_dir():
         _compile_through_ccache()
     if not hasattr(config, "workerinput"):  # the process that collects the reports of all workers
@@ -117,15 +117,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _compile_through_ccache() -> None:
-    """One cache for all workers and runs, to which the folders of tests make no difference."""
+    """Share one cache between all workers and runs, independent of the folders of tests."""
     os.environ["PATH"] = os.pathsep.join((str(CCACHE), os.environ.get("PATH", os.defpath)))
-    os.environ.setdefault("UDOGEN_LAUNCHER", "ccache")  # for zig, which that folder does not name
+    os.environ.setdefault("UDOGEN_LAUNCHER", "ccache")  # for zig, which is not in that folder
     settings = {
         "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
         "BASEDIR": os.path.realpath(tempfile.gettempdir()),
         "COMPILERCHECK": "content",  # the script that starts zig is a new file in each package
         "DEPEND": "1",
-        "SLOPPINESS": "include_file_ctime,include_file_mtime",  # tests compile what they have just written
+        "SLOPPINESS": "include_file_ctime,include_file_mtime",  # tests compile files that they have just written
         "MAXSIZE": "4G",
     }
     for name, value in settings.items():
@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unknown = config.stash.setdefault(UNKNOWN_ROWS, [])
     for reason, patterns in resources.read_toml((HERE / "slow.toml").read_bytes()).items():
         for pattern in patterns:
-            # A file, a test, or one of its parameters; `*` is anything.
+            # A file, a test, or one of its parameters; `*` matches anything.
             named = re.compile("tests/" + re.escape(pattern).replace(r"\*", ".*") + r"($|::|\[)")
             found = [item for item in items if named.match(item.nodeid)]
             for item in found:
@@ -152,9 +152,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep what was collected out of garbage collections, which tests of resources call often.
+    """Exclude the collected tests from garbage collections, which tests of resources call often.
 
-    Open the HTP emulator before libQnnHtp: op packages take QHPI's functions from whichever was opened first.
+    Open the HTP emulator before libQnnHtp: op packages use QHPI's functions of the library that was opened first.
     """
     gc.collect()
     gc.freeze()
@@ -168,7 +168,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _shared_sessions() -> Iterator[None]:
-    """Those of `tests.making.op_session` end with the file."""
+    """Close the sessions of `tests.making.op_session` at the end of the file."""
     yield
     if making := sys.modules.get("tests.making"):
         making.close_op_sessions()
@@ -176,17 +176,17 @@ def _shared_sessions() -> Iterator[None]:
 
 @pytest.fixture
 def unknown_rows(pytestconfig: pytest.Config) -> list[str]:
-    """The rows of slow.toml that name no test; for a run of the whole suite."""
+    """Return the rows of slow.toml that match no test, in a run of the whole suite."""
     if [Path(each).resolve() for each in pytestconfig.args] != [HERE]:
         pytest.skip("only some tests were collected")
     return pytestconfig.stash[UNKNOWN_ROWS]
 
 
-# --- processor time -----------------------------------------------------------------------------------------------
+# --- CPU time -----------------------------------------------------------------------------------------------------
 
 
 def _cpu_seconds() -> float:
-    """User and system time of this process and of its children that have ended."""
+    """Return the user and system time of this process and of its children that have ended."""
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
@@ -196,7 +196,7 @@ _last_cpu_seconds = _cpu_seconds()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Each report (of set-up, test and tear-down) carries the processor time since the one before."""
+    """Add to each report (of set-up, test and tear-down) the CPU time since the one before."""
     global _last_cpu_seconds
     report: Any = yield
     before, _last_cpu_seconds = _last_cpu_seconds, _cpu_seconds()
@@ -215,13 +215,13 @@ def print_figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 class _Summary:
-    """The figures of tests, and their processor time, of all workers."""
+    """The figures of tests, and their CPU time, from all workers."""
 
     def __init__(self, cpu_times: str | None) -> None:
         self.cpu_times = cpu_times
         self.by_test: Counter[str] = Counter()
         self.figures: dict[str, str] = {}
-        self.ended: dict[str, float] = {}  # by worker, the time of its last test
+        self.ended: dict[str, float] = {}  # worker -> end of its last test
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.by_test[report.nodeid] += getattr(report, "cpu_seconds", 0)

@@ -1,4 +1,4 @@
-"""Size and entanglement of the source: `python -m tests.figures [CHECKOUT ...]` prints a column for each."""
+"""Size and coupling of the source: `python -m tests.figures [CHECKOUT ...]` prints a column for each checkout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.If
 
 
 def modules(root: Path) -> dict[str, ast.Module]:
-    """Dotted name -> tree of every module of the product."""
+    """Return dotted name -> tree of every module of the product."""
     found = {}
     for path in sorted((root / "udogen").rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -27,7 +27,7 @@ def modules(root: Path) -> dict[str, ast.Module]:
 
 
 def imported(name: str, node: ast.AST, known: Iterable[str]) -> Iterator[str]:
-    """The modules of the product that a statement of module `name` imports."""
+    """Yield the modules of the product that a statement of module `name` imports."""
     if isinstance(node, ast.Import):
         candidates = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -39,19 +39,19 @@ def imported(name: str, node: ast.AST, known: Iterable[str]) -> Iterator[str]:
 
 
 def for_types(tree: ast.Module) -> set[ast.AST]:
-    """The statements below `if TYPE_CHECKING:`; they are never executed."""
+    """Return the statements below `if TYPE_CHECKING:`, which are never executed."""
     tests = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
     return {inner for node in tests for statement in node.body for inner in ast.walk(statement)}
 
 
 def in_functions(tree: ast.Module) -> set[ast.AST]:
-    """The import statements inside of functions."""
+    """Return the import statements inside functions."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return {inner for node in functions for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)}
 
 
 def import_graph(trees: dict[str, ast.Module]) -> Graph:
-    """Module -> the modules that it imports when it is loaded or when its functions run."""
+    """Return module -> the modules that it imports when it is loaded or when its functions run."""
     graph: Graph = {}
     for name, tree in trees.items():
         unseen = for_types(tree)
@@ -61,7 +61,7 @@ def import_graph(trees: dict[str, ast.Module]) -> Graph:
 
 
 def complexity(function: ast.AST) -> int:
-    """McCabe's number of a function, functions inside of it included."""
+    """Return the cyclomatic complexity (McCabe) of a function, including nested functions."""
     total = 1
     for node in ast.walk(function):
         total += isinstance(node, _BRANCHES)
@@ -80,7 +80,7 @@ def functions(trees: dict[str, ast.Module]) -> Iterator[tuple[str, ast.FunctionD
 
 
 def classes_twice(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Class names that several modules define."""
+    """Return class names that several modules define."""
     places = defaultdict(list)
     for name, tree in trees.items():
         for node in tree.body:
@@ -90,7 +90,7 @@ def classes_twice(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
 
 
 def one_importer(trees: dict[str, ast.Module], graph: Graph) -> list[str]:
-    """Modules (no packages) that exactly one other module imports."""
+    """Return the modules (not packages) that exactly one other module imports."""
     importers = Counter(other for others in graph.values() for other in others)
     packages = {name.rpartition(".")[0] for name in trees}
     return [name for name in trees if name not in packages and importers[name] == 1]
@@ -102,13 +102,13 @@ def public_names(trees: dict[str, ast.Module]) -> int:
 
 
 def lines(folder: Path, wanted: Callable[[Path], bool]) -> int:
-    """The lines of a folder's text files."""
+    """Return the number of lines of a folder's text files."""
     files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sum(path.read_bytes().count(b"\n") for path in files if wanted(path))
 
 
 def figures(root: Path) -> dict[str, int]:
-    """Every figure of one checkout."""
+    """Return all figures of one checkout."""
     trees = modules(root)
     graph = import_graph(trees)
     python = re.compile(r".*\.pyi?$")

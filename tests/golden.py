@@ -1,7 +1,7 @@
-"""`python -m tests.golden` (`make golden`): writes what tests compare with anew; look at the difference in git.
+"""`python -m tests.golden` (`make golden`): rewrites the golden files; review the difference in git.
 
-tests/golden/trees/<config>/<folder>/… is what udogen generates from tests/golden/configs/<config>, see `trees`;
-tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.output.txt.
+tests/golden/trees/<config>/<folder>/… is generated from tests/golden/configs/<config>, see `trees`;
+tests/golden/build/<compiler>.shown.txt is the explanation of <compiler>.output.txt.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ EXPLANATIONS = CONFIGS.parent / "build"
 
 
 def trees() -> dict[str, bytes]:
-    """Golden files by their path below tests/golden/trees: each text that was made from a config once.
+    """Return golden files by their path below tests/golden/trees: each generated text once.
 
-    `<config>/<folder>.files.txt` lists what the package has, and where the text of each file is: in a golden file (`=`;
-    `~` where only the names of config, package and ops differ), in templates or headers of this repository, or in the
-    config (`<`).
+    `<config>/<folder>.files.txt` lists the files of the package, and the source of each text: a golden file (`=`;
+    `~` if only the names of config, package and ops differ), templates or headers of this repository, or the config
+    (`<`).
     """
     found: dict[str, bytes] = {}
     first: dict[bytes, str] = {}
@@ -47,7 +47,7 @@ def trees() -> dict[str, bytes]:
         with tempfile.TemporaryDirectory() as out:
             packages = make_packages([config], Path(out))
             if any(made.plan.part("htp") for made in packages):
-                core = Path(out) / "core"  # the same in the C++ style of HTP
+                core = Path(out) / "core"  # the same in HTP's C++ style
                 packages += make_packages([config], core, chosen=["htp"], htp_api="core")
             for made in packages:
                 folder = f"{config.name}/{made.folder.relative_to(out).as_posix()}"
@@ -68,7 +68,7 @@ def trees() -> dict[str, bytes]:
 
 
 def without_names(text: bytes, made: Generated, config: Path, file: PlannedFile) -> bytes:
-    """A generated text with numbers instead of the names of config, package, and ops, the file's own op first."""
+    """Return a generated text with numbers for the names of config, package, and ops, the file's own op first."""
     ops = dict.fromkeys(op for part in made.plan.parts for op in part.ops)
     own = [op for op in ops if op in file.path.rpartition("/")[2]]
     names = [config.name, made.plan.package, *sorted(own, key=len, reverse=True), *ops]
@@ -78,7 +78,7 @@ def without_names(text: bytes, made: Generated, config: Path, file: PlannedFile)
 
 
 def write_trees() -> None:
-    """Make tests/golden/trees what is generated now."""
+    """Write the current generated files to tests/golden/trees."""
     shutil.rmtree(TREES, ignore_errors=True)
     for path, content in trees().items():
         target = TREES / path
@@ -87,7 +87,7 @@ def write_trees() -> None:
 
 
 def explanations() -> dict[str, str]:
-    """What a person is shown of tests/golden/build/<compiler>.output.txt, by compiler."""
+    """Return the explanation of tests/golden/build/<compiler>.output.txt, by compiler."""
     package = PackageLibrary(
         path=Path("/PACKAGE"),
         name="Demo",
@@ -110,7 +110,7 @@ def explanations() -> dict[str, str]:
 
 
 def write_explanations() -> None:
-    """Make tests/golden/build/*.shown.txt what is shown now."""
+    """Write the current explanations to tests/golden/build/*.shown.txt."""
     for name, text in explanations().items():
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
@@ -133,7 +133,7 @@ WRITERS = (
 
 
 def main() -> int:
-    """Write everything."""
+    """Write all golden files."""
     for write in WRITERS:
         write()
     return 0

@@ -1,4 +1,4 @@
-"""How tests make packages and golden files: the command line in a child, generating here, compilers by name."""
+"""Helpers of tests for packages and golden files: the command line in a child, generation here, compilers by name."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from udogen.runtime.built import Built, find_built
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "tests" / "golden" / "configs"
 KERNELS = ROOT / "tests" / "generate" / "kernels"
-ONE_OP = ROOT / "tests" / "configs" / "LeakyRelu.xml"  # the example, for CPU alone
+ONE_OP = ROOT / "tests" / "configs" / "LeakyRelu.xml"  # the example, for CPU only
 ONE_KERNEL = ROOT / "examples" / "leaky_relu" / "kernels"
 CORPUS = ROOT.parent / "shared" / "corpus"
 
 COMPILERS = ("g++", "clang++", "zig")
-LONG = 600  # seconds: a cold cache of zig alone takes more than one minute
+LONG = 600  # seconds: a cold cache of zig alone takes more than a minute
 
 
 def udogen(
     *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = LONG
 ) -> subprocess.CompletedProcess[str]:
-    """The command line, in a process of its own."""
+    """Run the command line in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "udogen", *map(str, arguments)],
         cwd=cwd or ROOT,
@@ -56,7 +56,7 @@ def udogen(
 
 
 def open_package(folder: Path) -> PackageLibrary:
-    """The only library of a package."""
+    """Return the only library of a package."""
     [library] = open_packages(folder)
     return library
 
@@ -77,9 +77,9 @@ def make_packages(
 
 
 def compiler(name: str) -> str:
-    """The command of a compiler as make takes it; skips the test where it is not installed.
+    """Return the command of a compiler in the form that make takes; skip the test if it is not installed.
 
-    By name, as udogen finds it: ccache knows the two as one compiler.
+    By name, as udogen finds it: ccache treats the two as one compiler.
     """
     if not (tools.zig() if name == "zig" else shutil.which(name)):
         pytest.skip(f"{name} is not installed")
@@ -89,9 +89,9 @@ def compiler(name: str) -> str:
 def make(
     folder: Path, *targets: str, cxx: str = "", flags: str = "", strict: bool = True, jobs: int = 2, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Plain `make` in a package folder, as a person would call it; if `strict`, a warning of the compiler fails it.
+    """Run plain `make` in a package folder, as a user would; if `strict`, check that the compiler prints no warning.
 
-    Not with -Werror, so that ccache has one object for this and for `udogen build`.
+    Without -Werror, so that ccache shares the objects with `udogen build`.
     """
     given = {"EXTRA_CXXFLAGS": flags, **({"X86_CXX": cxx} if cxx else {}), **variables}
     done = subprocess.run(
@@ -108,7 +108,7 @@ def make(
 
 
 def need_runtime(backend: str) -> None:
-    """Skip where Qualcomm's runtime of this backend is not installed."""
+    """Skip the test if Qualcomm's runtime of this backend is not installed."""
     try:
         find_runtime(backend)
     except ToolMissing as problem:
@@ -116,7 +116,7 @@ def need_runtime(backend: str) -> None:
 
 
 def need_packets() -> None:
-    """Skip where qemu-hexagon takes no plug-ins, as that of Ubuntu 24.04."""
+    """Skip the test if qemu-hexagon has no plug-in support, like that of Ubuntu 24.04."""
     try:
         qemu_hexagon.plugin_build(qemu_hexagon.find_qemu())
     except ToolMissing as problem:
@@ -124,7 +124,7 @@ def need_packets() -> None:
 
 
 def htp_package(config: Path, out: Path, kernels: Path) -> Built:
-    """An HTP package with finished kernels, built for this machine, where its runtime is installed."""
+    """Return an HTP package with finished kernels, built for this machine; skip if its runtime is not installed."""
     need_runtime("htp")
     [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, layout="qnn")
     done = make(made.folder, "htp_x86")
@@ -133,7 +133,7 @@ def htp_package(config: Path, out: Path, kernels: Path) -> Built:
 
 
 def need_opencl() -> None:
-    """Skip where OpenCL is not installed, for then there is nothing on which the GPU emulator could run."""
+    """Skip the test if OpenCL is not installed, which the GPU emulator needs."""
     import ctypes
 
     try:
@@ -143,7 +143,7 @@ def need_opencl() -> None:
 
 
 def cpu_package(config: Path, out: Path, kernels: Path | None = None, layout: str = "qnn") -> Built:
-    """A CPU package, built for this machine; without a layout in the usual one of its config's language."""
+    """Return a CPU package, built for this machine; the default layout is that of its config's language."""
     [made] = make_packages([config], out, chosen=["cpu"], kernels=kernels, layout=layout)
     done = make(made.folder, "cpu_x86")
     assert done.returncode == 0, done.stderr
@@ -151,7 +151,7 @@ def cpu_package(config: Path, out: Path, kernels: Path | None = None, layout: st
 
 
 def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
-    """A GPU package, built for the emulator."""
+    """Return a GPU package, built for the emulator."""
     need_opencl()
     [made] = make_packages([config], out, chosen=["gpu"], kernels=kernels)
     done = make(made.folder, "gpu_x86")
@@ -163,7 +163,7 @@ _sessions: dict[tuple[Path, int, str, str], OpSession] = {}
 
 
 def op_session(built: Built, backend: str = "cpu", kind: str = "auto") -> OpSession:
-    """A session with a package, which all tests of a file share: most of a call's time is the start of a worker."""
+    """Return a session with a package, shared by all tests of a file: most of a call's time is a worker's start."""
     key = (built.library, built.library.stat().st_mtime_ns, backend, kind)
     if key not in _sessions:
         session = OpSession(built.library, built.provider, backend=backend, runtime_kind=kind, timeout=60)
@@ -172,16 +172,16 @@ def op_session(built: Built, backend: str = "cpu", kind: str = "auto") -> OpSess
 
 
 def close_op_sessions() -> None:
-    """Close them; `tests/conftest.py` does it at the end of each file."""
+    """Close all sessions; `tests/conftest.py` calls it at the end of each file."""
     while _sessions:
         _sessions.popitem()[1].close()
 
 
 @contextmanager
 def same_folder(name: str) -> Iterator[Path]:
-    """An empty folder with the same path in each run: what is compiled with -g comes from ccache only there.
+    """Yield an empty folder with the same path in each run: only then does ccache find objects compiled with -g.
 
-    Runs at the same time get one each.
+    Each of several simultaneous runs gets a separate folder.
     """
     base = resources.cache_path().parent / "udogen-tests" / "packages"
     base.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def same_folder(name: str) -> Iterator[Path]:
 
 
 def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:
-    """Make a folder of golden files what `goldens` says now; it is given a folder to work in."""
+    """Rewrite a folder of golden files with the current result of `goldens`, which gets a temporary folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with tempfile.TemporaryDirectory() as base:
@@ -209,13 +209,13 @@ def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:
 
 
 def on_terminal(*arguments: object, **env: str) -> tuple[int, str]:
-    """A call of the command line whose stdout and stderr are a terminal."""
+    """Run the command line with a terminal as stdout and stderr."""
     named = (each if isinstance(each, bytes) else str(each) for each in arguments)
     return at_terminal([sys.executable, "-m", "udogen", *named], **env)
 
 
 def at_terminal(argv: Sequence[str | bytes], **env: str) -> tuple[int, str]:
-    """A program whose stdout and stderr are a terminal; what it writes must be UTF-8."""
+    """Run a program with a terminal as stdout and stderr; its output must be UTF-8."""
     try:
         here, there = pty.openpty()
     except OSError as fault:  # a container without /dev/pts

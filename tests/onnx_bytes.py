@@ -1,4 +1,4 @@
-"""ONNX models as bytes, for tests: the few fields of onnx.proto that they need, without the package `onnx`."""
+"""ONNX models as bytes, for tests: the few fields of onnx.proto that they need, without package `onnx`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _value_info(name: str, shape: Shape) -> bytes:
 
 
 def node(op: str, inputs: Sequence[str], outputs: Sequence[str], *, domain: str = "", **floats: float) -> bytes:
-    """A node; its attributes are floats."""
+    """Return a node; its attributes are floats."""
     attributes = [
         _field(1, name) + _number(2 << 3 | 5) + np.float32(value).tobytes() + _field(20, 1)
         for name, value in floats.items()
@@ -53,13 +53,13 @@ def function(
     domain: str,
     attributes: Sequence[str] = (),
 ) -> bytes:
-    """A function of the model: the schema of a custom op, for who has none."""
+    """Return a function of the model: the schema of a custom op that has no other schema."""
     body = _field(1, op) + _fields(4, inputs) + _fields(5, outputs) + _fields(6, attributes) + _fields(7, nodes)
     return body + _field(9, _field(1, "") + _field(2, 21)) + _field(10, domain)
 
 
 def initializer(name: str, array: np.ndarray) -> bytes:
-    """A constant."""
+    """Return a constant."""
     dims = b"".join(_field(1, size) for size in array.shape)
     return dims + _field(2, _FLOAT) + _field(8, name) + _field(9, array.astype(np.float32).tobytes())
 
@@ -73,7 +73,7 @@ def model(
     functions: Sequence[bytes] = (),
     domain: str = "",
 ) -> bytes:
-    """A model of opset 21; `domain` is that of its functions."""
+    """Return a model of opset 21; `domain` is that of its functions."""
     graph = _fields(1, nodes) + _field(2, "graph")
     graph += _fields(5, [initializer(name, array) for name, array in (constants or {}).items()])
     graph += _fields(11, [_value_info(*each) for each in inputs.items()])

@@ -1,4 +1,4 @@
-"""How tests make registration libraries of SNPE: the sources of the generator, and a compiler alone."""
+"""Helpers of tests for SNPE registration libraries: the sources of the generator, and a compiler only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from udogen.opdef.problems import Problems
 
 
 def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
-    """The files of the registration library of a config's (first) package, for every backend that it names."""
+    """Return the files of the registration library of a config's (first) package, for every backend that it names."""
     packages, _ = load([config])
     package = next(each for each in packages if name in ("", each.name))
     named = [b for b in backends.ALL if any(b in backends.of_op(op, package) for op in package.ops)]
@@ -33,12 +33,12 @@ def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
 
 
 def write(config: Path, folder: Path) -> Path:
-    """Those files in a folder."""
+    """Write those files to a folder."""
     return write_files(planned(config), folder)
 
 
 def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
-    """Planned files in a folder."""
+    """Write planned files to a folder."""
     plan: Any = SimpleNamespace(files=files)
     for path, content in render(plan).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
 
 
 def build(folder: Path, made: Path, *flags: str, compiler: Sequence[str] = ("g++",)) -> Path:
-    """The library; the compiler is called as ccache takes it: in the folder, for one file at a time."""
+    """Build the library; the compiler is called in a form that ccache supports: in the folder, one file at a time."""
     if not shutil.which(compiler[0]):
         pytest.skip(f"{compiler[0]} is not installed")
 

@@ -1,4 +1,4 @@
-"""An ssh server of Debian's openssh-server on a port of the loopback, with keys of its own: a machine to reach."""
+"""An ssh server of Debian's openssh-server on a port of the loopback, with its own keys: a machine to connect to."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SERVER = Path("/usr/sbin/sshd")
 
 @dataclass(frozen=True)
 class SshServer:
-    """A server that runs, and the `ssh` to put first on PATH, which knows its keys."""
+    """A running server, and the `ssh` to put first on PATH, which has its keys."""
 
     folder: Path
     port: int
 
     @property
     def host(self) -> str:
-        """The user, and the machine."""
+        """The user and the host name."""
         return f"{getpass.getuser()}@127.0.0.1"
 
     @property
     def device(self) -> str:
-        """As `--on` names it."""
+        """The device in the form of `--on`."""
         return f"ssh:{self.host}:{self.port}"
 
     @property
@@ -43,13 +43,13 @@ class SshServer:
 
     @property
     def config(self) -> Path:
-        """The configuration of its ssh."""
+        """The configuration file of its ssh."""
         return self.folder / "ssh_config"
 
 
 @contextmanager
 def ssh_server(folder: Path) -> Iterator[SshServer]:
-    """The server, until the end of the block; the test is skipped where there is none."""
+    """Run the server until the end of the block; skip the test if it is not available."""
     if not _SERVER.is_file() or shutil.which("ssh") is None:
         pytest.skip("openssh-server is not installed: apt-get install openssh-server")
     if os.getuid() == 0:
@@ -60,7 +60,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     for name in ("host", "client"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     config = folder / "sshd_config"
-    # A shell of level 1 that ssh starts would read ~/.bashrc, which may take longer than what is tested.
+    # A shell of level 1 that ssh starts would read ~/.bashrc, which may take longer than the test.
     config.write_text(
         f"Port {server.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nStrictModes no\n"
         f"UsePAM no\nPasswordAuthentication no\nAuthorizedKeysFile {folder}/client.pub\nAcceptEnv XDG_* PYTHON*\n"

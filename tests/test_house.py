@@ -1,4 +1,4 @@
-"""Rules that hold for every source file: layers of imports, who starts programs, templates without logic, folders."""
+"""Rules for every source file: layers of imports, which modules start programs, templates without logic, folders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAYERS = (
 )
 
 STARTS_PROGRAMS = {"process.py", "supervisor.py"}
-# Modules that read the environment, and what of it.
+# Modules that read the environment, and the part that they read.
 READS_ENVIRONMENT = {
     "build/tools.py": "everything a user configures: SDK roots, compilers",
     "process.py": "nothing: it passes the whole of it to a child",
@@ -78,7 +78,7 @@ ALSO_ALLOWED = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO"),  # hatchling puts the last one into an sdist
     *(".git", ".github", ".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"),
 }
-# What tools leave behind, in any folder; never read.
+# Files that tools create in any folder; never read.
 LEFT_BY_TOOLS = {
     ".demo",
     *(".git", ".venv", "__pycache__", "dist", ".idea", ".vscode", ".benchmarks", ".hypothesis"),
@@ -87,7 +87,7 @@ LEFT_BY_TOOLS = {
 
 
 def files(folder: Path, pattern: str = "*") -> list[Path]:
-    """Every file of the project below a folder, sorted."""
+    """Return every file of the project below a folder, sorted."""
     found = []
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(set(folders) - LEFT_BY_TOOLS)
@@ -105,7 +105,7 @@ TEMPLATES = files(ROOT / "templates", "*.mako")
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """The whole syntax tree of a module."""
+    """Return all nodes of the syntax tree of a module."""
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
@@ -113,7 +113,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything a module imports, at its top or inside functions."""
+    """Yield (line, dotted name) of everything that a module imports, at its top or inside functions."""
     package = ["udogen", *path.relative_to(PACKAGE).parent.parts]
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -128,12 +128,12 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def called(node: ast.Call) -> str:
-    """The last name of what is called: `import_module` of `importlib.import_module(...)`."""
+    """Return the last name of a call: `import_module` for `importlib.import_module(...)`."""
     return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
 
 
 def leading_text(node: ast.expr) -> str:
-    """The constant a string begins with: of f"udogen.cli.{verb}" it is `udogen.cli.`"""
+    """Return the constant prefix of a string: for f"udogen.cli.{verb}" it is `udogen.cli.`"""
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
@@ -141,7 +141,7 @@ def leading_text(node: ast.expr) -> str:
 
 @cache
 def folder_of(dotted: str) -> str:
-    """`opdef` of `udogen.opdef.model`; `__init__` of a name that `udogen` itself defines."""
+    """Return `opdef` for `udogen.opdef.model`; `__init__` for a name that `udogen` itself defines."""
     name = dotted.split(".")[1] if "." in dotted else "__init__"
     return name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__"
 
@@ -166,16 +166,16 @@ def test_imports_run_downward() -> None:
     assert not upward, "\n".join(upward)
 
 
-# --- circles --------------------------------------------------------------------------------------
+# --- cycles ---------------------------------------------------------------------------------------
 
 
 def module_name(path: Path) -> str:
-    """`udogen.qnn` of udogen/qnn/__init__.py."""
+    """Return `udogen.qnn` for udogen/qnn/__init__.py."""
     return ".".join(("udogen", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def needed(path: Path, modules: set[str]) -> set[str]:
-    """The modules of udogen that a module imports when it runs, at its top or in functions."""
+    """Return the modules of udogen that a module imports when it runs, at its top or in functions."""
     only_types = {
         line
         for node in nodes(path)
@@ -184,12 +184,12 @@ def needed(path: Path, modules: set[str]) -> set[str]:
         for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
     }
     found = {name for line, name in imports(path) if line not in only_types and name in modules}
-    # Of `from package import module` the module alone: a package with an empty __init__ imports nothing.
+    # For `from package import module` only the module: a package with an empty __init__ imports nothing.
     return {name for name in found if not any(other.startswith(f"{name}.") for other in found)} - {module_name(path)}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that reach each other."""
+    """Return groups of modules that reach each other."""
     reach: dict[str, set[str]] = {}
     for start in graph:
         seen, waiting = set[str](), [start]
@@ -214,7 +214,7 @@ def test_the_finder_of_circles_itself() -> None:
     assert circles(graph) == [["b", "c"]]
 
 
-# --- doors ----------------------------------------------------------------------------------------
+# --- restricted APIs ------------------------------------------------------------------------------
 
 PROGRAM_MODULES = {"subprocess", "multiprocessing", "pty", "pexpect", "concurrent.futures.process", "popen2"}
 PROGRAM_CALLS = re.compile(
@@ -225,7 +225,7 @@ ENVIRONMENT = re.compile(r"os\.(environb?|getenvb?|putenv|unsetenv)")
 
 
 def dotted_names(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of what a module mentions: `os.environ`, also where it is imported `from os`."""
+    """Yield (line, dotted name) of the names in a module: `os.environ`, also if it is imported `from os`."""
     for node in nodes(path):
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name | ast.Attribute):
@@ -273,12 +273,12 @@ TAGS = {"text"}
 
 
 def logic(parsed: list[parsetree.Node]) -> Iterator[str]:
-    """What a template does beyond text, comments, `for` and `if` on a dotted name, and dotted names."""
+    """Yield everything in a template except text, comments, `for` and `if` on a dotted name, and dotted names."""
     for node in parsed:
         if isinstance(node, (parsetree.Text, parsetree.Comment)):
             continue
         if isinstance(node, parsetree.ControlLine):
-            # Mako keeps `endfor` and `endif` apart from what they end, and without a colon.
+            # Mako separates `endfor` and `endif` from their statements, and drops the colon.
             text = f"end{node.keyword}" if node.isend else node.text.strip()
             if not CONTROL.fullmatch(text):
                 yield f"{node.lineno}: % {text}"
@@ -341,7 +341,7 @@ def test_version_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
     assert "udogen" in imported
-    # cffi's compiled half is a module of its own name.
+    # cffi's compiled half is a module with a separate name.
     assert not imported & (HEAVY | {"_cffi_backend"})
 
 
@@ -352,7 +352,7 @@ def test_top_level_is_that_of_the_design() -> None:
 
 
 def test_no_package_registry_is_named() -> None:
-    # In pieces, so that this file does not name them either.
+    # Split, so that this file does not name them either.
     hosts = [
         ("pypi", "org"),
         ("files.python" + "hosted", "org"),
@@ -388,7 +388,7 @@ def test_every_test_folder_but_the_benchmarks_is_collected(pytestconfig: pytest.
 
 
 def delayed(path: Path) -> list[tuple[int, list[str]]]:
-    """(line, modules) of each import inside a function."""
+    """Return (line, modules) of each import inside a function."""
     inside = {
         inner
         for node in nodes(path)
@@ -408,7 +408,7 @@ def imported_from(node: ast.ImportFrom) -> list[str]:
 
 
 def test_an_import_inside_a_function_delays_the_loading_of_a_module() -> None:
-    """An import of what its module has loaded already belongs to the top."""
+    """An import of a module that is already loaded belongs to the top."""
     needless = []
     for path in MODULES:
         if rows := delayed(path):

@@ -1,4 +1,4 @@
-"""The wheel, built by way of the sdist, works in a clean venv far from the checkout."""
+"""The wheel, built from the sdist, works in a clean venv outside the checkout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*argv: str | Path, cwd: Path) -> str:
-    """Run a program with nothing of the checkout in its environment, and give back its stdout."""
+    """Run a program without the checkout in its environment, and return its stdout."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
@@ -33,15 +33,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of a venv with the wheel; its dependencies are borrowed from the running venv."""
+    """Return the bin folder of a venv with the wheel; its dependencies are those of the running venv."""
     home = tmp_path_factory.mktemp("clean")
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip())
-    # A folder named in a .pth file is only put on the path: the editable udogen in there stays unseen.
+    # A folder named in a .pth file is only added to the path: the editable udogen in it stays invisible.
     borrowed = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     (site / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
-    # pip is borrowed too, and must not take the udogen beside it for ours.
+    # pip is borrowed too, and must not treat the udogen next to it as the installed one.
     run(python, "-m", "pip", "install", "--ignore-installed", "--no-deps", "--no-index", wheel, cwd=home)
     return home / "bin"
 

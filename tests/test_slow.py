@@ -1,4 +1,4 @@
-"""The list of slow tests is true."""
+"""The list of slow tests is correct."""
 
 from __future__ import annotations
 

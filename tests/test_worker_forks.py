@@ -1,4 +1,4 @@
-"""Workers of tests are forks, except where a new program would start otherwise."""
+"""Workers of tests are forks, except if a new program would start differently."""
 
 from __future__ import annotations
 

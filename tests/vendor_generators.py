@@ -1,8 +1,8 @@
-"""Qualcomm's own generators, from a private copy of an SDK: what they accept, and why not.
+"""Qualcomm's own generators, from a private copy of an SDK: the configs that they accept, and why they refuse others.
 
-`UDOGEN_VENDOR_GENERATOR` names the SDK's folder (`lib/python`, `share`).  As a program it reads lines of a generator
-and a config, runs each generator in a process of its own, and prints one JSON object per line.  Its native modules are
-not needed to read configs and write packages; empty ones take their place.
+`UDOGEN_VENDOR_GENERATOR` names the SDK's folder (`lib/python`, `share`).  As a program it reads lines with a generator
+and a config, runs each generator in a separate process, and prints one JSON object per line.  The SDK's native modules
+are not needed to read configs and write packages; empty ones replace them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
 
 
 class Verdict(NamedTuple):
-    """What one generator made of one config."""
+    """The result of one generator for one config."""
 
     tool: str
     config: str
     accepted: bool
     message: str  # the last line of its output
-    files: list[str]  # what it wrote
+    files: list[str]  # the files that it wrote
 
 
 def sdk() -> Path:
-    """The private copy, of release 2.25; the test is skipped where none is named."""
+    """Return the private copy, of release 2.25; skip the test if none is given."""
     named = os.environ.get(VARIABLE)
     if not named:
         pytest.skip(f"{VARIABLE} names no SDK with Qualcomm's generators")
@@ -48,13 +48,13 @@ def sdk() -> Path:
 
 
 def tools(root: Path) -> list[str]:
-    """The generators that this SDK has."""
+    """Return the generators of this SDK."""
     snpe = root / "lib/python/qti/aisw/converters/snpe_backend/custom_ops/snpe_udo_config.py"
     return [QNN, SNPE] if snpe.is_file() else [QNN]
 
 
 def run(root: Path, asked: Iterable[tuple[str, Path]]) -> list[Verdict]:
-    """The verdicts on pairs of a generator and a config."""
+    """Return the verdicts on pairs of a generator and a config."""
     lines = "".join(f"{tool}\t{Path(config).resolve()}\n" for tool, config in asked)
     made = subprocess.run(
         [sys.executable, __file__, str(root)], input=lines, capture_output=True, text=True, check=False, timeout=3600
@@ -64,12 +64,12 @@ def run(root: Path, asked: Iterable[tuple[str, Path]]) -> list[Verdict]:
 
 
 class _Nothing(types.ModuleType):
-    """A native module of the SDK: each name in it is another such module, which may be called or derived from."""
+    """A native module of the SDK: each name in it is another such module, which may be called or subclassed."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        setattr(self, name, _Nothing(name))  # the same each time: names are keys of tables
+        setattr(self, name, _Nothing(name))  # the same object each time: names are keys of tables
         return getattr(self, name)
 
     def __call__(self, *_values: Any, **_named: Any) -> Any:
@@ -95,7 +95,7 @@ def _serve(root: Path) -> None:
     sys.path.insert(0, str(root / "lib/python"))
     os.environ |= {"QNN_SDK_ROOT": str(root), "SNPE_ROOT": str(root), "SNPE_UDO_ROOT": str(root / "share/SNPE/SnpeUdo")}
     sys.meta_path.insert(0, _Finder())
-    vars(collections).setdefault("MutableMapping", collections.abc.MutableMapping)  # of an old Python, for old SDKs
+    vars(collections).setdefault("MutableMapping", collections.abc.MutableMapping)  # from old Pythons, for old SDKs
     aisw: Any = _modules(tools(root))
     for line in sys.stdin:
         tool, _, config = line.rstrip("\n").partition("\t")
@@ -103,7 +103,7 @@ def _serve(root: Path) -> None:
 
 
 def _modules(names: Sequence[str]) -> dict[str, Any]:
-    """The programs, imported once."""
+    """Import the programs once, and return them."""
     from importlib import import_module
 
     common: Any = import_module("qti.aisw.converters.common")
@@ -133,7 +133,7 @@ def _judge(modules: dict[str, Any], tool: str, config: str) -> dict[str, Any]:
 
 
 def _generate(modules: dict[str, Any], tool: str, config: str, folder: Path) -> None:
-    """In a process of its own, which this ends."""
+    """Run a generator in a separate process, and end it."""
     import traceback
 
     os.chdir(folder)

@@ -1,6 +1,6 @@
-"""What only wheels carry that udogen does not need itself: Qualcomm's libraries for devices, ExecuTorch's own Python.
+"""Files from wheels that udogen itself does not need: Qualcomm's libraries for devices, ExecuTorch's own Python.
 
-Each is fetched once, and kept in the cache: 87 MB the one, 19 MB the other.
+Each wheel is downloaded once, and kept in the cache: 87 MB and 19 MB.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS = (
 )
 
 
-# Of ExecuTorch what needs no torch: how its Qualcomm backend reads configs, and the options that it takes.
+# The parts of ExecuTorch that do not need torch: how its Qualcomm backend reads configs, and its options.
 EXECUTORCH = "executorch==1.5.1"
 _EXECUTORCH_PARTS = [
     f"executorch/backends/{part}"
@@ -41,19 +41,19 @@ _EXECUTORCH_PARTS = [
 
 
 def executorch() -> Path:
-    """A folder for PYTHONPATH."""
+    """Return a folder for PYTHONPATH."""
     return parts_of(EXECUTORCH, "manylinux_2_28_x86_64", {part: part for part in _EXECUTORCH_PARTS})
 
 
 def device_libraries() -> Path:
-    """A folder with the parts: the one that UDOGEN_TEST_SKELS names, or the wheel's; skips where there is none."""
+    """Return a folder with the parts: that of UDOGEN_TEST_SKELS, or the wheel's; skip the test if there is none."""
     if given := os.environ.get("UDOGEN_TEST_SKELS"):
         return Path(given)
     return parts_of(WHEEL, "manylinux_2_34_aarch64", {f"onnxruntime_qnn/{part}": part for part in PARTS})
 
 
 def parts_of(wheel: str, platform: str, parts: Mapping[str, str]) -> Path:
-    """A folder with these members of a wheel, each under a name of its own; fetched once, skips where it cannot be."""
+    """Return a folder with renamed members of a wheel; it is downloaded once, and the test is skipped if that fails."""
     folder = resources.cache_dir("test-wheels") / wheel
     if all((folder / name).is_file() for name in parts.values()):
         return folder
@@ -62,7 +62,7 @@ def parts_of(wheel: str, platform: str, parts: Mapping[str, str]) -> Path:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
     if done.returncode:
         pytest.skip(f"{wheel} for {platform} cannot be had: {done.stderr[-200:]}")
-    for file in folder.glob("*.whl"):  # another worker may have fetched it at the same time
+    for file in folder.glob("*.whl"):  # another worker may have downloaded it at the same time
         with zipfile.ZipFile(file) as archive:
             for member, name in parts.items():
                 _put(folder / name, archive.read(member))

@@ -1,8 +1,8 @@
-"""Workers as forks of one process that has imported what they need: a start costs 20 ms of processor time, not 170.
+"""Workers as forks of a process that has imported their modules: a start costs 20 ms of CPU time instead of 170.
 
 Only the start differs.  A fork has the environment, folder, pipes, session and supervisor of the program that it
-replaces, and no library of a runtime is loaded in it.  Where another start would see more (LD_PRELOAD, a limit of this
-process), the program itself is started.
+replaces, and no runtime library is loaded in it.  If a new program would read other settings at its start (LD_PRELOAD,
+a limit of this process), the program itself is started.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _taken_at_start(environment: dict[str, str]) -> tuple[object, object]:
 
 
 class _Forks:
-    """The process that forks, from the side of the tests."""
+    """The connection of the tests to the process that forks."""
 
     def __init__(self) -> None:
         self._lock, self._owner, self._taken = threading.Lock(), os.getpid(), _taken_at_start(dict(os.environ))
@@ -45,11 +45,11 @@ class _Forks:
         with far:
             root = Path(__file__).resolve().parents[1]
             argv = [sys.executable, "-m", "tests.worker_forks", str(far.fileno())]
-            env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # numpy's threads would not be in a fork
+            env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a fork would not have numpy's threads
             self._process = subprocess.Popen(argv, cwd=root, env=env, pass_fds=[far.fileno()])
 
     def start(self, module: str, cwd: str | None, env: dict[str, str] | None, files: list[int]) -> int:
-        """The id of a new child of this process, or 0 where only a new program will do."""
+        """Return the id of a new child of this process, or 0 if a new program is required."""
         environment = dict(os.environ) if env is None else env
         if os.getpid() != self._owner or _taken_at_start(environment) != self._taken:
             return 0
@@ -62,7 +62,7 @@ class _Forks:
 
 
 def install() -> None:
-    """Let workers of this process be forks, from now on."""
+    """Start workers of this process as forks from now on."""
     if not _CLONE:
         return
     forks = _Forks()
@@ -71,7 +71,7 @@ def install() -> None:
     def start(
         self: Any, args: Any, executable: Any, preexec: Any, close: Any, kept: Any, cwd: Any, env: Any, *rest: Any
     ) -> None:
-        pipes = rest[3:9]  # the ends of stdin, stdout and stderr: the child's and this process's, in turns
+        pipes = rest[3:9]  # the ends of stdin, stdout and stderr, alternately for the child and for this process
         found = _MODULE.search(args[2]) if len(args) == 4 and args[:2] == [sys.executable, "-c"] else None
         if found and (pid := forks.start(found[1], cwd, env, [pipes[0], pipes[3], pipes[5], *kept])):
             self.pid, self._child_created = pid, True
@@ -86,13 +86,13 @@ def install() -> None:
 
 
 def _serve(requests: socket.socket) -> str:
-    """Fork at each request; returns in the forks, with the module whose `main` they call."""
+    """Fork at each request; return in the forks, with the module whose `main` they call."""
     libc = ctypes.CDLL(None)
     while True:
         data, files, _, _ = socket.recv_fds(requests, _LARGEST, 4)
         if not data:
             os._exit(0)
-        # A child of the tests' process, which waits for it.  The supervisor forks once more, by the C library.
+        # A child of the tests' process, which waits for it.  The supervisor forks again, through the C library.
         pid = libc.syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if pid:
             requests.send(str(max(pid, 0)).encode())
@@ -114,7 +114,7 @@ def _serve(requests: socket.socket) -> str:
 
 
 def main() -> None:
-    """Import, fork, and be a worker in the forks."""
+    """Import the modules, fork, and run the workers in the forks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path = [entry for entry in sys.path if entry]
     import gc

@@ -1,4 +1,4 @@
-"""`udogen new --from-package`: folders as Qualcomm's generators leave them become projects of udogen."""
+"""`udogen new --from-package`: folders that Qualcomm's generators made become udogen projects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ END_PKG_OP_DEFINITION(PKG_ScaleClamp);
 
 
 def old_package(root: Path, *, config: bool = True) -> Path:
-    """A package for the CPU as qnn-op-package-generator lays it out."""
+    """Return a CPU package with the layout of qnn-op-package-generator."""
     folder = root / "Old"
     (folder / "src" / "ops").mkdir(parents=True)
     (folder / "makefiles").mkdir()

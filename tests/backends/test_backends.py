@@ -1,4 +1,4 @@
-"""A backend is one object: what nobody has heard of is listed, checked and generated once it is registered."""
+"""A backend is one object: a new one is listed, checked and generated as soon as it is registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processor time, and cold processes compared by it pair by pair: on a busy machine a clock shows nothing."""
+"""CPU time, and pairwise comparison of cold processes by it: on a busy machine wall-clock time is meaningless."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMPILED = tempfile.TemporaryDirectory(prefix="udogen-bench-")
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Return the CPU time of this process and of the children that it has waited for."""
     return sum(
         each.ru_utime + each.ru_stime
         for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -24,13 +24,13 @@ def processor_seconds() -> float:
 
 
 def as_installed() -> dict[str, str]:
-    """The environment of processes whose modules are compiled already, as where udogen is installed."""
+    """Return an environment in which all modules are already compiled, as in an installation of udogen."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return env | {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": _COMPILED.name}
 
 
 def seconds(argv: Sequence[str], before: Callable[[], None] = lambda: None) -> float:
-    """Processor time of one cold process, from start to end."""
+    """Return the CPU time of one cold process, from start to end."""
     before()
     begun = processor_seconds()
     subprocess.run(argv, check=True, cwd=ROOT, env=as_installed(), capture_output=True)
@@ -40,7 +40,7 @@ def seconds(argv: Sequence[str], before: Callable[[], None] = lambda: None) -> f
 def ratio(
     first: Sequence[str], second: Sequence[str], *, before: Callable[[], None] = lambda: None, rounds: int = 15
 ) -> tuple[float, float, float]:
-    """The medians of both in seconds, and the median of the ratios of neighbours."""
+    """Return both medians in seconds, and the median of the ratios of adjacent pairs."""
     for argv in (first, second):
         seconds(argv, before)
     pairs = [(seconds(first, before), seconds(second, before)) for _ in range(rounds)]
@@ -49,5 +49,5 @@ def ratio(
 
 
 def python(*arguments: str) -> list[str]:
-    """A process of this interpreter."""
+    """Return the command line of a process of this interpreter."""
     return [sys.executable, *arguments]

@@ -16,7 +16,7 @@ USES = (("--backend", "cpu"), ("--backend", "cpu,htp"), ())
 
 
 def seconds(home: Path, *options: str) -> float:
-    """CPU seconds of `udogen test` on a copy of an example, with all processes that it starts."""
+    """Return the CPU seconds of `udogen test` on a copy of an example, including all processes that it starts."""
     environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
     environment.pop("XDG_CACHE_HOME", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

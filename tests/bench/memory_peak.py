@@ -1,4 +1,4 @@
-"""A program that watches how much memory two processes have together, until its input ends; prints the most of it."""
+"""A program that samples the total memory of two processes until its input ends, and prints the peak."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def memory_of(pids: Sequence[int]) -> int:
-    """The bytes that the processes have; what several share counts once (PSS)."""
+    """Return the memory of the processes in bytes; shared pages count once (PSS)."""
     found = 0
     for pid in pids:
         try:
             text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         found += int(text.partition("\nPss:")[2].split()[0]) << 10
     return found
@@ -24,12 +24,12 @@ def memory_of(pids: Sequence[int]) -> int:
 
 @contextmanager
 def peak(pids: Sequence[int]) -> Iterator[list[int]]:
-    """Gives a list; at the end the most that the processes had together, beyond what they began with, is in it."""
+    """Yield a list; at the end it holds the peak memory of the processes, minus what they used at the start."""
     before, found = memory_of(pids), list[int]()
     argv = [sys.executable, __file__, *map(str, pids)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as watcher:
         assert watcher.stdout is not None
-        watcher.stdout.read(1)  # it has begun
+        watcher.stdout.read(1)  # it has started
         yield found
         output, _ = watcher.communicate()
     found.append(int(output) - before)

@@ -1,9 +1,9 @@
 """How generate, build and test grow with the number of ops: `python -m tests.bench.scale 10 100 1000 [--svg FILE]`.
 
-One CPU package of N ops, one case of each.  It prints a table in Markdown: seconds of processor time of a command with
-all its children, that time for an op, and seconds on the clock, which say little on a busy machine.  With --launcher
-ccache the package is built a second time, with a warm cache, and what ccache counted is printed.  Nothing here fails
-because of a time.
+One CPU package of N ops, with one case each.  It prints a table in Markdown: the CPU seconds of a command and all its
+children, that time per op, and wall-clock seconds, which mean little on a busy machine.  With --launcher
+ccache the package is built a second time, with a warm cache, and the statistics of ccache are printed.  No time makes
+it fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of a command."""
+    """The time that a command took, in seconds."""
 
     processor: float
     clock: float
@@ -49,7 +49,7 @@ def udogen(*arguments: object, **env: str) -> Took:
 
 
 def measure(count: int, folder: Path, launcher: str) -> list[Took | None]:
-    """What each of STEPS took."""
+    """Return the time of each of STEPS."""
     xml, kernels, out, again = folder / "Many.xml", folder / "kernels", folder / "out", folder / "again"
     project(folder, count)
     env = {
@@ -69,19 +69,19 @@ def measure(count: int, folder: Path, launcher: str) -> list[Took | None]:
             wanted = ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss")
             lines = [line.split() for line in ccache("--print-stats", **env).splitlines()]
             print(f"{count} ops again:", {line[0]: int(line[1]) for line in lines if line[0] in wanted})
-    # The package of `udogen test` lies in the cache; its first run builds it.
+    # The package of `udogen test` is kept in the cache; its first run builds it.
     udogen("test", folder, "--backend", "cpu", **env)
     return [generated, built, cached, udogen("test", folder, "--backend", "cpu", **env)]
 
 
 def ccache(option: str, **env: str) -> str:
-    """The output of ccache."""
+    """Return the output of ccache."""
     done = subprocess.run(["ccache", option], env={**os.environ, **env}, check=True, capture_output=True, text=True)
     return done.stdout
 
 
 def table(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
-    """Markdown."""
+    """Return the table in Markdown."""
     lines = [f"| ops | {' | '.join(STEPS)} |", "|---" * (1 + len(STEPS)) + "|"]
     for count, row in zip(counts, rows, strict=True):
         cells = [
@@ -95,7 +95,7 @@ def table(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
 
 
 def svg(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
-    """Processor seconds over the number of ops, both linear."""
+    """Return a plot of CPU seconds over the number of ops, both axes linear."""
     width, height, margin = 640, 360, 50
     most = max(each.processor for row in rows for each in row if each)
     lines = [

@@ -1,4 +1,4 @@
-"""Contexts against a client in C on the same library: one execution of a small graph, and the way to the first one."""
+"""Contexts compared with a C client on the same library: one execution of a small graph, the time to the first one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOPS, ROUNDS = 5_000, 9
 
 
 def small(place: Path, backend: str, kind: str) -> Path:
-    """A stored context with one Relu of 8 floats: what an execution costs that computes nothing."""
+    """Return a stored context with one Relu of 8 floats: the cost of an execution that computes nothing."""
     with Runtime(backend, kind=kind) as runtime, runtime.new_context() as context:
         graph = context.new_graph("small")
         x, y = (
@@ -41,7 +41,7 @@ def small(place: Path, backend: str, kind: str) -> Path:
 
 
 def pairs(place: Path, graph: str, runtime: Path, room: Path, *, loops: int) -> list[tuple[Measured, Measured]]:
-    """Ours and C, one after the other, so that both see the same machine."""
+    """Run udogen and the C client alternately, so that both see the same machine load."""
     client = [c_client.build(room)]
     both: list[Callable[[], Measured]] = [
         lambda argv=argv: c_client.run(argv, place, runtime=runtime, graph=graph, loops=loops, room=room)  # type: ignore[misc]
@@ -54,7 +54,7 @@ def pairs(place: Path, graph: str, runtime: Path, room: Path, *, loops: int) -> 
 
 @pytest.mark.parametrize(("backend", "kind"), [("cpu", "real"), ("cpu", "emulator"), ("htp", "emulator")])
 def test_one_execution_of_a_small_graph(backend: str, kind: str, tmp_path: Path) -> None:
-    """The aims: at most 2 us more than C when it is bound, and 5 us more than that with arrays."""
+    """The targets: at most 2 us more than C with bound buffers, and 5 us more than that with arrays."""
     need_runtime(backend)
     place = small(tmp_path / "small.bin", backend, kind)
     measured = pairs(place, "small", find_runtime(backend, kind=kind).path, tmp_path, loops=LOOPS)
@@ -65,7 +65,7 @@ def test_one_execution_of_a_small_graph(backend: str, kind: str, tmp_path: Path)
 
 
 def test_restoring_a_gigabyte(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    """The aims: 1.1 times the memory and at most 50 MB more, 1.2 times the time to the first execution."""
+    """The targets: 1.1 times the memory and at most 50 MB more, 1.2 times the time to the first execution."""
     need_runtime("htp")
     place = large.made(tmp_path_factory.mktemp("large") / "large.bin")
     measured = pairs(place, large.GRAPH, find_runtime("htp", kind="real").path, tmp_path, loops=0)
@@ -79,7 +79,7 @@ def test_restoring_a_gigabyte(tmp_path_factory: pytest.TempPathFactory, tmp_path
 
 
 def test_run_context_of_a_gigabyte(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    """The aim: a whole process of `udogen run context` takes 1.5 times that of the client in C."""
+    """The target: a whole process of `udogen run context` takes at most 1.5 times as long as the C client."""
     need_runtime("htp")
     place = large.made(tmp_path_factory.mktemp("large") / "large.bin")
     runtime, client = find_runtime("htp", kind="real").path, c_client.build(tmp_path)

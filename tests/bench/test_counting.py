@@ -1,4 +1,4 @@
-"""What counting costs: a trivial op in libQnnCpu, with its counter and without, turn by turn in one process."""
+"""The cost of counting: a trivial op in libQnnCpu, with and without its counter, alternately in one process."""
 
 from __future__ import annotations
 

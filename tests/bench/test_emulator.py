@@ -1,4 +1,4 @@
-"""One execution of a trivial graph: our CPU emulator against libQnnCpu, the same client in the same process."""
+"""One execution of a trivial graph: udogen's CPU emulator compared with libQnnCpu, same client, same process."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ CALLS, ROUNDS = 1000, 51
 
 @pytest.fixture(scope="module")
 def leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """LeakyRelu of the examples."""
+    """Return the built LeakyRelu of the examples."""
     folder = ROOT / "examples" / "leaky_relu"
     return cpu_package(folder / "LeakyRelu.xml", tmp_path_factory.mktemp("leaky"), folder / "kernels")
 
 
 def executor(stack: ExitStack, kind: str, package: Built | None, folder: Path) -> Callable[[], None]:
-    """An op of 8 floats, ready to run: LeakyRelu of the package, or Relu of the backend's own."""
+    """Return a function that runs an op on 8 floats: LeakyRelu of the package, or the backend's own Relu."""
     interface = Interface.load(find_runtime("cpu", kind=kind).path)
     backend = stack.enter_context(BackendHandle(interface))
-    if package is not None:  # of one file there is one package in a process
+    if package is not None:  # a process can register a package file only once
         (folder / kind).mkdir()
         backend.register(Path(shutil.copy(package.library, folder / kind)), package.provider)
     context = stack.enter_context(backend.context())
@@ -64,7 +64,7 @@ def seconds(run: Callable[[], None]) -> float:
 
 @pytest.mark.parametrize("own", [True, False], ids=["of_a_package", "built_in"])
 def test_execute_of_one_op_against_libqnncpu(own: bool, leaky: Built, tmp_path: Path) -> None:
-    """The aim is 2, for the op of a package; libQnnCpu's own ops begin with threads."""
+    """The target is a ratio of 2 for the op of a package; libQnnCpu's own ops start threads first."""
     need_runtime("cpu")
     with ExitStack() as stack:
         ours, theirs = (executor(stack, kind, leaky if own else None, tmp_path) for kind in ("emulator", "real"))

@@ -1,4 +1,4 @@
-"""What a large tensor costs on its way to an op and back: time against the op's own, memory against
+"""The cost of passing a large tensor to an op and back: time compared with that of the op itself, memory compared with
 that of the same graph without a worker."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MEBIBYTES = 256
 
 
 def test_a_tensor_of_256_mebibytes(tmp_path: Path) -> None:
-    """The aims: 3 times the op's execution, and 1.5 times the memory of the same graph in this process.
+    """The targets: 3 times the op's execution, and 1.5 times the memory of the same graph in this process.
 
-    libQnnCpu itself copies the input, so that the graph in this process has three tensors in memory, not two.
+    libQnnCpu itself copies the input, so the graph in this process has three tensors in memory, not two.
     """
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")

@@ -1,4 +1,4 @@
-"""Kernels in Python: packets on HVX against scalar C++, time in libQnnCpu against its own ops."""
+"""Kernels in Python: packets on HVX compared with scalar C++, time in libQnnCpu compared with its own ops."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ ROUNDS = 31
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """An op of the examples and what libQnnCpu has for it."""
+    """An op of the examples and its equivalent in libQnnCpu."""
 
     ours: str
     theirs: str
     shape: tuple[int, ...]
     out: tuple[int, ...]
-    constants: dict[str, tuple[int, ...]]  # inputs of both
-    params: dict[str, float]  # of ours
+    constants: dict[str, tuple[int, ...]]  # inputs of both ops
+    params: dict[str, float]  # of the op of udogen
     their_params: dict[str, np.ndarray]
-    their_constants: dict[str, tuple[int, ...]]  # where they have other shapes
+    their_constants: dict[str, tuple[int, ...]]  # for the op of libQnnCpu, where the shapes differ
 
 
 def row(ours: str, theirs: str, shape: tuple[int, ...], **more: object) -> BuiltIn:
@@ -92,7 +92,7 @@ def cpu(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack) -> Callable[[], np.ndarray]:
-    """One of both, ready to run; what it returns is its output."""
+    """Return a function that runs one of both ops and returns its output."""
     is_ours = package != "qti.aisw"
     graph = stack.enter_context(backend.context()).graph("one")
     random = np.random.default_rng(0)
@@ -140,7 +140,7 @@ def executor(backend: BackendHandle, op: BuiltIn, package: str, stack: ExitStack
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """libQnnCpu's own ops take as many threads as there are cores."""
+    """Pin to one core: libQnnCpu's own ops start as many threads as there are cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
     try:
@@ -164,14 +164,14 @@ def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=1e-5)
         pairs = [(seconds(ours), seconds(theirs)) for _ in range(ROUNDS)]
-    # Of a machine that others use, too, the shortest times say most.
+    # On a machine with other load, the shortest times are the best measure.
     mine, real = (min(column) * 1e3 for column in zip(*pairs, strict=True))
     print(f"\n{op.ours} {op.shape}: {mine:.2f} ms, {op.theirs} of libQnnCpu {real:.2f} ms, ratio {mine / real:.2f}")
     assert mine < real
 
 
 def one_op(op: str, chosen: tuple[str, ...], kernels: Path, folder: Path, more: str = "") -> list[Path]:
-    """Packages of one op of the examples alone; `more` is put behind its kernel."""
+    """Generate packages of a single op of the examples; `more` is appended to its kernel."""
     packages, problems = load([CONFIG])
     [found] = (each for each in packages[0].ops if each.name == op)
     own = folder / "kernels"
@@ -185,7 +185,7 @@ def one_op(op: str, chosen: tuple[str, ...], kernels: Path, folder: Path, more: 
 @pytest.mark.parametrize("name", AUTOSCHEDULERS)
 @pytest.mark.parametrize("op", [each for each in OPS if each.shape != (4096, 1024)], ids=lambda op: op.ours)
 def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: Path) -> None:
-    """Against the usual schedule; where one cannot be used, why."""
+    """Compare with the usual schedule; if an autoscheduler cannot be used, print why."""
     sizes = {"x": op.shape, "y": op.out, **op.constants, **({"size": 2, "stride": 2} if op.ours == "MaxPool" else {})}
     given = ", ".join(f"{key}={value}" for key, value in sizes.items())
     line = f"\nfrom udogen.kernels import Autoschedule\nschedule = Autoschedule({name!r}, {given})\n"
@@ -209,13 +209,13 @@ def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: 
     print(f"\n{op.ours}: {name} {auto:.2f} ms, usual schedule {usual:.2f} ms, ratio {auto / usual:.2f}")
 
 
-# All that are built here: without an NDK.
+# All targets that can be built here: those without an NDK.
 TARGETS = ["cpu_x86", "cpu_aarch64", "htp_x86", *(f"htp_{each}" for each in ("v68", "v69", "v73", "v75", "v79", "v81"))]
 
 
 @pytest.mark.parametrize("op", ["Softmax", "LayerNorm"])
 def test_time_of_a_build(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One op for all these targets against its twin in C++, without ccache and without what was compiled before."""
+    """Compare one op with its C++ version on all these targets, without ccache and with nothing compiled before."""
     monkeypatch.setenv("CCACHE_DISABLE", "1")
     monkeypatch.setattr(resources, "cache_dir", lambda name, known=resources.cache_dir: (
         tmp_path / name if name == "kernels" else known(name)))  # fmt: skip
@@ -238,7 +238,7 @@ SCALES = {8: (0.05, -128), 16: (0.0002, -32000)}
 
 @pytest.fixture(scope="module")
 def htp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The package with kernels in Python, and with scalar ones in C++."""
+    """Return the package with kernels in Python, and the one with scalar kernels in C++."""
     made = {}
     for name, kernels in (("python", KERNELS), ("scalar", SCALAR)):
         [package] = make_packages(
@@ -249,7 +249,7 @@ def htp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def packets(package: Path, op: str, arguments: Sequence[str], kernel: str = "") -> int:
-    """The packets of one execution, with all around the kernel; or those of its functions of this name."""
+    """Return the packets of one execution, with all around the kernel; or those of its functions of this name."""
     done = udogen("run", "op", package, op, "--backend", "hexagon", "--arch", "v68", "--count", "--json", *arguments)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["packets"]
@@ -259,7 +259,7 @@ def packets(package: Path, op: str, arguments: Sequence[str], kernel: str = "") 
 
 
 def argument(folder: Path, name: str, bits: int, shape: tuple[int, ...]) -> list[str]:
-    """An input of random numbers."""
+    """Return the argument for an input of random numbers."""
     stored = np.random.default_rng(0).integers(0, 1 << bits, shape).astype(f"u{bits // 8}")
     np.save(folder / f"{name}.npy", stored)
     return ["--input", f"{name}={folder / name}.npy"]

@@ -1,6 +1,6 @@
-"""How quickly the pure part starts (`make bench`); each number is a ratio to what cannot be avoided.
+"""How quickly the pure part starts (`make bench`); each number is a ratio to the unavoidable time.
 
-Packages are generated into memory: making a file takes up to half a millisecond on a shared disk, and 50 ops have 180.
+Packages are generated into memory: creating a file takes up to half a millisecond on a shared disk; 50 ops have 180.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def out() -> Iterator[Path]:
 
 
 def test_generate_of_one_op_against_the_imports_of_its_libraries(out: Path) -> None:
-    """The aim is 1.5; the vendor's generator needs 2.2."""
+    """The target is 1.5; the vendor's generator needs 2.2."""
     generate = python("-m", "udogen", "generate", str(ONE_OP), "-o", str(out))
     one, imports, found = ratio(generate, IMPORTS, before=lambda: shutil.rmtree(out, ignore_errors=True))
     print(f"\ngenerate, one op: {one * 1e3:.0f} ms, imports {imports * 1e3:.0f} ms, ratio {found:.2f} (aim 1.5)")
@@ -37,7 +37,7 @@ def test_generate_of_one_op_against_the_imports_of_its_libraries(out: Path) -> N
 
 
 def test_generate_of_fifty_ops_against_one(tmp_path: Path, out: Path) -> None:
-    """The aim is 1.3; the vendor's generator needs 1.8."""
+    """The target is 1.3; the vendor's generator needs 1.8."""
     argv = []
     for count in (50, 1):
         (tmp_path / f"{count}.xml").write_text(config(count), "utf-8")
@@ -54,7 +54,7 @@ def test_version_against_an_empty_python() -> None:
 
 
 def test_an_unchanged_build_against_make_alone(tmp_path: Path) -> None:
-    """What is up to date is found by make; udogen's own part is its start."""
+    """make itself detects what is up to date; udogen only adds its start-up time."""
     [made] = make_packages([ONE_OP], tmp_path, chosen=["cpu"], kernels=ONE_KERNEL)
     ours = python("-m", "udogen", "build", "-C", str(made.folder))
     mine, theirs, found = ratio(ours, ["make", "-s", "-C", str(made.folder), "cpu_x86"])

@@ -1,4 +1,4 @@
-"""The command lines of the vendor's compilers, as stand-ins record them: golden, and written anew by `make golden`."""
+"""The command lines of the vendor's compilers, as stand-ins record them: golden files, rewritten by `make golden`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOLDEN = ROOT / "tests" / "golden" / "build"
 
 
 class Recorded(NamedTuple):
-    """A build with stand-ins: the package, the log they write, the roots of the SDKs, and how it ended."""
+    """A build with stand-ins: the package, their log, the roots of the SDKs, and how the build ended."""
 
     folder: Path
     log: Path
@@ -28,7 +28,7 @@ class Recorded(NamedTuple):
 
 
 def hexagon_clang(work: Path) -> Recorded:
-    """`htp_v73` with a Hexagon SDK and a QNN SDK."""
+    """Build `htp_v73` with a Hexagon SDK and a QNN SDK."""
     folder, log = generated(work), work / "log"
     sdk = stand_ins.hexagon_sdk(work / "the sdk" / "hexagon-sdk-5.4.0", "8.6.02", log=log)
     qnn = stand_ins.qnn_sdk(work / "qnn sdk")
@@ -37,7 +37,7 @@ def hexagon_clang(work: Path) -> Recorded:
 
 
 def hexagon_clang_v66(work: Path) -> Recorded:
-    """`dsp_v66` with a Hexagon SDK 3.5."""
+    """Build `dsp_v66` with a Hexagon SDK 3.5."""
     log = work / "log"
     [example] = load_examples(ROOT / "examples" / "add_sat_u8")
     [made] = make_packages([example.config], work / "it's here", chosen=["dsp"], kernels=example.kernels)
@@ -50,7 +50,7 @@ def hexagon_clang_v66(work: Path) -> Recorded:
 
 
 def ndk_clang(work: Path) -> Recorded:
-    """`htp_aarch64` and `all_android`, which are one library, with the NDK."""
+    """Build `htp_aarch64` and `all_android`, which are one library, with the NDK."""
     folder, log = generated(work), work / "log"
     sdk = stand_ins.ndk(work / "the ndk", log)
     done = build(folder, "htp_aarch64", "all_android", "-j1", ANDROID_NDK_ROOT=str(sdk))
@@ -58,7 +58,7 @@ def ndk_clang(work: Path) -> Recorded:
 
 
 def ndk_build(work: Path) -> Recorded:
-    """`gpu_android` with the NDK and a device's OpenCL: what ndk-build is given, and what it can see."""
+    """Build `gpu_android` with the NDK and a device's OpenCL: records arguments and environment of ndk-build."""
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], work / "it's here", chosen=["gpu"], kernels=EXAMPLE / "kernels")
     log, sdk, opencl = work / "log", work / "ndk", work / "cl libs"
     stand_ins.ndk_build(sdk, log)
@@ -69,7 +69,7 @@ def ndk_build(work: Path) -> Recorded:
 
 
 def udo_android(work: Path) -> Recorded:
-    """`all_android` of the documentation's UDO package: ndk-build for the ARM side, the Hexagon SDK for the DSP."""
+    """Build `all_android` of the documentation's UDO package: ndk-build for ARM, the Hexagon SDK for the DSP."""
     folder, log = udo.softmax(work / "package"), work / "log"
     ndk = stand_ins.ndk_build(stand_ins.ndk(work / "ndk", log), log)
     sdk = stand_ins.hexagon_sdk(work / "hexagon-sdk-4.2.0", "8.4.09", log=log)
@@ -88,7 +88,7 @@ def udo_android(work: Path) -> Recorded:
 
 
 def udo_dsp(work: Path) -> Recorded:
-    """`dsp` for V66 and V68 in one package: Hexagon SDK 3.5.2 for the one, HEXAGON_SDK4_ROOT for the other."""
+    """Build `dsp` for V66 and V68 in one package: Hexagon SDK 3.5.2 for V66, HEXAGON_SDK4_ROOT for V68."""
     folder, log = udo.two_families(work / "package"), work / "log"
     old = stand_ins.hexagon_sdk(work / "sdk3", "8.3.07", log=log)
     new = stand_ins.hexagon_sdk(work / "sdk4", "8.4.09", log=log)
@@ -109,14 +109,14 @@ RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
 
 
 def recorded_commands(log: Path, work: Path) -> str:
-    """The recorded command lines, sorted; those that differ in source and object alone once, with a line for each."""
+    """Return the recorded command lines, sorted; those that differ only in source and object are merged."""
     text = log.read_text().replace(str(work), "TMP")
     log.unlink()
     return grouped(text)
 
 
 def grouped(text: str) -> str:
-    """Commands as the stand-ins write them, an argument in a line."""
+    """Return the commands as the stand-ins write them, one argument a line."""
     commands: dict[str, list[str]] = {}
     for each in sorted(f"== {each}" for each in text.split("== ")[1:]):
         match each.splitlines():
@@ -128,7 +128,7 @@ def grouped(text: str) -> str:
 
 
 def write_golden() -> None:
-    """Make the golden command lines what is called now."""
+    """Write the current command lines to the golden files."""
     for name, record in RECORDINGS.items():
         with tempfile.TemporaryDirectory() as work:
             (GOLDEN / name).write_text(recorded_commands(record(Path(work)).log, Path(work)), "utf-8")

@@ -1,4 +1,4 @@
-"""HTP packages for devices, as the tests of their builds make, build and read them."""
+"""HTP packages for devices: generating, building and reading them, for the tests of device builds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from udogen.build import tools
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 KERNEL = "src/ops/LeakyRelu.cpp"
 LIBRARY = "libQnnLeakyReluPackage.so"
-EMPTY = dict.fromkeys(tools.VARIABLES, "")  # of whoever runs the tests
-CACHED = {"UDOGEN_LAUNCHER": os.environ.get("UDOGEN_LAUNCHER", "")}  # for builds whose commands nobody looks at
-ALL = {name: row for name, row in architectures.of_backend("htp").items() if row.open}  # what groups of targets are
+EMPTY = dict.fromkeys(tools.VARIABLES, "")  # hides the variables of the caller's environment
+CACHED = {"UDOGEN_LAUNCHER": os.environ.get("UDOGEN_LAUNCHER", "")}  # for builds whose command lines are not checked
+ALL = {name: row for name, row in architectures.of_backend("htp").items() if row.open}  # versions in target groups
 HEXAGON = [f"htp_{name}" for name in ALL]
 
 
-# It prepares nothing: a stand-in for HTP calls it by the first record alone.
+# It does not prepare anything: a stand-in for HTP calls it through the first record only.
 PLAIN = """#include "ops/LeakyRelu.hpp"
 
 namespace ops::LeakyReluPackage::LeakyRelu {
@@ -42,30 +42,30 @@ udo::Status execute(const Args& args) {
 
 
 def generated(out: Path) -> Path:
-    """An HTP package with a finished kernel, in a folder with a blank and a quote in its name."""
+    """Return an HTP package with a finished kernel, in a folder with a blank and a quote in its name."""
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], out / "it's here", chosen=["htp"])
     (made.folder / KERNEL).write_text(PLAIN)
     return made.folder
 
 
 def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`udogen build`, with these variables alone."""
+    """Run `udogen build` with these variables only."""
     return udogen("build", "-C", folder, *arguments, env={**EMPTY, **env})
 
 
 def compiled(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """The sources that were compiled, of whichever target."""
+    """Return the compiled sources, of any target."""
     return re.findall(r"^\s*(?:\w+: )?CXX (.*)$", done.stderr, re.MULTILINE)
 
 
 def qhpi() -> set[str]:
-    """The functions of QHPI."""
+    """Return the functions of QHPI."""
     text = (resources.qnn_headers() / "HTP/core/qhpi.h").read_text("utf-8")
     return set(re.findall(r"\b(qhpi_\w+)\(", text))
 
 
 class Elf:
-    """What a loader sees of a library."""
+    """The parts of a library that a loader reads."""
 
     def __init__(self, path: Path) -> None:
         from elftools.elf.elffile import ELFFile
@@ -84,7 +84,7 @@ class Elf:
             self.exported = {symbol.name for symbol in symbols} - self.undefined
 
     def relocations(self) -> set[int]:
-        """The types of its relocations."""
+        """Return the types of its relocations."""
         from elftools.elf.elffile import ELFFile
 
         with self.path.open("rb") as stream:

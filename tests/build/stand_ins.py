@@ -1,4 +1,4 @@
-"""Programs and SDK trees that stand in for the vendor's, which cannot be had here: they record how they are called."""
+"""Stand-ins for the vendor's programs and SDK trees, which are not available here: they record how they are called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from udogen import resources
 
 
 def script(path: Path, text: str) -> Path:
-    """An executable shell script."""
+    """Write an executable shell script."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -25,7 +25,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def compiler(path: Path, log: Path) -> Path:
-    """A compiler that adds its command line to a file, one argument a line, and writes a file where -o says."""
+    """Write a compiler that appends its command line to a file, one argument a line, and writes its output file."""
     return script(
         path,
         f'{{ echo "== $(basename "$0")"; for each in "$@"; do echo "$each"; done; }} >> \'{log}\'\n'
@@ -34,20 +34,20 @@ def compiler(path: Path, log: Path) -> Path:
 
 
 def qnn_sdk(root: Path) -> Path:
-    """A tree that looks like the QNN SDK, made of our own headers."""
+    """Create a tree like that of the QNN SDK, made of udogen's own headers."""
     shutil.copytree(resources.qnn_headers(), root / "include" / "QNN")
     return root
 
 
 def hexagon_sdk(root: Path, *versions: str, log: Path) -> Path:
-    """A tree that looks like a Hexagon SDK with these versions of the tools."""
+    """Create a tree like that of a Hexagon SDK with these versions of the tools."""
     for version in versions:
         compiler(root / "tools/HEXAGON_Tools" / version / "Tools/bin/hexagon-clang++", log)
     return root
 
 
 def ndk(root: Path, log: Path) -> Path:
-    """A tree that looks like the Android NDK, as far as HTP packages need it."""
+    """Create a tree like that of the Android NDK, as far as HTP packages need it."""
     compiler(root / "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++", log)
     return root
 
@@ -56,7 +56,7 @@ _CLEAR = "MODULE SRC_FILES C_INCLUDES CPPFLAGS LDFLAGS LDLIBS".split()
 
 
 def ndk_build(root: Path, log: Path) -> Path:
-    """An ndk-build that has GNU make read Android.mk and Application.mk, as the real one does, and records modules."""
+    """Create an ndk-build that has GNU make read Android.mk and Application.mk, as the real one does; logs modules."""
     core = root / "build" / "core"
     core.mkdir(parents=True, exist_ok=True)
     (core / "clear.mk").write_text("".join(f"LOCAL_{name} :=\n" for name in _CLEAR))
@@ -80,7 +80,7 @@ def ndk_build(root: Path, log: Path) -> Path:
         "WRONG := $(strip $(filter-out $(MODULES),$(APP_MODULES)) $(MISSING))\n"
         "all:\n"
         "\t@test -z '$(WRONG)' || { echo 'there is no $(WRONG)'; exit 1; }\n"
-        # As the real one: what lay there before goes, and the C++ library is laid beside.
+        # Like the real one: it removes older libraries, and adds the C++ library.
         "\t@mkdir -p $(OUT) && rm -f $(OUT)/*.so\n"
         "\t@for each in $(or $(APP_MODULES),$(MODULES)); do echo stand-in > $(OUT)/lib$$each.so; done\n"
         "\t@test $(APP_STL) = c++_shared && echo stand-in > $(OUT)/libc++_shared.so\n"
@@ -94,17 +94,17 @@ def ndk_build(root: Path, log: Path) -> Path:
 
 
 def slow(path: Path, started: Path) -> Path:
-    """A compiler that does not end, and adds its process to a file."""
+    """Write a compiler that does not end and appends its process id to a file."""
     return script(path, f"echo $$ >> {shlex.quote(str(started))}\nexec sleep 600\n")
 
 
 def check_interrupt(arguments: list[str], started: Path, *, count: int, number: signal.Signals, **env: str) -> None:
-    """A `udogen build` that waits for `count` slow compilers, or more, leaves none behind when a signal ends it."""
+    """Check that a signal to `udogen build`, which waits for at least `count` slow compilers, ends all of them."""
     child = subprocess.Popen(
         [sys.executable, "-m", "udogen", "build", *arguments],
         env={**os.environ, **env, "PYTHONPATH": str(ROOT)},
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        # A shell that starts the tests with `&` lets them ignore SIGINT, and what they start too.
+        # A shell that starts the tests with `&` makes them and their children ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )  # fmt: skip
     deadline = time.monotonic() + 30
@@ -123,7 +123,7 @@ def check_interrupt(arguments: list[str], started: Path, *, count: int, number: 
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process is running."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""`udogen build`, and plain make in a package folder: what is built, again, with what, and how it fails."""
+"""`udogen build`, and plain make in a package folder: what is built and rebuilt, with which tools, and how it fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A package with a finished kernel, in a folder with a blank and a quote in its name."""
+    """Return a package with a finished kernel, in a folder with a blank and a quote in its name."""
     [made] = make_packages([ONE_OP], tmp_path / "it's here", kernels=ONE_KERNEL)
     return made.folder
 
@@ -48,18 +48,18 @@ def package(folder: Path) -> PackageLibrary:
 
 
 def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`udogen build` with clang++ unless given another compiler, no variables of whoever runs the tests."""
+    """Run `udogen build`, with clang++ unless another compiler is given, without the variables of the caller."""
     return udogen("build", "-C", folder, *arguments, env={**EMPTY, "X86_CXX": "clang++", **env})
 
 
 def compiled(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """The sources that were compiled."""
+    """Return the compiled sources."""
     return sorted(
         line.strip()[4:] for line in (done.stderr + done.stdout).splitlines() if line.strip().startswith("CXX ")
     )
 
 
-# --- what is built again ------------------------------------------------------------------------------------
+# --- what is rebuilt ----------------------------------------------------------------------------------------
 
 
 def test_a_build_and_what_makes_it_old(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_library_exports_its_provider_and_counters_alone(folder: Path) -> No
 
     assert build(folder).returncode == 0
     assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
-    # Besides it only what templates of the standard library bring: weak symbols of C++.
+    # All others come from templates of the standard library: weak symbols of C++.
     assert {name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")} == {
         f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted", "Refusal")
     }
@@ -246,7 +246,7 @@ def test_android_with_a_wrong_ndk(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
-    """A stand-in records how it is called; no real NDK is to be had here."""
+    """A stand-in records how it is called; a real NDK is not available here."""
     names = "PACKAGE_NAME SOURCES QNN_SDK_ROOT ANDROID_NDK_ROOT EXTRA_CXXFLAGS"
     script(
         tmp_path / "ndk" / "ndk-build",
@@ -410,7 +410,7 @@ def test_a_make_around_us_does_not_matter(folder: Path, tmp_path: Path) -> None:
 
 
 def test_every_target_of_a_package_has_a_rule(tmp_path: Path) -> None:
-    """Of each backend in each layout; make only reads its files."""
+    """For each backend in each layout; make only reads its files."""
     for name in ("both.xml", "gpu.xml", "several.xml", "udo.json"):
         made = make_packages([CONFIGS / name], tmp_path / name)
         for part in (each for package in made for each in open_packages(package.folder)):

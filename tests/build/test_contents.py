@@ -1,4 +1,4 @@
-"""Contents decide what is built again, not the times of files; who runs a library hears where its source changed."""
+"""File contents decide what is rebuilt, not timestamps; running a library whose source has changed prints a note."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADER = "include/ops/LeakyRelu.hpp"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package that is built, in a folder with a blank and a quote in its name."""
+    """Return a built package, in a folder with a blank and a quote in its name."""
     [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("contents") / "it's here", kernels=ONE_KERNEL)
     assert build(made.folder).returncode == 0
     return made.folder
@@ -33,12 +33,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
-    """A copy of it; all its files have become newer, in any order."""
+    """Return a copy of it, with newer timestamps on all files, in any order."""
     return shutil.copytree(built, tmp_path / "copy", copy_function=shutil.copyfile)
 
 
 def change(path: Path, text: str = "// more\n") -> None:
-    """Another content with an old time, as `cp -p` and `rsync -t` leave it."""
+    """Change the content but keep an old timestamp, as `cp -p` and `rsync -t` do."""
     path.write_text(path.read_text() + text)
     os.utime(path, LONG_AGO)
 
@@ -78,7 +78,7 @@ def test_what_was_made_is_not_what_was_made(folder: Path, what: str) -> None:
         (folder / LIBRARY).write_bytes(whole[:1000])
     elif what == "object":
         made.write_bytes(made.read_bytes()[:500])
-    else:  # that of the kernel is the last
+    else:  # the record of the kernel is the last one
         kept = [line for line in lines if not line.endswith("LeakyRelu.o\n")]
         assert len(lines) - len(kept) > 5
         record.write_text("".join({"no record": kept, "half a record": lines[:-1], "empty record": []}[what]))
@@ -137,7 +137,7 @@ def test_headers_of_an_sdk_whose_path_has_a_blank(folder: Path, tmp_path: Path) 
 
 
 def test_ndk_build_compiles_everything_where_times_would_hide_a_change(folder: Path, tmp_path: Path) -> None:
-    """A stand-in, as no NDK is to be had here: what counts is whether it is called with -B."""
+    """A stand-in records whether it is called with -B; a real NDK is not available here."""
     script(
         tmp_path / "ndk/ndk-build",
         'echo "$*" > called\nmkdir -p libs/arm64-v8a obj/android/local\n'
@@ -159,7 +159,7 @@ def test_ndk_build_compiles_everything_where_times_would_hide_a_change(folder: P
     assert everything(EXTRA_CXXFLAGS="-O1")
 
 
-# --- who runs a library ---------------------------------------------------------------------------------------------
+# --- running a library ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

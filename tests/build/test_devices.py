@@ -1,4 +1,4 @@
-"""HTP packages built for devices by zig: libraries that a DSP or an ARM core could load.  None was, on hardware."""
+"""HTP packages built for devices by zig: libraries that a DSP or an ARM core could load.  None ran on hardware."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package; `library` builds it for the versions that tests ask for."""
+    """Return the package; `library` builds it for the versions that tests request."""
     compiler("zig")
     return generated(tmp_path_factory.mktemp("zig"))
 
@@ -50,7 +50,7 @@ def library(built: Path, name: str) -> Elf:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_library_as_those_of_the_dsp_are(built: Path, name: str) -> None:
-    """Held against Qualcomm's own libraries for the DSP: two segments, the version of the ABI, few relocations."""
+    """Compare with Qualcomm's own libraries for the DSP: two segments, the version of the ABI, few relocations."""
     elf = library(built, name)
     assert (elf.machine, elf.kind, elf.flags) == ("EM_QDSP6", "ET_DYN", ALL[name].flags)
     assert elf.segments == [("PT_LOAD", 5), ("PT_LOAD", 6), ("PT_DYNAMIC", 6)]
@@ -66,13 +66,13 @@ def test_a_library_as_those_of_the_dsp_are(built: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_undefined_is_on_every_dsp(built: Path, name: str) -> None:
-    """Besides C++ itself (_Z…), which libc++.so.1 and libc++abi.so.1 of the device have."""
+    """Except for C++ itself (_Z…), which is in libc++.so.1 and libc++abi.so.1 of the device."""
     undefined = {symbol for symbol in library(built, name).undefined if not symbol.startswith("_Z")}
     assert undefined <= qhpi() | backends.ALL["htp"].dsp_symbols
 
 
 def test_what_is_undefined_is_in_the_real_skels(built: Path, skels: Path) -> None:
-    """Every symbol is exported by the skel that loads the package, or one that the skel itself leaves to the DSP."""
+    """Every symbol is exported by the skel that loads the package, or imported by the skel itself from the DSP."""
     for row in ALL.values():
         skel = Elf(skels / f"libQnnHtp{row.variable}Skel.so")
         assert skel.flags == row.flags
@@ -82,7 +82,7 @@ def test_what_is_undefined_is_in_the_real_skels(built: Path, skels: Path) -> Non
 
 
 def test_the_list_of_the_dsp_s_symbols_is_true_of_the_skels(skels: Path) -> None:
-    """A name of the C library that a skel imports is in the list; what is missing are newer services of the system."""
+    """Each name of the C library that a skel imports is in the list; only newer system services are missing from it."""
     for row in ALL.values():
         skel = Elf(skels / f"libQnnHtp{row.variable}Skel.so")
         unknown = {each for each in skel.undefined if not each.startswith(("_Z", "__cxa", "HAP_", "crm_", "qurt_"))}
@@ -115,7 +115,7 @@ def test_make_by_hand_in_parallel_and_clean(folder: Path) -> None:
 
 
 def test_a_kernel_with_much_of_cpp_in_it(folder: Path) -> None:
-    """Constructors before main, the heap, mathematics, HVX: what they need is there; thread_local is reported."""
+    """Constructors before main, the heap, mathematics, HVX: their symbols are available; thread_local is reported."""
     kernel = folder / KERNEL
     before = kernel.read_text()
     kernel.write_text(
@@ -150,7 +150,7 @@ extern "C" __attribute__((visibility("default"))) void add(HVX_Vector* to, const
 
 
 def test_flags_of_the_users_own(folder: Path) -> None:
-    """The linker takes what is written for a compiler."""
+    """The linker accepts flags that are meant for a compiler."""
     (folder / "user.mk").write_text("EXTRA_CXXFLAGS := -DX='a b'\nEXTRA_LDFLAGS := -Wl,-z,now -Wl,--defsym=mine=7\n")
     done = build(folder, "htp_v73")
     assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ def test_flags_of_the_users_own(folder: Path) -> None:
 
 
 def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> None:
-    """The functions of QHPI are in libQnnHtpPrepare.so there; a library that does not name it finds none of them."""
+    """The functions of QHPI are in libQnnHtpPrepare.so there; a library that does not link to it finds none of them."""
     compiler("zig")
     done = build(folder, "htp_aarch64")
     assert done.returncode == 0, done.stderr
@@ -174,7 +174,7 @@ def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> 
 
 @pytest.fixture(scope="module")
 def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A program of ours that loads a library as the DSP does, under qemu."""
+    """Return the command of a program that loads a library as the DSP does, under qemu."""
     zig = compiler("zig")
     qemu = compiler("qemu-hexagon")
     program = tmp_path_factory.mktemp("loader") / "loader"
@@ -182,7 +182,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         [*shlex.split(zig), *HEXAGON.flags, "-std=c++17", "-fno-exceptions", f"-I{resources.qnn_headers()}",
          str(Path(__file__).parent / "dsp/loader.cpp"), "-o", str(program)],
         capture_output=True, text=True, timeout=LONG,
-        cwd=program.parent,  # with .venv below it, zig would compile its libraries again
+        cwd=program.parent,  # with .venv below it, zig would recompile its libraries
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [qemu, "-cpu", "v67", str(program)]
@@ -190,7 +190,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str], name: str) -> None:
-    """By a stand-in for the DSP's loader: the real one runs only on a DSP."""
+    """With a stand-in for the DSP's loader: the real one runs only on a DSP."""
     done = subprocess.run([*loader, str(library(built, name).path)], capture_output=True, text=True, timeout=60)
     printed = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout

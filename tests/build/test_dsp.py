@@ -1,4 +1,4 @@
-"""DSP packages for V65 and V66: libraries by zig, one for each op, and what a Hexagon SDK 3.5 is asked to do."""
+"""DSP packages for V65 and V66: libraries by zig, one for each op, and the calls of a Hexagon SDK 3.5."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPS = ("Scale", "Head", "Mirror")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three skeletons, in a folder with a blank and a quote in its name."""
+    """Return three skeletons, in a folder with a blank and a quote in its name."""
     [made] = make_packages([SEVERAL], tmp_path_factory.mktemp("dsp") / "it's here", chosen=["dsp"])
     return made.folder
 
@@ -41,7 +41,7 @@ def test_the_versions_before_v68_are_of_another_backend() -> None:
 
 @pytest.fixture(scope="module")
 def built(folder: Path) -> Callable[[str], Path]:
-    """The package with the libraries of a version, of which nothing is old."""
+    """Return the package with the libraries of a version, all up to date."""
     compiler("zig")
 
     @cache
@@ -59,7 +59,7 @@ def built(folder: Path) -> Callable[[str], Path]:
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("name", DSP)
 def test_one_library_for_each_op_as_those_of_the_dsp_are(built: Callable[[str], Path], name: str, op: str) -> None:
-    """Held against SNPE's own libraries for V65 and V66 and their shells: what is undefined, the DSP has."""
+    """Compare with SNPE's own libraries for V65 and V66 and their shells: all undefined symbols exist on the DSP."""
     library = f"libQnnSeveral{op}.so"
     elf = Elf(built(name) / "build" / f"hexagon-{name}" / library)
     assert (elf.machine, elf.kind, elf.flags) == ("EM_QDSP6", "ET_DYN", DSP[name].flags)
@@ -104,7 +104,7 @@ def test_messages_of_a_compiler_name_the_kernel(tmp_path: Path) -> None:
 
 
 def choose(folder: Path, **env: Any) -> str:
-    """What would compile; the reason where nothing would."""
+    """Return the compiler that would be used, or the reason why none would be."""
     try:
         [step] = driver.plan(open_packages(folder)[0], ["dsp_v66"], toolchain="sdk", env=tools.Environment(**env))
     except ToolMissing as missing:

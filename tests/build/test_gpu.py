@@ -1,4 +1,4 @@
-"""GPU packages built: for aarch64 by zig, for Android with a stand-in ndk-build; the .cl files in them."""
+"""GPU packages: built for aarch64 by zig, for Android with a stand-in for ndk-build; the .cl files in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARY = "libLeakyReluPackage.so"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A GPU package in a folder with a blank and a quote in its name."""
+    """Return a GPU package in a folder with a blank and a quote in its name."""
     out = tmp_path / "it's here"
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], out, chosen=["gpu"], kernels=EXAMPLE / "kernels")
     return made.folder
@@ -57,7 +57,7 @@ def test_a_library_for_aarch64(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["g++", "clang++"])
 def test_the_text_of_the_kernel_is_in_the_library(folder: Path, name: str) -> None:
     kernel = folder / "src/ops/LeakyRelu.cl"
-    # What no string literal would survive; clang's OpenCL takes it, as it is in a comment.
+    # Bytes that break any string literal; clang's OpenCL accepts them in a comment.
     odd = '// )" R"( \\x41 \\ "quotes" %s ??/ äöü \x01\xff\n'.encode("latin-1")
     kernel.write_bytes(odd + kernel.read_bytes())
     done = make(folder, "gpu_x86", cxx=compiler(name))

@@ -1,4 +1,4 @@
-"""HTP packages for devices: the versions of Hexagon, and what the SDKs are asked to do for them (by stand-ins)."""
+"""HTP packages for devices: the Hexagon versions, and the calls of the SDKs for them (recorded by stand-ins)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_a_group_means(package: PackageLibrary) -> None:
 
 
 def test_the_makefile_knows_the_same_groups(folder: Path) -> None:
-    """What `make all` and the like would do, with the rules of the targets left out."""
+    """Check the targets of `make all` and other groups, with the rules of the targets left out."""
     for group, meant in (("all", ["x86_64", "linux-aarch64", *ALL]), ("htp", ["x86_64", "linux-aarch64", *ALL])):
         done = subprocess.run(
             ["make", "-s", "MAKE=echo", group], cwd=folder, env={**os.environ, **EMPTY}, capture_output=True, text=True
@@ -93,7 +93,7 @@ def test_no_hexagon_sdk(package: PackageLibrary) -> None:
 
 
 def choose(package: PackageLibrary, name: str, **env: Any) -> str:
-    """What would compile, with the temporary folder left out; the reason where nothing would."""
+    """Return the compiler that would be used, without the temporary folder, or the reason why none would be."""
     try:
         [step] = planned(package, name, toolchain="sdk", **env)
     except ToolMissing as missing:
@@ -111,11 +111,11 @@ def test_which_sdk_and_which_tools(package: PackageLibrary, tmp_path: Path) -> N
     own = stand_ins.hexagon_sdk(tmp_path / "elsewhere", "8.7.06", log=log)
     root = {"hexagon_sdk_root": str(new)}
     for name, env, expected in (
-        ("htp_v68", root, f"hexagon-clang++ 8.4.09 of {old}"),  # beside HEXAGON_SDK_ROOT, as in the vendor's Makefiles
+        ("htp_v68", root, f"hexagon-clang++ 8.4.09 of {old}"),  # next to HEXAGON_SDK_ROOT, as in the vendor's Makefiles
         ("htp_v73", root, f"hexagon-clang++ 8.6.02 of {middle}"),
         ("htp_v75", root, f"hexagon-clang++ 8.7.03 of {middle}"),
         ("htp_v81", root, f"hexagon-clang++ 19.0.04 of {new}"),
-        ("htp_v79", root, f"hexagon-clang++ 19.0.04 of {new}"),  # no known SDK of its own: newer tools know it as well
+        ("htp_v79", root, f"hexagon-clang++ 19.0.04 of {new}"),  # no known SDK has this version: newer tools support it
         ("htp_v75", {"hexagon_sdk_roots": {"v75": str(own)}}, f"hexagon-clang++ 8.7.06 of {own}"),
         ("htp_v85", {"hexagon_sdk_roots": {"v85": str(newest)}}, f"hexagon-clang++ 21.0.03 of {newest}"),
         ("htp_v81", {**root, "hexagon_tools_versions": {"v81": "19.0.07"}}, f"hexagon-clang++ 19.0.07 of {new}"),

@@ -1,4 +1,4 @@
-"""Launchers: ccache in earnest, and one that records what it is called with, in front of each compiler."""
+"""Launchers in front of each compiler: the real ccache, and one that records its calls."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.snpe import packages as udo
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Path:
-    """It writes the program that it calls to `called`, beside it."""
+    """Return a launcher that writes the program that it calls to `called`, next to itself."""
     return stand_ins.script(tmp_path / "launcher", 'echo "$1" >> "$(dirname "$0")/called"\nexec "$@"\n')
 
 
 def called(launcher: Path) -> list[str]:
-    """The compilers that it called since the last time."""
+    """Return the compilers that it has called since the last time."""
     log = launcher.with_name("called")
     lines = log.read_text().splitlines() if log.exists() else []
     log.unlink(missing_ok=True)
@@ -32,13 +32,13 @@ def called(launcher: Path) -> list[str]:
 
 
 def cpu_package(work: Path) -> Path:
-    """A package for the CPU, in a folder with a blank and a quote in its name."""
+    """Return a package for the CPU, in a folder with a blank and a quote in its name."""
     [made] = make_packages([ONE_OP], work / "it's here", kernels=ONE_KERNEL)
     return made.folder
 
 
 def hits_and_misses() -> tuple[int, int]:
-    """Of ccache, which `CCACHE_DIR` tells where its cache is."""
+    """Return the hits and misses of the ccache in `CCACHE_DIR`."""
     done = subprocess.run(["ccache", "--print-stats"], capture_output=True, text=True, check=True)
     counts = dict(line.split("\t") for line in done.stdout.splitlines())
     hits = int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"])
@@ -64,11 +64,11 @@ def test_a_build_in_another_folder_is_all_hits_of_ccache(
     zig = shlex.join([sys.executable, "-m", "ziglang"])
     assert make(second, target, cxx="g++", flags="-O0", ZIG=zig, LAUNCHER="ccache").returncode == 0
     assert hits_and_misses() == (files, files)
-    assert compiled(build(second, target, **env)) == []  # neither another launcher nor another way makes anything old
+    assert compiled(build(second, target, **env)) == []  # neither another launcher nor plain make rebuilds anything
 
 
 def test_every_compiler_is_called_by_the_launcher(tmp_path: Path, launcher: Path) -> None:
-    """Of the Hexagon SDK and the NDK, by `udogen build`, by plain make, and by the environment."""
+    """The compilers of the Hexagon SDK and the NDK; by `udogen build`, by plain make, and by the environment."""
     log = tmp_path / "log"
     hexagon = stand_ins.hexagon_sdk(tmp_path / "the sdk", "8.6.02", log=log)
     env = {"HEXAGON_SDK_ROOT": str(hexagon), "ANDROID_NDK_ROOT": str(stand_ins.ndk(tmp_path / "the ndk", log))}
@@ -101,7 +101,7 @@ def test_ndk_build_has_it_as_ndk_ccache(tmp_path: Path, launcher: Path, layout: 
     assert done.returncode == 0, done.stderr
     assert f"NDK_CCACHE='{launcher}' '-v'" in log.read_text().splitlines()
     log.unlink()
-    done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(ndk))  # another one makes nothing old
+    done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(ndk))  # another launcher rebuilds nothing
     assert done.returncode == 0, done.stderr
     lines = log.read_text().splitlines()
     assert "-B" not in lines and not any(line.startswith("NDK_CCACHE") for line in lines)

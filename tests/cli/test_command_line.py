@@ -1,4 +1,4 @@
-"""The command line: help, JSON, exit codes, streams, and that no mistake of a person shows a traceback."""
+"""The command line: help, JSON, exit codes, streams, and no traceback for any user error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ X = np.array([[-1.0, 2.0]], np.float32)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built package with a finished kernel, x.npy beside it."""
+    """Return a built package with a finished kernel, and with x.npy next to it."""
     need_runtime("cpu")
     out = tmp_path_factory.mktemp("built")
     [made] = make_packages([CONFIG], out, kernels=ONE_KERNEL)
@@ -42,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def failed(done: subprocess.CompletedProcess[str], code: int) -> str:
-    """The stderr of a failing call; it never shows a traceback, and stdout is empty."""
+    """Return the stderr of a failing call, after checking that it has no traceback and that stdout is empty."""
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr
     assert done.stdout == ""
@@ -81,7 +81,7 @@ EXAMPLES += ["run context", "run model", "onnx context", "onnx schema", "onnx", 
 
 
 def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
-    """In this order, in one folder."""
+    """Run all examples in this order, in one folder."""
     assert {each.split()[0] for each in EXAMPLES} == {*VERBS} - {"bisect"}  # tests/models/test_bisect.py has a model
     for command in EXAMPLES:
         text = udogen(*command.split(), "--help").stdout
@@ -89,7 +89,7 @@ def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
         [example] = re.findall(r"^Usage: .*\n\n  Example: udogen (.*)\n\n", text.replace("\\\n", ""))
         if command == "run model":
             write_network(tmp_path / "net.onnx")
-        if command == "script":  # takes what `run op --save-context` leaves
+        if command == "script":  # needs the output of `run op --save-context`
             np.save(tmp_path / "x.npy", np.ones((2, 3, 4), np.float32))
             saving = ("--input", "x=2x3x4", "--save-context", "scale.bin")
             assert udogen("run", "op", "out", "Scale", "--backend", "htp", *saving, cwd=tmp_path).returncode == 0
@@ -98,7 +98,7 @@ def test_the_example_of_every_verb_works(tmp_path: Path) -> None:
 
 
 def write_network(path: Path) -> None:
-    """A model with the op of `udogen new scale`."""
+    """Write a model with the op of `udogen new scale`."""
     onnx = pytest.importorskip("onnx")
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy")
     node = onnx.helper.make_node("Scale", ["x"], ["y"], domain="custom", factor=2.0)
@@ -217,7 +217,7 @@ def test_errors_in_json(arguments: str, code: int, kind: str) -> None:
     assert error["message"]
 
 
-# --- mistakes -----------------------------------------------------------------------------------------------
+# --- user errors --------------------------------------------------------------------------------------------
 
 MISTAKES = {
     "nonsense": 2,
@@ -383,7 +383,7 @@ def test_a_reader_that_leaves_early(command: str, tmp_path: Path) -> None:
 
 
 def in_shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """A line of bash in which `udogen` is this checkout's."""
+    """Run a line of bash in which `udogen` is that of this checkout."""
     script = f'udogen() {{ {shlex.quote(sys.executable)} -m udogen "$@"; }}; {text}'
     return subprocess.run(
         ["bash", "-c", script],
@@ -408,7 +408,7 @@ def test_a_stdout_that_is_closed_or_full(command: str) -> None:
 
 
 def test_a_disk_without_room_leaves_the_old_file(tmp_path: Path) -> None:
-    """The limit of a file's size stands for the full disk."""
+    """A limit on the file size replaces a full disk."""
     made = tmp_path / "op.json"
     made.write_text("old")
     command = f"udogen convert {CONFIG} --to json --force -o {made}"

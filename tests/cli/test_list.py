@@ -1,4 +1,4 @@
-"""`udogen doctor --list`: what is in the registries, for people and for programs."""
+"""`udogen doctor --list`: the contents of the registries, as text and as JSON."""
 
 from __future__ import annotations
 

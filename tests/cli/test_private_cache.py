@@ -1,4 +1,4 @@
-"""The cache holds code that is executed: it is made for its owner alone, and one of somebody else is not used."""
+"""The cache holds executable code: it is created for its owner only, and a cache of another user is not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`udogen run op`: what may be left out, other spellings, and typing mistakes."""
+"""`udogen run op`: optional parts, other spellings, and typing mistakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.float32([1, 2, 3])
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For HTP alone, whose tensors have one axis at least."""
+    """Return a package for HTP only, whose tensors have at least one axis."""
     need_runtime("htp")
     [made] = make_packages(
         [HERE / "ScaleBy.xml"],
@@ -125,7 +125,7 @@ finally:
 
 
 def counted(package: Path, *more: str) -> tuple[subprocess.CompletedProcess[str], dict[str, int]]:
-    """`udogen run op` in the package's folder; also how often it parsed a config, and started a process."""
+    """Run `udogen run op` in the package's folder; count parsed configs and started processes."""
     argv = [sys.executable, "-c", _COUNTED, "counts.json", "run", "op", ".", *more]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=package, env=env, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Named pipes and devices: no verb waits for one, and none of them is taken for a file."""
+"""Named pipes and devices: no verb waits for one, and none treats one as a regular file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from udogen.cli.main import VERBS
 from udogen.errors import UsageError, open_plain, writing
 from udogen.opdef.problems import Location, Problem, render, source_lines
 
-# FIFO and ZERO are replaced by a named pipe without a writer, and for /dev/zero; with the name of a file that fits.
+# FIFO is replaced by a named pipe without a writer, ZERO by a link to /dev/zero, both with a suitable file name.
 LINES = [
     "check FIFO.xml",
     "check ZERO.xml",
@@ -134,7 +134,7 @@ def test_a_log_can_come_through_a_pipe() -> None:
 
 
 def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
-    """The file may have become another one since it was read."""
+    """The path may have become another file since it was read."""
     assert source_lines(str(folder / "FIFO.xml")) is None
     assert "reported" in render(Problem(Location("x", 3), "reported"), None)
 

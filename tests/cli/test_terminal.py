@@ -1,4 +1,4 @@
-"""Names and texts from outside reach a terminal with nothing in them that it obeys: in every verb, and in JSON."""
+"""Names and texts from outside reach a terminal without control sequences: in every verb, and in JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from udogen.cli import output
 from udogen.cli.main import VERBS
 from udogen.opdef.problems import visible
 
-# Escape, bell, return, DEL, C1 (CSI) as a character and as a byte, a direction of writing, a line break, markup.
+# Escape, bell, return, DEL, C1 (CSI) as a character and as a byte, a writing direction, a line break, markup.
 EVIL = "e\x1b]0;owned\x07\x1b[2J\r\x7f\N{CONTROL SEQUENCE INTRODUCER}2J\udc9b\u202egnp\n[red]"
 OBEYED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-CONTROLS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")  # colours, and bars of rich
+CONTROLS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")  # colours, and rich's bars
 
 
 def harmless(message: str) -> bool:
-    """Nothing but text, line ends, our colours and bars."""
+    """Return whether it has only text, line ends, and udogen's own colours and bars."""
     text = CONTROLS.sub("", message).replace("\r\n", "\n")
     found = OBEYED.search(text) or "\r" in text
     assert not found, (found, message)
@@ -47,7 +47,7 @@ VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
     "generate": [["generate", ".xml", "-o", ".out"], ["generate", ".bad.xml", "-o", ".out"]],
     "build": [["build", "-C", ".out"], ["build", "-C", ".missing"]],
     "inspect": [["inspect", each] for each in (".txt", ".missing", ".xml", ".bad.xml", ".onnx")],
-    "doctor": [],  # variables of the environment: below
+    "doctor": [],  # see below for variables of the environment
     "register": [["register", ".txt", "--client", "ort"], ["register", ".missing", "--client", "cpp"]],
     "script": [["script", ".missing", "--client", "qnn-net-run", "-o", ".scripts"]],
     "onnx": [["onnx", "schema", ".onnx", ".missing"], ["onnx", "context", ".txt"]],

@@ -1,4 +1,4 @@
-"""`qnn-op-package-generator` and `snpe-udo-package-generator`: the vendor's flags, our packages."""
+"""`qnn-op-package-generator` and `snpe-udo-package-generator`: the vendor's flags, packages of udogen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCRIPTS = {
 
 
 def qnn(*arguments: object, code: int = 0) -> str:
-    """Run it in a process of its own; its output on both streams."""
+    """Run it in a separate process; return its output on both streams."""
     script = "from udogen.cli.vendor import qnn_main; qnn_main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=60
@@ -39,7 +39,7 @@ def qnn(*arguments: object, code: int = 0) -> str:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """Return the content of every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -144,7 +144,7 @@ def test_a_missing_config_is_a_sentence(tmp_path: Path) -> None:
 
 
 def snpe(*arguments: object, cwd: Path = ROOT) -> str:
-    """The other one."""
+    """Run snpe-udo-package-generator; return its output."""
     script = "from udogen.cli.vendor import snpe_main; snpe_main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
@@ -180,7 +180,7 @@ def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) ->
 
 
 def requested(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> GenerateOptions:
-    """The options with which a command generates."""
+    """Return the options with which a command generates."""
     seen: list[GenerateOptions] = []
 
     def record(_packages: object, options: GenerateOptions, _problems: object, **_hooks: Any) -> list[object]:

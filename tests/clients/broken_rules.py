@@ -15,7 +15,7 @@ PHONE, BOARD = Platform(ANDROID, "htp", "v75"), Platform(LINUX, "htp", "v75")
 
 
 def toy(**changes: object) -> Package:
-    """A package that breaks no rule, but for the changes."""
+    """Return a package that breaks no rule, except through the changes."""
     file = Path("/p/libToy.so")
     made = Package(
         name="Toy",
@@ -34,13 +34,13 @@ def at(path: str) -> tuple[Library, ...]:
 
 
 def with_param(datatype: str, *, rank: Rank = SCALAR, **changes: object) -> Package:
-    """A package whose op has one mandatory parameter."""
+    """Return a package whose op has one mandatory parameter."""
     param = Tensor("p", "param", (BY_NAME[datatype],), rank, mandatory=True)
     return toy(models=(Op("Op", (), (), (param,)),), **changes)
 
 
 def two(**changes: object) -> list[Package]:
-    """Two packages."""
+    """Return two packages."""
     return [toy(), toy(name="T2", **changes)]
 
 

@@ -1,8 +1,8 @@
-"""ExecuTorch in a process of its own: `executorch_child.py FOLDER LEAKY SHIFT`; prints what became of each case.
+"""ExecuTorch in a separate process: `executorch_child.py FOLDER LEAKY SHIFT`; prints the result of each case.
 
-The arguments are where to write, and folders of packages.  Each model goes through ExecuTorch's Qualcomm partitioner on
-the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.
-FOLDER/<case> then has x.npy, want.npy, runtime.npy and the context, forward_0.bin.
+The arguments are the output folder, and folders of packages.  Each model goes through ExecuTorch's Qualcomm
+partitioner on the libQnnHtp.so of LD_LIBRARY_PATH, and is run by ExecuTorch's runtime, whose QNN delegate registers the
+package again.  FOLDER/<case> then has x.npy, want.npy, runtime.npy and the context, forward_0.bin.
 """
 
 import json
@@ -20,7 +20,7 @@ from udogen.clients.executorch import check_delegated, op_package_options, provi
 from udogen.errors import UdogenError
 from udogen.runtime.execution_counts import NotExecuted
 
-udogen.compat.qti.install()  # before what imports Qualcomm's generator
+udogen.compat.qti.install()  # before the imports that import Qualcomm's generator
 
 from executorch.backends.qualcomm.custom_op.annotator import CustomOpsQuantAnnotator, IOQuantConfig  # noqa: E402
 from executorch.backends.qualcomm.custom_op.interface import QnnCustomOpPackageBuilder  # noqa: E402
@@ -67,7 +67,7 @@ swapped = operator("swapped(Tensor input, bool more, int by) -> Tensor", lambda 
 
 
 class Net(torch.nn.Module):
-    """Convolution, custom op, convolution: the convolutions' tensors have another layout."""
+    """Convolution, custom op, convolution: the tensors of the convolutions have another layout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Net(torch.nn.Module):
 
 
 class Calls(torch.nn.Module):
-    """The output of a function."""
+    """A module that returns the output of a function."""
 
     def __init__(self, message: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Calls(torch.nn.Module):
 
 
 def quantized(net: torch.nn.Module, x: torch.Tensor) -> torch.nn.Module:
-    """With the annotator of ExecuTorch's custom-op interface, as its example has it."""
+    """Return the net quantized with the annotator of ExecuTorch's custom-op interface, as in its example."""
     q = get_ptq_per_channel_quant_config()
     annotator = CustomOpsQuantAnnotator()
     annotator.register_annotation(leaky, IOQuantConfig({0: q.input_activation}, {0: q.output_activation}))
@@ -153,7 +153,7 @@ CASES: dict[str, Callable[[str], None]] = {
     "scalars": lambda name: lower(
         name, Calls(lambda x: shift(x, 3, True)), X, op_package_options([SHIFT], {"Shift": shift})
     ),
-    # What our rules refuse, past them, for they say what it leads to.
+    # Cases that udogen's rules refuse, with the rules bypassed: the rules state the consequences.
     "list": lambda name: lower(
         name, Calls(lambda x: lists(x, 3, True, [1, 2, 3])), X, op_package_options([SHIFT], {"Shift": str(lists)})
     ),

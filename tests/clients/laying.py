@@ -1,4 +1,4 @@
-"""Packages for the tests of clients: generated, with empty libraries of the right machine where real ones would lie."""
+"""Packages for the tests of clients: generated, with empty libraries for the right machine in place of real ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import UdogenError
 
 PLAIN = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
-# Legal names that look like nothing of the kind, in a folder that a shell and three languages would misread.
+# Legal but misleading names, in a folder that a shell and three languages would misread.
 AWKWARD = Path(__file__).with_name("Awkward.xml")
 AWKWARD_FOLDER = "it's $HOME \\n here"
 GOLDEN = Path(__file__).with_name("golden")
@@ -26,7 +26,7 @@ _MACHINES = {"x86": 62, "aarch64": 183, "arm64": 183, "android": 183, "ndk": 183
 
 @cache
 def _empty(folder: str, provider: str) -> bytes:
-    """A library with nothing in it but the symbol that clients register."""
+    """Return a library with no content except the symbol that clients register."""
     source, made = Path(folder, "toy.c"), Path(folder, "toy.so")
     source.write_text(f'extern "C" const char* {provider}() {{ return "UDOGEN_PROVE"; }}\n')  # as built with --prove
     command = [*shlex.split(compiler("g++")), "-x", "c++", "-shared", "-o", str(made), str(source)]
@@ -38,7 +38,7 @@ def _empty(folder: str, provider: str) -> bytes:
 
 
 def lay(config: Path, out: Path, *, layout: str = "qnn", chosen: tuple[str, ...] = ("htp",)) -> Path:
-    """A generated package, with a stand-in for the library of each of its targets."""
+    """Generate a package, with a stand-in for the library of each of its targets."""
     make_packages([config], out, chosen=chosen, layout=layout)
     for part in open_packages(out):
         image = bytearray(_empty(str(out), part.provider or "SnpeUdo_getRegInfo"))
@@ -53,7 +53,7 @@ def lay(config: Path, out: Path, *, layout: str = "qnn", chosen: tuple[str, ...]
 
 
 def text(client: str, folder: Path, options: PackageOptions, *, base: Path) -> str:
-    """What a client needs, or why it refuses; folders are replaced."""
+    """Return the setup for a client, or why it refuses; folders are replaced."""
     try:
         setup = register(programs.ALL[client], find_packages([folder], options))
         found = "\n".join([setup.as_text(), "", *(f"note: {note}" for note in setup.notes)])
@@ -63,7 +63,7 @@ def text(client: str, folder: Path, options: PackageOptions, *, base: Path) -> s
 
 
 def goldens(base: Path) -> dict[str, str]:
-    """Name of a golden file -> what it holds, for two packages and every client."""
+    """Return name of a golden file -> content, for two packages and every client."""
     found = {}
     for name, config, folder in (("plain", PLAIN, "plain"), ("awkward", AWKWARD, AWKWARD_FOLDER)):
         qnn = lay(config, base / folder)
@@ -80,5 +80,5 @@ def goldens(base: Path) -> dict[str, str]:
 
 
 def write_golden() -> None:
-    """Write tests/clients/golden anew."""
+    """Rewrite tests/clients/golden."""
     rewrite(GOLDEN, goldens)

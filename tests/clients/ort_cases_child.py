@@ -1,6 +1,6 @@
-"""ONNX Runtime in a process of its own: `ort_cases_child.py CASES.json`; prints what became of each case as JSON.
+"""ONNX Runtime in a separate process: `ort_cases_child.py CASES.json`; prints the result of each case as JSON.
 
-A case is {"model", "packages", "inputs": FILE.npz, "outputs": FILE.npz to write}, perhaps with "backend" (htp),
+A case is {"model", "packages", "inputs": FILE.npz, "outputs": FILE.npz to write}, optionally with "backend" (htp),
 "provider_options", "entries" of SessionOptions, and "again": the same SessionOptions for a second session.
 """
 
@@ -17,7 +17,7 @@ from udogen.errors import UdogenError
 
 
 def run(case: dict[str, Any]) -> list[str]:
-    """The names of the outputs, which are in a file."""
+    """Run a case; write its outputs to a file and return their names."""
     options = onnxruntime.SessionOptions()
     for key, value in case.get("entries", {}).items():
         options.add_session_config_entry(key, value)

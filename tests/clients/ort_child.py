@@ -1,4 +1,4 @@
-"""ONNX Runtime in a process of its own: `ort_child.py FOLDER CPU HTP BROKEN`; prints what became of each case as JSON.
+"""ONNX Runtime in a separate process: `ort_child.py FOLDER CPU HTP BROKEN`; prints the result of each case as JSON.
 
 The arguments are package folders for CPU and HTP, and a library that cannot be registered.
 """
@@ -24,7 +24,7 @@ BIAS = np.float32([1, 2, 3, -4])
 
 
 def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attributes: Any) -> Path:
-    """Add, then LeakyRelu of our domain, then Mul."""
+    """Write a model: Add, then LeakyRelu of udogen's domain, then Mul."""
     bias = onnx.numpy_helper.from_array(BIAS.astype(helper.tensor_dtype_to_np_dtype(dtype)), "b")
     names = ["s", *(f"k{index}" for index in range(nodes))]
     own = [
@@ -43,7 +43,7 @@ def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attrib
 
 
 def quantized(domain: str) -> Path:
-    """LeakyRelu between DequantizeLinear and QuantizeLinear, with steps of 1/8."""
+    """Write a model: LeakyRelu between DequantizeLinear and QuantizeLinear, with steps of 1/8."""
     constants = [onnx.numpy_helper.from_array(np.float32(0.125), "s"), onnx.numpy_helper.from_array(np.uint8(64), "z")]
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
@@ -75,7 +75,7 @@ replies: dict[str, Any] = {}
 
 
 def case(name: str, do: Any) -> None:
-    """What a case gave, or the error it raised."""
+    """Keep the result of a case, or the error that it raised."""
     try:
         replies[name] = do()
     except UdogenError as fault:
@@ -93,7 +93,7 @@ def quantized_error_of(domain: str) -> float:
 
 
 def two_at_once() -> float:
-    """Both are alive, and the second one outlives the first."""
+    """Open two sessions at once; the second one outlives the first."""
     first, second = (session(model("good1", alpha=0.25), [CPU], prove=True) for _ in range(2))
     for each in (first, second):
         with each.proving():
@@ -104,7 +104,7 @@ def two_at_once() -> float:
 
 
 def proof_of(backend: str, packages: list[str]) -> dict[str, Any]:
-    """What the package counts, run by run; and what a run that is none raises."""
+    """Return the counters of the package before and after a run, and the error if nothing was run."""
     made = session(model("good3", alpha=0.25, nodes=3), packages, backend=backend, prove=True)
     at_first = [astuple(row) for row in made.proof()]
     with made.proving():

@@ -1,4 +1,4 @@
-"""ONNX Runtime in a process of its own: `ort_context_child.py CASES.json`; prints what became of each case as JSON.
+"""ONNX Runtime in a separate process: `ort_context_child.py CASES.json`; prints the result of each case as JSON.
 
 A case is {"model", "packages", "inputs": FILE.npz}; its outputs are written to {"outputs"}.
 """

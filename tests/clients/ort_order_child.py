@@ -1,7 +1,7 @@
 """Plain ONNX Runtime with OrderPackage: `ort_order_child.py BACKEND_LIBRARY OP_PACKAGE MODEL [CONTEXT]`; prints JSON.
 
-MODEL.json describes the model: its nodes, each with its attributes in their order.  With CONTEXT what QNN made of
-the model is stored.  A line for each output, or the error of ONNX Runtime.
+MODEL.json describes the model: its nodes, each with its attributes in their order.  With CONTEXT the binary that QNN
+made of the model is stored.  It prints a line for each output, or the error of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ backend, package, model, *context = sys.argv[1:]
 
 
 def make() -> None:
-    """The model, with a schema for the op: a function of its own."""
+    """Write the model, with a schema for the op: a function with a body."""
     nodes, names = [], set()
     for number, attributes in enumerate(json.loads(Path(f"{model}.json").read_text("utf-8"))):
         made = helper.make_node("Poly", ["x"], [f"y{number}"], domain="tests", name=f"n{number}")
@@ -28,7 +28,7 @@ def make() -> None:
         names |= {name for name, _ in attributes}
         nodes.append(made)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("tests", 1)]
-    body = helper.make_node("RandomNormalLike", ["x"], ["y"])  # which QNN does not take
+    body = helper.make_node("RandomNormalLike", ["x"], ["y"])  # an op that QNN does not support
     schema = helper.make_function("tests", "Poly", ["x"], ["y"], [body], opsets[:1], attributes=sorted(names))
     x, *outputs = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", *(n.output[0] for n in nodes))
@@ -42,7 +42,7 @@ if Path(f"{model}.json").is_file():
 onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
 device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
 options = onnxruntime.SessionOptions()
-if "Htp" in backend:  # with it the provider takes nothing for the CPU
+if "Htp" in backend:  # with this option the provider leaves no node to the CPU
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
 if context:
     for key, value in (("enable", "1"), ("file_path", context[0]), ("embed_mode", "0")):
@@ -54,6 +54,6 @@ try:
     found = session.run(None, {"x": np.zeros((2, 3), np.float32)})
     reply: object = {row.name: float(y[1, 2]) for row, y in zip(session.get_outputs(), found, strict=True)}
     del session
-except Exception as fault:  # ONNX Runtime's have no class of their own
+except Exception as fault:  # ONNX Runtime's exceptions have no common class
     reply = str(fault)
 print("\nreply " + json.dumps(reply), flush=True)

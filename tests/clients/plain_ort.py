@@ -1,6 +1,6 @@
-"""ONNX Runtime without anything of udogen: `plain_ort.py MODEL BACKEND OP_PACKAGES [CONTEXT.onnx]`.
+"""ONNX Runtime without udogen: `plain_ort.py MODEL BACKEND OP_PACKAGES [CONTEXT.onnx]`.
 
-Runs the model once; with CONTEXT.onnx it stores what QNN made of it.
+Runs the model once; with CONTEXT.onnx it stores the binary that QNN made of it.
 """
 
 import sys

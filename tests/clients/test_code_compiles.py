@@ -1,7 +1,7 @@
-"""The code that `udogen register` prints, given to compilers beside stand-ins of the clients' own classes.
+"""The code that `udogen register` prints, compiled with stand-ins for the clients' own classes.
 
-The stand-ins are written after the documents and headers that `Client.source` names, as far as the code uses them.
-They hold names, numbers and types of arguments against what was read there, and show that no path breaks a literal.
+The stand-ins follow the documents and headers that `Client.source` names, as far as the code uses them.
+They check names, numbers and types of arguments against those sources, and show that no path breaks a literal.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ JAVA = {
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both layouts, in a folder whose name has a quote, a blank and a backslash."""
+    """Return both layouts, in a folder whose name has a quote, a blank and a backslash."""
     base = tmp_path_factory.mktemp("packages")
     udo = lay(AWKWARD, base / f"{AWKWARD_FOLDER} udo", layout="snpe", chosen=("cpu", "htp"))
     return {"qnn": lay(AWKWARD, base / AWKWARD_FOLDER), "snpe": udo}

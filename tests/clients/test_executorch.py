@@ -1,6 +1,6 @@
-"""ExecuTorch: the code we print runs on its own Python (from its wheel, without torch), its options and our rules; and,
-where torch and the whole of it are installed, models lowered with our package by its Qualcomm backend on the real
-libQnnHtp.so, run by its own runtime, and the contexts in their .pte files executed by udogen.
+"""ExecuTorch: the printed code runs on ExecuTorch's own Python (from its wheel, without torch), its options and
+udogen's rules.  Where torch and a full ExecuTorch are installed, its Qualcomm backend lowers models with a package of
+udogen on the real libQnnHtp.so, its runtime runs them, and udogen executes the contexts in their .pte files.
 
 Without torch, operators and graphs are stand-ins of a few lines.  The second half runs where UDOGEN_TEST_EXECUTORCH
 names a Python with torch, executorch 1.5 and what udogen needs, and is skipped elsewhere: torch is 0.5 GB.
@@ -40,14 +40,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def executorch(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its own modules, importable in this process."""
+    """Make ExecuTorch's own modules importable in this process."""
     path = wheels.executorch()
     monkeypatch.syspath_prepend(str(path))
     return path
 
 
 def operator(schema: str) -> Any:
-    """A stand-in for an operator of torch: `demo.leaky.default(Tensor input, *, float alpha) -> 1`."""
+    """Return a stand-in for an operator of torch: `demo.leaky.default(Tensor input, *, float alpha) -> 1`."""
     name, _, rest = schema.partition("(")
     inside, _, returns = rest.partition(") -> ")
     arguments, keyword_only = [], False
@@ -68,9 +68,9 @@ def operator(schema: str) -> Any:
 
 LEAKY = "demo.leaky.default(Tensor input, float alpha) -> 1"
 
-# --- what we print, on its own Python -----------------------------------------------------------------
+# --- the printed code, on ExecuTorch's Python ---------------------------------------------------------
 
-# What the printed code needs of torch is a name.
+# The printed code only needs a name of torch.
 _TORCH = """
 import sys, types
 class Name:
@@ -88,7 +88,7 @@ sys.modules["torch"] = torch
 def test_the_code_we_print_makes_the_options(
     config: Path, folder: str, options: PackageOptions, tmp_path: Path
 ) -> None:
-    """By hand, and over custom_op.interface, which reads the config through `udogen.compat.qti`."""
+    """By hand, and through custom_op.interface, which reads the config through `udogen.compat.qti`."""
     out = lay(config, tmp_path / folder)
     packages = find_packages([out], options)
     setup = register(programs.ALL["executorch"], packages)
@@ -107,7 +107,7 @@ def test_the_code_we_print_makes_the_options(
     )
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
-    assert sorted(_infos(first)) == sorted(_infos(second))  # its loops are the other way round
+    assert sorted(_infos(first)) == sorted(_infos(second))  # its loops are nested the other way round
     assert len(_infos(first)) == (3 if options.android else 1) * len(packages[0].ops)
     assert done.stderr == "note: qti.aisw.op_package_generator is udogen's\n"
 
@@ -150,7 +150,7 @@ def test_options_of_a_pc(executorch: Path, plain: Path) -> None:
 
 @pytest.mark.usefixtures("executorch")
 def test_options_of_a_device(plain: Path) -> None:
-    """The three libraries of an op: what prepares it on the PC, and on the device ARM's and Hexagon's."""
+    """The three libraries of an op: the one that prepares it on the PC, and on the device those for ARM and Hexagon."""
     made = op_package_options([plain], {"LeakyRelu": "aten.leaky_relu.default"}, target="v75", folder="/data/ops")
     assert [(each.platform.name, each.target.name, each.op_package_path) for each in made.op_package_infos] == [
         ("X86_64", "CPU", f"{plain}/LeakyReluPackage/build/x86_64-linux-clang/libQnnLeakyReluPackage.so"),
@@ -221,7 +221,7 @@ def test_without_executorch_the_error_names_it(plain: Path, monkeypatch: pytest.
 
 
 def _program(*names: str, made: bytes = b"") -> Any:
-    """A stand-in for an ExportedProgram: the names of its nodes, and what QNN made."""
+    """Return a stand-in for an ExportedProgram: the names of its nodes, and the binary that QNN made."""
     nodes = [SimpleNamespace(op="call_function", target=SimpleNamespace(__name__=name)) for name in names]
     lowered = SimpleNamespace(backend_id="QnnBackend", processed_bytes=made)
     other = SimpleNamespace(backend_id="Other", processed_bytes=b"LeakyReluPackage::LeakyRelu")
@@ -269,7 +269,7 @@ def test_a_dlc_names_package_and_op_apart(options: Any) -> None:
 
 
 def test_an_execution_without_our_op_is_no_proof(tmp_path: Path) -> None:
-    """The counters of a real package, here one for CPU; that they rise is seen in the second half."""
+    """The counters of a real package, here a CPU one; the second half of this file checks that they rise."""
     built = cpu_package(ONE_OP, tmp_path, ONE_KERNEL)
     info = SimpleNamespace(
         op_package_name="LeakyReluPackage",
@@ -287,10 +287,10 @@ def test_an_execution_without_our_op_is_no_proof(tmp_path: Path) -> None:
     assert caught.value.message == "not executed by the program: LeakyRelu of package LeakyReluPackage"
 
 
-# --- the whole of it ----------------------------------------------------------------------------------
+# --- complete ExecuTorch ------------------------------------------------------------------------------
 
-# ExecuTorch 1.5 hands over the processor in a struct of SDK 2.37; of the libraries on PyPI, those of this wheel (SDK
-# 2.49) look for it there.
+# ExecuTorch 1.5 passes the processor in a struct of SDK 2.37; of the libraries on PyPI, those of this wheel (SDK
+# 2.49) read it there.
 QNN = "onnxruntime-qnn==2.5.0"
 _QNN_PARTS = (
     *(f"onnxruntime_qnn/{name}" for name in ("libQnnHtp.so", "libQnnSystem.so")),
@@ -304,7 +304,7 @@ LEAKY_KERNELS = ROOT / "examples" / "leaky_relu" / "kernels"
 
 
 def _python() -> str:
-    """A Python with torch and ExecuTorch, or the test is skipped."""
+    """Return a Python with torch and ExecuTorch, or skip the test."""
     if not (given := os.environ.get("UDOGEN_TEST_EXECUTORCH")):
         pytest.skip("UDOGEN_TEST_EXECUTORCH names no Python with torch and executorch")
     return given
@@ -312,7 +312,7 @@ def _python() -> str:
 
 @pytest.fixture(scope="module")
 def lowered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder of what was lowered, and what became of each case."""
+    """Return the folder of the lowered models, and the result of each case."""
     python = _python()
     folder = tmp_path_factory.mktemp("executorch")
     htp_package(PLAIN, folder / "leaky", LEAKY_KERNELS)
@@ -321,7 +321,7 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
     environment = {
         "PYTHONPATH": str(ROOT),
         "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
-        "QNN_SDK_ROOT": "",  # or it would fetch an SDK
+        "QNN_SDK_ROOT": "",  # or it would download an SDK
     }
     done = subprocess.run(
         [python, str(Path(__file__).with_name("executorch_child.py")), folder, folder / "leaky", folder / "shift"],
@@ -340,7 +340,7 @@ def _qnn() -> Path:
 
 
 def _reply(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
-    """What the context in a .pte computes in the real libQnnHtp.so."""
+    """Return the output of the context in a .pte, executed in the real libQnnHtp.so."""
     [package] = (folder / library).rglob("libQnn*.so")
     out = folder / case / "out"
     done = udogen(
@@ -354,7 +354,7 @@ def _reply(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize(("case", "library", "off"), [
-    ("alone", "leaky", 2e-3),  # the graph is of 16-bit floats
+    ("alone", "leaky", 2e-3),  # the graph has 16-bit floats
     ("interface", "leaky", 2e-3),
     ("quantized", "leaky", 0.012),  # two steps of its output
     ("scalars", "shift", 2e-2),
@@ -373,7 +373,7 @@ def test_a_model_with_our_op_is_lowered_and_run_and_its_numbers_are_right(
 def test_what_our_rules_refuse_gives_wrong_numbers(
     lowered: tuple[Path, dict[str, str]], case: str, value: float
 ) -> None:
-    """Of [1, 2, 3] arrives [1, 0, 2]; of (3, true) in another order (1, true)."""
+    """[1, 2, 3] arrives as [1, 0, 2]; (3, true) in another order as (1, true)."""
     folder, replies = lowered
     assert replies[case] == "fine"
     wrong = _reply(folder, case, "shift") - np.load(folder / case / "want.npy")

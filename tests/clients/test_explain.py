@@ -1,4 +1,4 @@
-"""`udogen explain`: numbers in every disguise, names, unknown ones, and logs; the tables themselves."""
+"""`udogen explain`: numbers in all notations, names, unknown ones, and logs; the tables themselves."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_is_unknown(text: str, message: str, hint: str) -> None:
 
 
 def titles(name: str) -> list[tuple[int, str]]:
-    """(line, title) of what is known in a log."""
+    """Return (line, title) of the known lines of a log."""
     return [(each.line, each.what.title) for each in explain.explain_log(LOGS / name).entries]
 
 
@@ -154,7 +154,7 @@ def test_a_log_of_onnxruntime() -> None:
 
 
 def test_a_log_of_onnxruntime_with_contexts() -> None:
-    """Lines of sessions that were opened with models that are wrong, and of one that fails when it runs."""
+    """Lines of sessions that were opened with faulty models, and of one that fails when it runs."""
     assert [title for _, title in titles("onnxruntime_contexts.log")] == [
         "ort-success",
         "ort-context-places",

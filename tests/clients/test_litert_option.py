@@ -1,8 +1,8 @@
-"""LiteRT's option for op packages, read back by its rules: a parser written after LiteRT's.
+"""LiteRT's option for op packages, parsed by a model of LiteRT's own parser.
 
-What was looked at: LiteRT f67457790 (2026-08).  `AbslParseFlag` of qualcomm_flags.cc takes the flag apart,
+Source: LiteRT f67457790 (2026-08).  `AbslParseFlag` of qualcomm_flags.cc splits the flag,
 litert_qualcomm_options.cc writes its five fields into a line of TOML, without escapes, litert_toml_parser.cc reads that
-line back, and `ParseCustomOpPackageValue` takes it apart again, now in the plug-in.
+line back, and `ParseCustomOpPackageValue` splits it again, now in the plug-in.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FLAG = "--qualcomm_custom_op_package="
 
 
 class Invalid(Exception):
-    """kLiteRtStatusErrorInvalidArgument."""
+    """Raised for kLiteRtStatusErrorInvalidArgument."""
 
 
 def fields_of(value: str) -> dict[str, str]:
-    """Pieces end with `;`, empty ones are skipped; a key ends with its first `:`; the last of a key wins."""
+    """Parse a value: pieces end with `;`, empty ones are skipped; a key ends at its first `:`; later keys win."""
     found = dict.fromkeys(KEYS, "")
     for piece in filter(None, value.split(";")):
         key, colon, text = piece.partition(":")
@@ -37,7 +37,7 @@ def fields_of(value: str) -> dict[str, str]:
 
 
 def handed_on(fields: dict[str, str]) -> dict[str, str]:
-    """From the tool to the plug-in: one line `key = "value"`, read line by line, by the outermost quotes."""
+    """Pass fields from the tool to the plug-in: lines `key = "value"`, read line by line, by the outermost quotes."""
     value = "".join(f"{key}:{fields[key]};" for key in KEYS)
     options = {}
     for line in f'log_level = 3\ncustom_op_package = "{value}"\n'.split("\n"):
@@ -53,7 +53,7 @@ def handed_on(fields: dict[str, str]) -> dict[str, str]:
 
 
 def flag_of(path: str) -> str:
-    """What a shell hands to LiteRT's tool."""
+    """Return the flag that a shell passes to LiteRT's tool."""
     library = Library(Path(path), path, "libToy.so")
     setup = register(programs.ALL["litert"], [toy(libraries=(library,))], only="flag")
     [word] = shlex.split(setup.snippets[0].text)
@@ -101,7 +101,7 @@ def test_what_is_refused_would_be_read_as_something_else(path: str) -> None:
 
 
 def test_the_parser_itself() -> None:
-    """The examples of LiteRT's own documents and tests."""
+    """With the examples of LiteRT's own documents and tests."""
     shown = (
         "name:TestPackage;interface_provider:Provider;compile_package_path:a.so;dispatch_package_path:b.so;target:HTP"
     )

@@ -1,4 +1,4 @@
-"""udogen.clients.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, what is refused."""
+"""udogen.clients.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, refusals."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
 pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 
 
-# --- the real thing -----------------------------------------------------------------------------------
+# --- with real libraries ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The example, built for both backends, in a folder with a blank."""
+    """Return the example, built for both backends, in a folder with a blank."""
     found = {}
     for backend in ("cpu", "htp"):
         need_runtime(backend)
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def replies(packages: dict[str, Path], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Every case, in one process of its own."""
+    """Return the result of every case, all run in one separate process."""
     broken = lay(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("broken"), chosen=("cpu",))
     argv = [sys.executable, str(ROOT / "tests/clients/ort_child.py"), folder, packages["cpu"], packages["htp"], broken]
     env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
@@ -73,7 +73,7 @@ def test_numbers_are_right(replies: dict[str, Any], case: str) -> None:
 
 
 def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(replies: dict[str, Any]) -> None:
-    """ONNX Runtime itself would run the placeholder of the schema, or QNN's own op of that name."""
+    """ONNX Runtime alone would run the placeholder of the schema, or QNN's own op of that name."""
     fault = replies["refused by the op"]
     assert fault["type"] == "NotPlaced"
     assert fault["message"] == (
@@ -83,7 +83,7 @@ def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(replies: dict[st
 
 
 def test_a_package_that_is_not_registered_is_an_error_with_the_cause(replies: dict[str, Any]) -> None:
-    """ONNX Runtime itself would lose the whole provider, and run everything on its CPU."""
+    """ONNX Runtime alone would drop the whole provider, and run everything on its CPU."""
     fault = replies["not registered"]
     assert fault["type"] in ("NotPlaced", "SessionFailed")
     assert "ONNX Runtime could not register an op package; it disabled QNN's provider" in " ".join(
@@ -98,17 +98,17 @@ def test_an_attribute_that_is_no_parameter(replies: dict[str, Any]) -> None:
 
 
 def test_a_package_of_another_backend(replies: dict[str, Any], packages: dict[str, Path]) -> None:
-    """ONNX Runtime itself would say 4005 in its log, and fall back."""
+    """ONNX Runtime alone would log 4005 and fall back."""
     fault = replies["another backend's"]
     assert (fault["message"], fault["hint"]) == (f"{packages['htp']} has no package for cpu", "it has: htp")
 
 
 def test_quantized_tensors_reach_a_package(replies: dict[str, Any]) -> None:
-    assert replies["quantized"] <= 0.125  # a step
+    assert replies["quantized"] <= 0.125  # one step
 
 
 def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(replies: dict[str, Any]) -> None:
-    """ONNX Runtime itself would take QNN's own op of that name, on QNN, without a word."""
+    """ONNX Runtime alone would silently use QNN's own op of that name, on QNN."""
     fault = replies["quantized, a built-in's name"]
     assert (fault["type"], fault["message"], fault["hint"]) == (
         "NotPlaced",
@@ -119,13 +119,13 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(r
 
 
 def test_two_sessions_at_once(replies: dict[str, Any]) -> None:
-    """Each calls the package's init; where that refuses (3000), ONNX Runtime loses QNN without a word (measured)."""
+    """Each calls the package's init; if that fails (3000), ONNX Runtime silently drops QNN (measured)."""
     assert replies["two at once"] <= 1e-6
 
 
 @pytest.mark.parametrize(("backend", "counted"), [("cpu", "executions"), ("htp", "calls")])
 def test_the_packages_prove_that_they_ran(replies: dict[str, Any], backend: str, counted: str) -> None:
-    """Three nodes in one run; libQnnHtp calls the kernel of such small tensors once for each."""
+    """Three nodes in one run; libQnnHtp calls the kernel of such small tensors once per node."""
     found = replies[f"proof, {backend}"]
     assert found["at first"] == [["LeakyReluPackage", "LeakyRelu", counted, 0]]
     assert found["after"] == [["LeakyReluPackage", "LeakyRelu", counted, 3]]
@@ -134,13 +134,13 @@ def test_the_packages_prove_that_they_ran(replies: dict[str, Any], backend: str,
 
 
 def test_nothing_is_left_open(replies: dict[str, Any]) -> None:
-    assert replies["descriptors left"] <= 1  # ONNX Runtime keeps what it opened first: /dev/urandom, or the like
+    assert replies["descriptors left"] <= 1  # ONNX Runtime keeps a file open that it opened first, such as /dev/urandom
 
 
 def test_a_context_binary_made_by_onnx_runtime_runs_in_udogen(
     replies: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
 ) -> None:
-    """And in ONNX Runtime again, whose model is compared with the binary like one of udogen's."""
+    """It also runs in ONNX Runtime again, and its model is compared with the binary like a model of udogen."""
     assert replies["context"] == {"files": ["made_ctx.onnx", "made_ctx_qnn.bin"], "difference": 0}
     [library] = packages["htp"].glob("build/x86_64-linux-clang/*.so")
     done = udogen(
@@ -152,11 +152,11 @@ def test_a_context_binary_made_by_onnx_runtime_runs_in_udogen(
     assert np.abs(np.load(made) - np.load(folder / "y.npy")).max() == 0
 
 
-# --- ONNX Runtime by itself ---------------------------------------------------------------------------------
+# --- ONNX Runtime alone -------------------------------------------------------------------------------------
 
 
 def plain_ort(model: Path, backend: str, package: Path, file: Path, *context: Path) -> str:
-    """A program that knows nothing of us runs a model; what the package wrote to the file that UDOGEN_PROVE names."""
+    """Run a model in a program without udogen; return what the package wrote to the file that UDOGEN_PROVE names."""
     built = find_built(package, backend=backend)
     options = f"LeakyRelu:{built.library}:{built.provider}:CPU"
     argv = [sys.executable, ROOT / "tests/clients/plain_ort.py", model, find_runtime(backend).path, options, *context]
@@ -176,8 +176,8 @@ def test_a_foreign_program_leaves_a_proof(packages: dict[str, Path], tmp_path: P
 def test_the_count_shows_that_qnn_took_its_own_op(
     replies: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Between DequantizeLinear and QuantizeLinear; the model runs, the package is registered, and does nothing."""
-    assert "quantized, a built-in's name" in replies  # which has made the model
+    """Between DequantizeLinear and QuantizeLinear: the model runs and the package is registered, but not called."""
+    assert "quantized, a built-in's name" in replies  # this case has written the model
     made = folder / "own_ctx.onnx"
     shown = plain_ort(folder / "quantized.onnx", "htp", packages["htp"], tmp_path / "proof.txt", made)
     assert shown == "LeakyReluPackage LeakyRelu 0 calls\n"
@@ -327,7 +327,7 @@ def test_a_typical_mistake_is_an_error_before_the_session(mistake: Any, stand_in
         ("1.24.2", "2.3.0", "htp", ""),
         ("1.31.1", "2.7.0", "htp", ""),
         ("1.24.2", "2.4.0", "htp", ""),
-        ("9.9.9", "9.9.9", "htp", ""),  # an untried version is not refused
+        ("9.9.9", "9.9.9", "htp", ""),  # an untested version is not refused
         (
             "1.28.0", "2.3.0", "cpu",
             "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 are incompatible: newer ones refuse it (`OrtEp has invalid "
@@ -370,7 +370,7 @@ def test_versions_are_checked_before_anything_is_imported(monkeypatch: pytest.Mo
 
 
 def run_without_qnn(model: Path) -> str:
-    """What ONNX Runtime by itself makes of a model: how it fails."""
+    """Return how a model fails in ONNX Runtime alone."""
     code = (
         "import sys, numpy, onnxruntime\n"
         "made = onnxruntime.InferenceSession(sys.argv[1])\n"
@@ -409,7 +409,7 @@ def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:
 
 
 def test_inferred_types_are_declared(tmp_path: Path) -> None:
-    """The output of the second op is declared nowhere; QNN needs its shape."""
+    """The output of the second op is not declared anywhere; QNN needs its shape."""
     import onnx
     from onnx import helper
 

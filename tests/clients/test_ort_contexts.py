@@ -1,6 +1,6 @@
-"""Context binaries of udogen in the real ONNX Runtime (`udogen onnx context`), and models of contexts that are wrong.
+"""Context binaries of udogen in the real ONNX Runtime (`udogen onnx context`), and faulty models of contexts.
 
-The other way, a binary of ONNX Runtime in udogen, is in test_ort.py.
+The opposite direction, a binary of ONNX Runtime in udogen, is in test_ort.py.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def real(stored: np.ndarray, scale: float, offset: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example for HTP, in a folder with a blank."""
+    """Return the example for HTP, in a folder with a blank."""
     out = tmp_path_factory.mktemp("it is") / "here"
     return htp_package(EXAMPLE / "LeakyRelu.xml", out, EXAMPLE / "kernels").library
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
-    """Binaries of the op in floats and in 8 bits, of two graphs of built-in ops, and what udogen computes with them."""
+    """Return binaries of the op in floats and in 8 bits, of two graphs of built-in ops, and their outputs in udogen."""
     here = tmp_path_factory.mktemp("my models")
     np.save(here / "x.npy", X)
     np.save(here / "q.npy", Q)
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def replies(folder: Path, package: Path) -> dict[str, Any]:
-    """Every case, in one process: what ONNX Runtime computed, or what was raised."""
+    """Return the outputs of ONNX Runtime in each case, or its error; all run in one process."""
     np.savez(folder / "x.npz", input=X)
     np.savez(folder / "q.npz", input=Q)
     np.savez(folder / "r.npz", input_float=real(Q, 0.05, -128))
@@ -139,7 +139,7 @@ def test_real_numbers_are_quantized_on_the_way_in_and_out(replies: dict[str, Any
 
 
 def test_all_graphs_of_a_binary_are_one_model(replies: dict[str, Any], folder: Path) -> None:
-    """Both have tensors x and y; without io_name_overrides ONNX Runtime would take them by their places."""
+    """Both have tensors x and y; without io_name_overrides ONNX Runtime would match them by position."""
     assert replies["two"] == ["prefill_forward/y", "kv_forward/y"]
     given, found = np.load(folder / "both.npz"), np.load(folder / "two out.npz")
     for graph in ("prefill_forward", "kv_forward"):
@@ -339,7 +339,7 @@ GOOD = tensor(name="o")
     ],
 )
 def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> None:
-    """By its sources: no such binary can be made with the libraries that are here."""
+    """According to its sources: the libraries here cannot make such a binary."""
     assert [text for text, _ in contexts.faults_of(made_of(graph), [graph])] == [fault]
 
 
@@ -411,11 +411,11 @@ def test_a_binary_too_large_to_embed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.hint == "leave --embed out"
 
 
-# --- models that are wrong --------------------------------------------------------------------------------
+# --- faulty models ----------------------------------------------------------------------------------------
 
 
 def model(folder: Path, **changes: Any) -> Path:
-    """A model of the binary with two graphs, by hand, as the one that udogen writes but for the changes."""
+    """Return a handwritten model of the binary with two graphs, like that of udogen except for the changes."""
     from onnx import TensorProto, helper, save
 
     kind = changes.pop("dtype", TensorProto.UINT8)
@@ -461,7 +461,7 @@ def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextMod
             "give it the name of the graph",
         ),
         (
-            {"dtype": 3},  # INT8, of as many bytes
+            {"dtype": 3},  # INT8, with the same number of bytes
             "input x of EPContext node `kv_forward` is INT8 [1, 1, 1, 8]; tensor x of graph kv_forward is "
             "UFIXED_POINT_8 [1, 1, 1, 8]",
             contexts._WRITE_AGAIN,
@@ -490,7 +490,7 @@ def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextMod
     ],
 )
 def test_a_model_whose_context_differs(changes: dict[str, Any], message: str, hint: str, tmp_path: Path) -> None:
-    """ONNX Runtime itself would say less, or compute with it: it compares only the sizes of tensors."""
+    """ONNX Runtime alone would report less, or compute with it: it compares only the sizes of tensors."""
     store(tmp_path, kind="real")
     path = model(tmp_path, **changes)
     with pytest.raises(UsageError) as caught:
@@ -503,7 +503,7 @@ def test_a_model_whose_context_differs(changes: dict[str, Any], message: str, hi
 def test_what_is_as_it_should_be_is_taken(tmp_path: Path) -> None:
     store(tmp_path, kind="real")
     assert check(model(tmp_path)).package_names == frozenset()
-    assert check(model(tmp_path, inputs=["a"], outputs=["b"])).nodes[0].inputs == ("a",)  # by their places
+    assert check(model(tmp_path, inputs=["a"], outputs=["b"])).nodes[0].inputs == ("a",)  # by position
     assert (
         check(model(tmp_path, inputs=["a"], outputs=["b"], io_name_overrides="a=x;b=y")).nodes[0].overrides["a"] == "x"
     )
@@ -518,7 +518,7 @@ def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
 
 
 def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
-    """What such a context itself gives was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
+    """The result of such a context alone was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
     library = find_runtime("htp").path
     [release] = elf.sdk_releases(library)
     for build in ("v2.3.0.1", release):

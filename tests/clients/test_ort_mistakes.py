@@ -1,6 +1,6 @@
-"""What silently goes wrong in the real ONNX Runtime, each with the error that udogen.clients.ort raises for it.
+"""Silent failures of the real ONNX Runtime, each with the error that udogen.clients.ort raises for it.
 
-Mistakes that are found before a session are in test_ort.py.
+Mistakes that are found before a session is opened are in test_ort.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ udo::Status execute(const Args&) { return udo::error("it does not feel like it")
 def model(
     path: Path, *, domain: str = "example", dtype: int = 1, shape: tuple[int | str, ...] = SHAPE, body: bool = False
 ) -> Path:
-    """One LeakyRelu, perhaps in both bodies of an If."""
+    """Write a model with one LeakyRelu, optionally in both branches of an If."""
     from onnx import helper, numpy_helper, save
 
     def node(out: str) -> Any:
@@ -57,7 +57,7 @@ def model(
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The example for both backends, one that fails when it executes, and one whose library is damaged."""
+    """Return the example for both backends, one that fails when it executes, and one whose library is damaged."""
     out = tmp_path_factory.mktemp("packages")
     kernels = out / "kernels" / "cpu"
     kernels.mkdir(parents=True)
@@ -84,7 +84,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def replies(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Every case, in one process: the names of the outputs, or what was raised."""
+    """Return the names of the outputs of each case, or its error; all run in one process."""
     here = tmp_path_factory.mktemp("models")
     np.savez(here / "x.npz", x=X)
     good = model(here / "good.onnx")
@@ -132,7 +132,7 @@ def test_what_is_right_is_taken(replies: dict[str, Any]) -> None:
 
 
 def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> None:
-    """ONNX Runtime's Python would have made a session without QNN, and returned the result of its own LeakyRelu."""
+    """ONNX Runtime's Python API would have made a session without QNN, and returned the result of its own LeakyRelu."""
     fault = replies["failing"]
     assert fault["type"] == "EPFail"
     assert "QNN graph execute error. Error code: " in fault["message"]
@@ -185,26 +185,26 @@ def test_a_mistake_is_an_error(replies: dict[str, Any], case: str, kind: str, me
 
 
 def test_a_package_that_cannot_be_loaded(replies: dict[str, Any], packages: dict[str, Path]) -> None:
-    """The loader itself would end the process over a library that is cut off (SIGBUS)."""
+    """The loader itself would end the process for a truncated library (SIGBUS)."""
     fault = replies["damaged"]
     assert fault["type"] == "NotElf"
     assert fault["message"].startswith(f"{packages['damaged']}/LeakyReluPackage/libs/"), fault
 
 
 def test_a_package_with_undefined_symbols(replies: dict[str, Any]) -> None:
-    """ONNX Runtime logs 4005, and computes on its own CPU; a child that registers it finds the symbol."""
+    """ONNX Runtime logs 4005 and computes on its own CPU; a child that registers the package finds the symbol."""
     fault = replies["undefined"]
     assert fault["type"] == "NotPlaced"
     assert "undefined_symbol" in fault["message"], fault
     assert any("is not in package LeakyReluPackage" in each for each in fault["details"])
 
 
-# --- what `udogen register --client ort` prints --------------------------------------------------------------
+# --- the output of `udogen register --client ort` ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["cpu", "htp"])
 def test_the_printed_code_runs(packages: dict[str, Path], backend: str, tmp_path: Path) -> None:
-    """With the session of the code itself; QNN's CPU backend does not start where fallback is forbidden."""
+    """With the session of the printed code; QNN's CPU backend does not start if fallback is forbidden."""
     made = model(tmp_path / "bare.onnx")
     assert udogen("onnx", "schema", made, "-o", tmp_path / "model.onnx").returncode == 0
     done = udogen("register", packages[backend], "--client", "ort", "--only", "python")

@@ -1,7 +1,7 @@
-"""Parameters of an op through the real ONNX Runtime: right in whatever order a node has its attributes.
+"""Parameters of an op through the real ONNX Runtime: right for any order of a node's attributes.
 
-ONNX Runtime's provider sends them in the order of a hash table of its own; HTP hands them to a kernel without names.
-Nothing of udogen's takes part here but the package.
+ONNX Runtime's provider sends them in the order of its own hash table; HTP passes them to a kernel without names.
+No part of udogen is involved except the package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
-    """Of each backend: its runtime, and the package."""
+    """Return the runtime and the package of each backend."""
     need_runtime("cpu")
     need_runtime("htp")
     out = tmp_path_factory.mktemp("order")
@@ -56,7 +56,7 @@ def run(paths: tuple[Path, Path], model: Path, nodes: list[Attributes] | None, *
     argv = [sys.executable, *map(str, (child, *paths, model, *more))]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    # libQnnHtp prints lines of its own, at the end too.
+    # libQnnHtp prints its own lines, also at the end.
     [reply] = [line.removeprefix("reply ") for line in done.stdout.splitlines() if line.startswith("reply ")]
     return Ran(json.loads(reply), done.stdout + done.stderr)
 
@@ -67,7 +67,7 @@ def wanted(attributes: Attributes) -> float:
 
 
 def every_order() -> list[Attributes]:
-    """All orders of four parameters of one type, and nodes that leave out one, at the end or before others."""
+    """Return all orders of four parameters of one type, and nodes that omit one, at the end or before others."""
     nodes = []
     for number, names in enumerate([*permutations("abcd"), "a", "ac", "ca", "da", "dca", "cda", "bda"]):
         values = {"a": 1.0 + number, "b": 2.0 + number, "c": 30.0 + number, "d": [4.0 + number, 50.0]}
@@ -80,7 +80,7 @@ def test_every_order_in_one_model_and_from_its_stored_context(
 ) -> None:
     nodes, stored = every_order(), tmp_path / "stored.onnx"
     right = {f"y{number}": wanted(attributes) for number, attributes in enumerate(nodes)}
-    more = [stored] if backend == "htp" else []  # ONNX Runtime stores no contexts of the CPU
+    more = [stored] if backend == "htp" else []  # ONNX Runtime cannot store contexts of the CPU
     assert run(libraries[backend], tmp_path / "m.onnx", nodes, *more).reply == right
     if more:
         assert len(list(tmp_path.glob("*.bin"))) == 1
@@ -113,7 +113,7 @@ def test_what_the_op_does_not_take_is_refused_with_a_sentence(
 
 
 def test_two_meanings_of_the_same_values_are_refused(libraries: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
-    """HTP gives a kernel values alone.  In a graph these two nodes are the same."""
+    """HTP gives a kernel only values; to its graph these two nodes are the same."""
     orders = ["".join(names) for names in permutations("abc")]
     nodes = [list(zip(names, (1.0, 2.0, 3.0), strict=True)) for names in orders]
     found = run(libraries["htp"], tmp_path / "m.onnx", nodes)

@@ -1,4 +1,4 @@
-"""Shapes of what custom nodes return, the order of attributes, and ops that need no schema."""
+"""Output shapes of custom nodes, the order of attributes, and ops that need no schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POOL = ROOT / "examples/max_pool"
 
 
 def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: tuple[int, ...] = ()) -> Path:
-    """A chain of these custom ops, without types of the tensors between them."""
+    """Write a chain of these custom ops, without types of the tensors between them."""
     from onnx import TensorProto, helper
 
     names = ["x", *(f"t{index}" for index in range(len(ops) - 1)), "y"]
@@ -50,7 +50,7 @@ def shapes_in(path: Path) -> dict[str, tuple[Any, ...] | None]:
 
 
 def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) -> None:
-    """LeakyRelu, Softmax, LeakyRelu: without them the provider logs `Cannot get shape`."""
+    """LeakyRelu, Softmax, LeakyRelu: without these shapes the provider logs `Cannot get shape`."""
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax", "LeakyRelu"])
     plain = schema.add_schemas(chain, tmp_path / "plain.onnx")
     assert schema.without_shape(plain) == [
@@ -108,7 +108,7 @@ def test_rules_need_a_config(tmp_path: Path) -> None:
 
 
 def with_attributes(path: Path) -> Path:
-    """Nodes in a graph and in the body of an If, with attributes as onnx's helper sorts them."""
+    """Write nodes in a graph and in the body of an If, with attributes in the order of onnx's helper."""
     from onnx import TensorProto, helper
 
     def node(name: str, out: str) -> Any:
@@ -176,4 +176,4 @@ def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatc
         (OpName("test", "LeakyRelu"), OpName("test", "Softmax")),
     )
     (tmp_path / "out.onnx").write_bytes(found.of(chain))
-    assert shapes_in(tmp_path / "out.onnx")["t0"] == (2, 3)  # which the provider does not infer, either
+    assert shapes_in(tmp_path / "out.onnx")["t0"] == (2, 3)  # the provider does not infer these shapes, either

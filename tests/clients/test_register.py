@@ -1,7 +1,7 @@
-"""`udogen register`: what every client needs (golden), read by shells and compilers, and every rule broken.
+"""`udogen register`: the setup for every client (golden), read by shells and compilers, and every rule broken.
 
-Libraries are stand-ins of the right machine, never loaded.  No client but ONNX Runtime (test_ort.py) and Genie's parser
-was run: the syntax is from the sources that `Client.source` names.
+Libraries are stand-ins for the right machine, never loaded.  No client was run except ONNX Runtime (test_ort.py) and
+Genie's parser: the syntax is from the sources that `Client.source` names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_the_command_offers_every_client_and_each_names_its_source() -> None:
         assert client.rules
 
 
-# --- what reads it ------------------------------------------------------------------------------------
+# --- the programs that read it ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_shell_reads_flags_as_they_are_meant(awkward: Path) -> None:
 
 
 def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tmp_path: Path) -> None:
-    """`adb shell` hands its words to a shell of the device: a stand-in does the same."""
+    """`adb shell` passes its words to a shell on the device: a stand-in does the same."""
     options = PackageOptions("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
     copy = setup("cpp", awkward, options, only="copy")
     (tmp_path / "adb").write_text('#!/bin/sh\ncase $1 in shell) shift; sh -c "$*";; push) cp "$2" "$3";; esac\n')
@@ -97,7 +97,7 @@ def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tm
 def test_a_compiler_takes_the_code_for_the_api(awkward: Path, options: PackageOptions, tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
-    # The SDK has a name for the function's type; our headers write it in the table itself.
+    # The SDK has a name for the function's type; udogen's headers declare it in the table itself.
     named = "#include <QnnInterface.h>\nusing QnnBackend_RegisterOpPackageFn_t = "
     named += "decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);\n"
     (tmp_path / "x.cpp").write_text(named + setup("cpp", awkward, options, only="cpp"), "utf-8")
@@ -134,12 +134,12 @@ def test_literals_hold_exactly_the_text(text: str) -> None:
     octal = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), cpp_string(text)[1:-1])
     plain = octal.replace('\\"', '"').replace("\\?", "?").replace("\\\\", "\\")
     assert plain.encode("latin-1") == text.encode("utf-8", "surrogateescape")
-    if "\udcff" not in text:  # what is no text cannot be written in Java
+    if "\udcff" not in text:  # bytes that are not UTF-8 cannot be written in Java
         assert json.loads(quoting.java(text)) == text
 
 
 def test_genie_refuses_a_key_of_its_own_indeed() -> None:
-    """The parser of the real libGenie.so (SDK 2.47), which the wheel carries."""
+    """In the parser of the real libGenie.so (SDK 2.47) from the wheel."""
     spec = importlib.util.find_spec("onnxruntime_qnn")
     library = Path(next(iter(spec.submodule_search_locations or [""])), "libGenie.so") if spec else Path("none")
     if not library.is_file():

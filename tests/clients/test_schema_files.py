@@ -1,4 +1,4 @@
-"""`udogen onnx schema` of a config, and where it cannot be written."""
+"""`udogen onnx schema` of a config, and paths to which it cannot be written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`udogen.compat.qti`: whose `qti.aisw.op_package_generator` is imported, what it does, and programs run with it.
+"""`udogen.compat.qti`: which `qti.aisw.op_package_generator` is imported, its behaviour, and programs run with it.
 
-Each case runs in its own process, some with a small stand-in of the vendor's package.
+Each case runs in a separate process, some with a small stand-in for the vendor's package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ASK = "from qti.aisw.op_package_generator.generator import QnnOpPackageGenerator
 
 
 def python(*argv: object, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A Python that finds udogen, and what else lies in a folder."""
+    """Run a Python that can import udogen, and the modules of another folder."""
     paths = os.pathsep.join(str(each) for each in (path, ROOT) if each)
     command = [sys.executable, *map(str, argv)]
     environment = {**os.environ, "PYTHONPATH": paths}
@@ -28,14 +28,14 @@ def python(*argv: object, cwd: Path, path: Path | None = None) -> subprocess.Com
 
 
 def printed(code: str, cwd: Path, path: Path | None = None) -> list[str]:
-    """The lines that a program prints."""
+    """Return the lines that a program prints."""
     done = python("-c", code, cwd=cwd, path=path)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def vendor(folder: Path, *, namespace: bool = False, without: str = "") -> Path:
-    """A stand-in for $QNN_SDK_ROOT/lib/python."""
+    """Write a stand-in for $QNN_SDK_ROOT/lib/python."""
     for name in ("op_package_generator", "converters"):
         if name != without:
             package = folder / "qti" / "aisw" / name
@@ -52,7 +52,7 @@ WHOSE = f"{ASK}; print(getattr(G, 'whose', G.__module__))"
 UDOGENS, VENDORS = "udogen.compat.qti", "the vendor"
 
 
-# --- whose is imported ------------------------------------------------------------------------------------
+# --- which one is imported --------------------------------------------------------------------------------
 
 
 def test_udogens_without_the_vendors(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_vendors_wins_wherever_it_is(tmp_path: Path, namespace: bool) -> Non
     path = vendor(tmp_path / "sdk", namespace=namespace)
     install = "import udogen.compat.qti as c; c.install()"
     assert printed(f"{install}; {WHOSE}", tmp_path, path) == [VENDORS]
-    # Also on the end of sys.path, and put there after us, as ExecuTorch does it.
+    # Also at the end of sys.path, and added there after udogen, as ExecuTorch does.
     assert printed(f"{install}; import sys; sys.path.append({str(path)!r}); {WHOSE}", tmp_path) == [VENDORS]
 
 
@@ -84,13 +84,13 @@ def test_udogens_where_the_vendors_has_no_generator(tmp_path: Path, namespace: b
 def test_udogens_instead_of_the_vendors_on_request(tmp_path: Path) -> None:
     path = vendor(tmp_path / "sdk")
     assert printed(f"import udogen.compat.qti as c; c.install(replace=True); {WHOSE}", tmp_path, path) == [UDOGENS]
-    # Also after the vendor's was imported, and back again.
+    # Also after the vendor's module was imported, and back again.
     code = f"{WHOSE}\nimport udogen.compat.qti as c\nc.install(replace=True)\n{WHOSE}\nc.uninstall()\n{WHOSE}"
     assert printed(code, tmp_path, path) == [VENDORS, UDOGENS, VENDORS]
 
 
 def test_the_rest_of_an_sdk_that_comes_later_is_found(tmp_path: Path) -> None:
-    """ExecuTorch's quantizer puts $QNN_SDK_ROOT/lib/python on sys.path for qti.aisw.converters, and does without."""
+    """ExecuTorch's quantizer adds $QNN_SDK_ROOT/lib/python to sys.path for qti.aisw.converters, but can do without."""
     path = vendor(tmp_path / "sdk")
     code = f"""
 import sys, udogen.compat.qti as c
@@ -119,7 +119,7 @@ def test_it_imports_nothing_heavy(tmp_path: Path) -> None:
     assert printed(code, tmp_path) == ["set()"]
 
 
-# --- what it does -----------------------------------------------------------------------------------
+# --- its behaviour ----------------------------------------------------------------------------------
 
 BEGIN = "import udogen.compat.qti as c; c.install()\n" + ASK + "\ng = G()\n"
 

@@ -1,4 +1,4 @@
-"""Small context binaries of built-in ops: each graph adds a row twice, by way of a tensor of its own."""
+"""Small context binaries of built-in ops: each graph adds a row twice, through an internal tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expected(x: np.ndarray, *, row: float = 1.0) -> np.ndarray:
 
 
 def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ...] = SHAPE) -> bytes:
-    """A context with these graphs, stored."""
+    """Return the binary of a context with these graphs."""
     with runtime.new_context() as context:
         for name in names:
             graph = context.new_graph(name)
@@ -48,7 +48,7 @@ def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ..
 
 
 def run(context: Context, name: str, x: np.ndarray = X) -> np.ndarray:
-    """The answer of a graph, called with arrays."""
+    """Return the output of a graph that is called with arrays."""
     y = np.empty_like(x)
     context.graph(name)({"x": x}, out={"y": y})
     return y

@@ -1,4 +1,4 @@
-"""client.c, and the same in Python: both restore one graph, execute it, and tell times and memory in the same words."""
+"""client.c, and its Python counterpart: both restore and execute a graph, and report times and memory in one format."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from udogen.qnn.tensors import byte_size, type_code
 class Measured:
     """One run of a client; seconds, and megabytes of 1024 kB."""
 
-    start: float  # from before the process to after the first execution
+    start: float  # from before the process starts until after the first execution
     restore: float
-    first: float  # execution
-    execute: float  # each of many
-    called: float  # the same with arrays, in Python
+    first: float  # the first execution
+    execute: float  # one of many executions
+    called: float  # the same, called with arrays, in Python
     peak: float
-    peak_before: float  # before anything was restored
-    whole: float  # process
+    peak_before: float  # before anything is restored
+    whole: float  # the whole process
 
     @classmethod
     def of(cls, measured: dict[str, float], began: float, whole: float) -> Measured:
-        """From what a client has written."""
+        """Return the measurements that a client has written."""
         return cls(
             start=measured["first"] - began,
             restore=measured["restored"] - measured["ready"],
@@ -49,7 +49,7 @@ class Measured:
 
 
 def build(folder: Path) -> Path:
-    """The client, compiled against our own headers of QNN."""
+    """Build the client with udogen's own headers of QNN."""
     made = folder / "client"
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{resources.qnn_headers()}"]
     source = Path(__file__).with_name("client.c")
@@ -59,7 +59,7 @@ def build(folder: Path) -> Path:
 
 
 def tensors(graph: GraphInfo) -> str:
-    """A graph's tensors as the client reads them."""
+    """Return a graph's tensors in the format of the client."""
     lines = [graph.name]
     for side, rows in (("in", graph.inputs), ("out", graph.outputs)):
         for row in rows:

@@ -1,5 +1,5 @@
-// The least that a client in C can do: it restores a context binary, executes one graph of it, and says how long that
-// took and how much memory.  What our Python costs is measured against it.
+// The minimal client in C: it restores a context binary, executes one graph of it, and reports the time and the
+// memory that this takes.  It is the baseline for the overhead of the Python API.
 //
 //   client RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER [TARGET]]
 //
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   need(code == 0, "graphExecute", code);
   const double first = now();
   const long peak = status("VmHWM");
-  double best = -1.0;  // of ten rounds, so that what else the machine does is not counted
+  double best = -1.0;  // of ten rounds, to exclude other load of the machine
   for (int round = 0; loops > 0 && round < 10; ++round) {
     const double start = now();
     for (long i = 0; i < loops; ++i) {

@@ -1,4 +1,4 @@
-"""What tests of contexts, buffers and sessions have in common."""
+"""Helpers for tests of contexts, buffers and sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAND_INS = Path(__file__).parent / "stand_ins"
 
 
 def stand_in(folder: Path, source: str, library: str, *flags: str) -> Path:
-    """A library of a device that is not on a PC: one that behaves like it, and writes down what it was asked."""
+    """Build a stand-in for a library that only devices have: it behaves like that library, and records its calls."""
     made = folder / library
     command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", *flags, "-o", str(made), str(STAND_INS / source)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -33,13 +33,13 @@ def stand_in(folder: Path, source: str, library: str, *flags: str) -> Path:
 
 
 def resources() -> tuple[list[str], int]:
-    """The files that this process has open, and how many mappings of shared memory it has."""
+    """Return the files that this process has open, and the number of its mappings of shared memory."""
     gc.collect()
     opened = []
     for name in os.listdir("/proc/self/fd"):
         try:
             opened.append(os.readlink(f"/proc/self/fd/{name}"))
-        except OSError:  # the one that lists the folder
+        except OSError:  # the descriptor of the listing itself
             continue
     maps = Path("/proc/self/maps").read_text().splitlines()
     return sorted(opened), sum("memfd:" in line or "/dev/zero" in line for line in maps)
@@ -47,14 +47,14 @@ def resources() -> tuple[list[str], int]:
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """Inside it as many files and mappings are given back as are taken."""
+    """Check that all files and mappings that are opened inside it are closed again."""
     before = resources()
     yield
     assert resources() == before
 
 
 def run_json(*arguments: object, code: int = 0) -> dict[str, Any]:
-    """What `udogen run context --json` prints."""
+    """Return the output of `udogen run context --json`."""
     done = udogen("run", "context", *arguments, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -63,7 +63,7 @@ def run_json(*arguments: object, code: int = 0) -> dict[str, Any]:
 
 @contextmanager
 def refused(message: str, *, error: type[UdogenError] = RunFailed, hint: str = "") -> Iterator[None]:
-    """What is inside raises this error."""
+    """Check that the body raises this error."""
     with pytest.raises(error) as caught:
         yield
     assert caught.value.message == message
@@ -72,7 +72,7 @@ def refused(message: str, *, error: type[UdogenError] = RunFailed, hint: str = "
 
 @pytest.fixture
 def tidy() -> Iterator[None]:
-    """The test gives everything back."""
+    """Check that the test releases everything."""
     with nothing_left():
         yield
 
@@ -96,12 +96,12 @@ def sharded_llm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 @pytest.fixture(scope="session")
 def htp_log() -> list[str]:
-    """The lines that the HTP emulator has logged."""
+    """The lines that the HTP emulator logs."""
     return []
 
 
 @pytest.fixture(scope="session")
 def htp(htp_log: list[str]) -> Iterator[Runtime]:
-    """The HTP emulator in this process: what registers shared memory is not on a PC otherwise."""
+    """The HTP emulator in this process: on a PC it is the only runtime that registers shared memory."""
     with Runtime("htp", kind="emulator", log=lambda _level, text: htp_log.append(text)) as runtime:
         yield runtime

@@ -1,6 +1,6 @@
 """crashing.py PACKAGE PROVIDER NAME DIR: forward_0.bin, whose op crashes, _1.bin, and _2.bin, whose op fails.
 
-In a process of its own: a package finds the functions of the first HTP library of its process.
+In a separate process: a package uses the functions of the first HTP library of its process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""In a process of its own: a context binary of about one gigabyte, made by libQnnHtp.  `large.py FILE [MEGABYTES]`
+"""In a separate process: a context binary of about one gigabyte, made by libQnnHtp.  `large.py FILE [MEGABYTES]`
 
-It holds tables of bytes, as those of embeddings are, and one graph that answers row `index` of each.  To look up rows
-takes no time, so that what is measured is what restoring costs.
+It holds tables of bytes, like those of embeddings, and one graph that returns row `index` of each.  Looking up rows
+takes no time, so the measurement shows the cost of restoring.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from udogen.runtime.contexts.runtime import Context, Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
 MEGABYTES = 1024
-NEEDS = 4500  # megabytes of memory to make it (seen: 4.3 GB); restoring takes 2.2 GB
+NEEDS = 4500  # megabytes of memory to make it (measured: 4.3 GB); restoring takes 2.2 GB
 SIDE = 4096  # rows of a table, and bytes of a row: 16 MiB
 
 
 def table(number: int) -> np.ndarray:
-    """One table; random, so that nobody can make it smaller."""
+    """Return a table; it is random, so that it cannot be compressed."""
     return np.frombuffer(np.random.default_rng(number).bytes(SIDE * SIDE), np.uint8).reshape(SIDE, SIDE)
 
 
 def compose(context: Context, tables: int) -> None:
-    """The graph: a Gather for each table, their rows side by side."""
+    """Compose the graph: a Gather for each table, with their rows side by side."""
     graph = context.new_graph(GRAPH)
     index = graph.add_tensor(QnnTensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
     rows, room = [], bytearray(SIDE * SIDE)
     for number in range(tables):
-        room[:] = table(number).tobytes()  # one buffer for all: libQnnHtp copies static data when it gets it
+        room[:] = table(number).tobytes()  # one buffer for all: libQnnHtp copies static data at once
         tensor = QnnTensor(f"table{number}", dtype=DTYPE, shape=(SIDE, SIDE), role=STATIC, quant=QUANT, data=room)
         held = graph.add_tensor(tensor)
         row = graph.add_tensor(QnnTensor(f"row{number}", dtype=DTYPE, shape=(1, SIDE), role=NATIVE, quant=QUANT))
@@ -58,7 +58,7 @@ def node(graph, op: str, inputs: list[QnnTensor], output: QnnTensor, axis: Scala
 
 
 def store(context: Context, place: Path) -> None:
-    """The binary, written into the file by the runtime itself: there is no copy of it here."""
+    """Let the runtime itself write the binary to the file: this process has no copy of it."""
     ffi = abi.ffi()
     size = ffi.new("Qnn_ContextBinarySize_t *")
     context.handle.interface.call("contextGetBinarySize", context.handle.raw, size)
@@ -73,7 +73,7 @@ def store(context: Context, place: Path) -> None:
 
 
 def made(place: Path, megabytes: int = MEGABYTES) -> Path:
-    """The file, written by a process of its own; skips the test where memory or disk are too small for it."""
+    """Return the file, written by a separate process; skip the test if memory or disk are too small."""
     lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
     memory = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) >> 10
     disk = shutil.disk_usage(place.parent).free >> 20

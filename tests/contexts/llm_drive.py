@@ -1,6 +1,6 @@
-"""In a process of its own: the sharded model with nothing but `udogen.qnn` and plain client buffers, beside numpy's.
+"""In a separate process: the sharded model with only `udogen.qnn` and plain client buffers, compared with numpy.
 
-`llm_drive.py KIND DIR OUT` writes as JSON how far the two are apart (test_sharded_llm.py).
+`llm_drive.py KIND DIR OUT` writes the differences as JSON (test_sharded_llm.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "examples" / "sharded_llm"))
 from model import Grid, Model, mask, padded, rounded  # noqa: E402
 from network import KV, PREFILL, Sizes  # noqa: E402
 
-# A whole prefill, and less; at each step the likeliest token stands clearly before the second (the test looks).
+# A whole prefill, and shorter ones; at each step the likeliest token is well ahead of the second (the test checks it).
 PROMPTS = ([12, 21, 0, 38, 19, 23, 48, 56, 46, 10, 53, 1, 9, 6, 24, 33], [25, 45, 15, 35, 41, 27], [29])
 TOKENS = 9  # the first one by prefill_forward, eight by kv_forward
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -90,11 +90,11 @@ class RawModel:
         self._stack.close()
 
     def embed(self, embedded: Array) -> bytearray:
-        """The first hidden state as the first shard takes it."""
+        """Return the first hidden state in the format of the first shard."""
         return bytearray(self.shards[0][KV].grid("hidden").store(embedded).tobytes())
 
     def run(self, shard: int, hidden: bytearray, position: int) -> dict[str, bytearray]:
-        """One shard on a hidden state: every tensor's buffer; the new caches take the place of the old ones."""
+        """Run one shard on a hidden state; return the buffers of all tensors.  The new caches replace the old ones."""
         row = 2 * self.sizes.width
         count = len(hidden) // row
         graph = self.shards[shard][KV if count == 1 else PREFILL]
@@ -111,19 +111,19 @@ class RawModel:
         return graph.buffers
 
     def real(self, shard: int, name: str, buffer: bytearray) -> Array:
-        """A tensor as real numbers, one row after the other."""
+        """Return a tensor as real numbers, one row after the other."""
         infos = self.shards[shard][KV].infos
         stored = np.frombuffer(buffer, np.uint8 if infos[name].dtype.endswith("_8") else np.uint16)
         return self.shards[shard][KV].grid(name).real(stored.reshape(-1, infos[name].shape[-1]))
 
 
 def steps(found: Array, expected: Array, grid: Grid, rows: int) -> int:
-    """How many numbers of 8 or 16 bits the first rows are apart."""
+    """Return the largest difference in the first rows, in steps of 8 or 16 bits."""
     return round(float(np.abs(found[:rows] - expected.reshape(found.shape)[:rows]).max() / grid.quant.scale))
 
 
 def follow(raw: RawModel, model: Model, prompt: list[int], *, alone: bool) -> dict[str, Any]:
-    """A prompt and the tokens after it; `alone` gives each shard what numpy's shard before it has made."""
+    """Run a prompt and the tokens after it; with `alone` each shard gets numpy's output for the shard before it."""
     report: dict[str, Any] = {"tokens": [], "expected": [], "gaps": [], "hidden": [], "logits": [], "cache": []}
     tokens, position, rows = padded(raw.sizes, prompt), 0, len(prompt)
     for _ in range(TOKENS):

@@ -17,7 +17,7 @@ GRAPH = "kv_forward"
 
 
 def pictures(model: Path) -> dict[str, str]:
-    """Their texts by their names."""
+    """Return the texts of the pictures by name."""
     steps = []
     for shard in range(3):
         with StoredContext(model / f"forward_{shard}.bin") as stored:
@@ -38,7 +38,7 @@ def _of_the_command(model: Path) -> str:
 
 
 def write() -> None:
-    """Build the model, and draw."""
+    """Build the model, and draw the pictures."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, ROOT / "examples/sharded_llm/build.py", "--out", folder]
         subprocess.run(argv, check=True, capture_output=True, timeout=LONG)

@@ -1,4 +1,4 @@
-"""What client.c does, with udogen's Python API: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`"""
+"""The counterpart of client.c in Python: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from udogen.runtime.contexts.runtime import Runtime  # noqa: E402
 
 
 def status(name: str) -> int:
-    """A number of /proc/self/status, in kB."""
+    """Return a number of /proc/self/status, in kB."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def best(run: Callable[[], object], loops: int) -> float:
-    """Seconds of one call, in the best of ten rounds."""
+    """Return the seconds of one call, in the best of ten rounds."""
     rounds = []
     for _ in range(10 if loops else 0):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""soaking.py BACKEND KIND EXECUTIONS: executes and registers, and tells what memory and files that takes."""
+"""soaking.py BACKEND KIND EXECUTIONS: executes and registers, and reports how memory and open files grow."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ THREADS, CONTEXTS, STEPS = 4, 3, 10
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the bytes of this process that are resident in memory."""
     with open("/proc/self/statm") as stream:
         return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Soak:
-    """The threads, and what goes wrong in them."""
+    """The threads, and the errors that occur in them."""
 
     def __init__(self, contexts: list[Context]) -> None:
         self.contexts = contexts
         self.wrong: list[str] = []
 
     def work(self, number: int, times: int) -> None:
-        """Executions of all contexts in turn: called, bound, and called again."""
+        """Execute all contexts in turn: called, bound, and called again."""
         x, following = array(number), array(0)
         for turn in range(times):
             step = self.contexts[(number + turn) % CONTEXTS].graph("step")
@@ -40,7 +40,7 @@ class Soak:
                 self.wrong.append(f"{number} {turn}")
 
     def tenth(self, times: int) -> None:
-        """A tenth of all executions, then registrations."""
+        """Run a tenth of all executions, then registrations."""
         threads = [threading.Thread(target=self.work, args=(number, times)) for number in range(THREADS)]
         for thread in threads:
             thread.start()
@@ -49,7 +49,7 @@ class Soak:
             thread.join()
 
     def register(self) -> None:
-        """Memory that a context gets, and forgets; where the backend takes none, it reports that each time."""
+        """Register memory with each context and release it; a backend without registration raises an error."""
         for context in self.contexts:
             with allocate("memfd", 4096, name="soak") as buffer:
                 try:
@@ -59,7 +59,7 @@ class Soak:
 
 
 def main(backend: str, kind: str, executions: int) -> None:
-    """Ten tenths of all."""
+    """Run ten tenths."""
     blob = binary(backend, kind)
     with open_runtime(backend, kind) as runtime:
         contexts = [runtime.restore(blob) for _ in range(CONTEXTS)]

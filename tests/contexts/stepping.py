@@ -20,7 +20,7 @@ def array(value: float, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
 
 
 def open_runtime(backend: str, kind: str) -> Runtime:
-    """The runtime; skips the test where a real one is not installed."""
+    """Open the runtime; skip the test if a real one is not installed."""
     if kind == "real":
         need_runtime(backend)
     return Runtime(backend, kind=kind)
@@ -28,7 +28,7 @@ def open_runtime(backend: str, kind: str) -> Runtime:
 
 @cache
 def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
-    """A context binary with both graphs."""
+    """Return a context binary with both graphs."""
     with open_runtime(backend, kind) as runtime, runtime.new_context() as context:
         for name, (inputs, output) in GRAPHS.items():
             _compose(context, name, inputs, output, shape)

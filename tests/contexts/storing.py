@@ -1,4 +1,4 @@
-"""Context binaries for tests of what is stored: two graphs of built-in ops, in any runtime."""
+"""Context binaries for tests of stored contexts: two graphs of built-in ops, in any runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUANT = ScaleOffset(0.125, -128)
 
 @cache
 def binary(backend: str, kind: str) -> bytes:
-    """Two graphs in one context, each a chain of two Relus."""
+    """Return a context with two graphs, each a chain of two Relus."""
     if kind == "real":
         need_runtime(backend)
     more: dict[str, Any] = {"dtype": "FLOAT_32"}
@@ -47,7 +47,7 @@ def binary(backend: str, kind: str) -> bytes:
 def store(
     folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: str = "emulator", vouched: bool = True
 ) -> Path:
-    """The binary in a file, with its manifest as `Context.save` writes it, or as another program's: with nothing."""
+    """Write the binary to a file, with a manifest like `Context.save`, or without one like another program."""
     path = folder / f"{name}.bin"
     path.write_bytes(binary(backend, kind))
     if vouched:
@@ -56,13 +56,13 @@ def store(
 
 
 def described(path: Path) -> dict[str, Any]:
-    """The JSON of a binary, as plain values to be edited."""
+    """Return the JSON of a binary, as plain values to be edited."""
     with StoredContext(path, guarded=False, warn=False, use_json=False) as stored:
         return context_json.info_fields(stored.info)
 
 
 def describe(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _info: None) -> Path:
-    """Write the JSON beside a binary, edited."""
+    """Write the JSON next to a binary, edited."""
     data = described(path)
     edit(data)
     made = path.with_name(f"{path.stem}_json.json")
@@ -71,7 +71,7 @@ def describe(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _info: 
 
 
 def tensor_of(data: dict[str, Any], graph: int = 0, side: str = "graphInputs", index: int = 0) -> dict[str, Any]:
-    """A tensor in such a JSON."""
+    """Return a tensor in such a JSON."""
     found: dict[str, Any] = data["info"]["graphs"][graph]["info"][side][index]["info"]
     return found
 

@@ -1,4 +1,4 @@
-"""Buffers: where their memory comes from, and how it goes back.  rpcmem is tried on a stand-in for libcdsprpc.so."""
+"""Buffers: where their memory comes from, and how it is released.  rpcmem is tested with a stand-in libcdsprpc.so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.buffers.memory import ALLOCATORS, allocate, shared_allocator
 
-HERE = ("client", "memfd")  # what every machine with Linux has
+HERE = ("client", "memfd")  # available on every Linux machine
 
 
 @pytest.mark.parametrize("kind", HERE)
@@ -43,7 +43,7 @@ def test_a_memfd_is_shared_and_stays_as_long_as_it_is(tidy: None) -> None:
         assert not os.get_inheritable(fd)
         os.pwrite(fd, b"seen", 100)
         assert bytes(buffer.view[100:104]) == b"seen"
-        for size in (0, 8192):  # somebody else who has it could end us with SIGBUS
+        for size in (0, 8192):  # otherwise another owner of it could end this process with SIGBUS
             with pytest.raises(PermissionError):
                 os.ftruncate(fd, size)
 
@@ -225,7 +225,7 @@ def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) ->
 
 
 def test_the_descriptor_zero_is_one(device: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that closed its standard input is given it."""
+    """A process that closed its standard input gets it."""
     opened = memory.open_rpcmem()
     monkeypatch.setattr(opened, "_to_fd", lambda _address: 0)
     assert opened.allocate(4096)[1] == 0
@@ -254,7 +254,7 @@ def test_a_library_that_is_no_libcdsprpc() -> None:
 
 
 def test_the_machine_chooses(library: Path) -> None:
-    """In children, for a library that was opened once is there to stay."""
+    """In child processes, because a library that was opened once stays loaded."""
     program = "from udogen.runtime.buffers.memory import shared_allocator; print(*shared_allocator(), sep='|')"
     answers = []
     for folder in ("", str(library.parent)):

@@ -1,6 +1,6 @@
-"""Context binaries with something wrong: a sentence, exit code 5, no crash, nothing left open.
+"""Faulty context binaries: an error message, exit code 5, no crash, nothing left open.
 
-Binaries are of the real HTP and CPU libraries where it says `real`, else of our emulator.
+Binaries are from the real HTP and CPU libraries where marked `real`, otherwise from the emulator.
 """
 
 from __future__ import annotations
@@ -130,14 +130,14 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, tidy: None) -> None:
 
 
 def flips(data: bytes) -> list[int]:
-    """Some places in the description of a binary of the real library, spread over it."""
+    """Return some positions in the description of a binary of the real library, spread over it."""
     length = struct.unpack_from("<Q", data, 16)[0]
     return [*range(40, 40 + length, 97)]
 
 
 @pytest.mark.parametrize("backend", ["htp", "cpu"])
 def test_flipped_bits_of_a_real_binary_end_nobody(backend: str, tmp_path: Path, tidy: None) -> None:
-    """The library crashes or hangs on some: in the child.  What it does not notice is what manifests are for."""
+    """The library crashes or hangs for some of them, in the child.  Manifests detect what it does not notice."""
     data = binary(backend, "real")
     outcomes = set()
     for number, place in enumerate(flips(data)):
@@ -165,7 +165,7 @@ CRASHES = {"htp": (60, 4), "cpu": (72, 0)}
 
 @pytest.mark.parametrize("backend", list(CRASHES))
 def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy: None) -> None:
-    """Found by flipping every bit: libQnnSystem 2.47 reads outside of its memory."""
+    """Found by flipping every bit: libQnnSystem 2.47 reads out of bounds."""
     data = bytearray(binary(backend, "real"))
     path = tmp_path / "crash.bin"
     library = find_runtime(backend, kind="real").system
@@ -263,7 +263,7 @@ def test_a_manifest_that_is_wrong(damage: Break, sentence: str, tmp_path: Path, 
 
 
 def test_a_stale_manifest(tmp_path: Path, tidy: None) -> None:
-    """The binary was made again by who knows nothing of manifests."""
+    """The binary was rewritten by a program that writes no manifests."""
     path = store(tmp_path)
     vouch(path)
     path.write_bytes(binary("cpu", "emulator"))
@@ -273,7 +273,7 @@ def test_a_stale_manifest(tmp_path: Path, tidy: None) -> None:
 
 
 def test_one_flipped_byte_of_the_weights(tmp_path: Path, tidy: None) -> None:
-    """Which the real library does not notice."""
+    """The real library does not notice it."""
     path = store(tmp_path, backend="htp", kind="real")
     vouch(path)
     data = bytearray(path.read_bytes())

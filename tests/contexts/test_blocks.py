@@ -1,4 +1,4 @@
-"""Block-quantized weights: numpy against slow references written from the format's description, and the edges."""
+"""Block-quantized weights: numpy compared with slow references that follow the format's description, and edge cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 
 
-# --- references: one block at a time, every step rounded to float32 as C does it --------------------------------------
+# --- references: one block at a time, every step rounded to float32 as in C -------------------------------------------
 
 
 def f32(value: float) -> float:
@@ -86,7 +86,7 @@ def numbers_of(kind: str, block: bytes) -> list[float]:
     return [f32((each - 8) * scale) for each in quants]
 
 
-# --- numpy against them -----------------------------------------------------------------------------------------------
+# --- numpy compared with them -----------------------------------------------------------------------------------------
 
 FINITE = st.floats(-60000, 60000, width=32)
 CLOSE = st.sampled_from([s * v for v in (0.5, 1, 1.5, 2.5, 3.5, 5, 6, 7, 7.9999995, 8, 63.5, 127) for s in (1, -1)])
@@ -123,7 +123,7 @@ def test_what_comes_back_is_near(kind: str, worst: float) -> None:
     assert (np.abs(back - values).reshape(-1, BLOCK).max(axis=1) <= peak * worst * 1.01).all()
 
 
-# --- edges ------------------------------------------------------------------------------------------------------------
+# --- edge cases -------------------------------------------------------------------------------------------------------
 
 
 def block(*numbers: float) -> np.ndarray:
@@ -137,12 +137,12 @@ def block(*numbers: float) -> np.ndarray:
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 def test_zeros(kind: str, expected: str, zero: float) -> None:
     blocks = quantize_blocks(np.full(BLOCK, zero, np.float32), kind)
-    assert blocks.tobytes().hex() == expected  # the scale of Q4_0 is -0, as ggml's is
+    assert blocks.tobytes().hex() == expected  # the scale of Q4_0 is -0, as in ggml
     assert not dequantize_blocks(blocks, kind).any()
 
 
 def test_the_first_of_two_peaks_gives_the_sign_of_q4_0() -> None:
-    # The peak becomes -8; its opposite would be +8, which does not exist: it becomes 7.
+    # The peak becomes -8; its opposite would be +8, which does not exist, so it becomes 7.
     np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(8, -8, 4), "Q4_0"), "Q4_0")[:3], [8, -7, 4])
     np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(-8, 8, 4), "Q4_0"), "Q4_0")[:3], [-8, 7, 4])
 

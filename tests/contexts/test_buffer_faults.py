@@ -1,6 +1,6 @@
-"""Faults of memory, injected one by one: each has its sentence, and the graph beside it runs on; nothing is left.
+"""Memory faults, injected one at a time: each has its error message, the graph next to it keeps working, nothing leaks.
 
-On the HTP emulator.  What may end a process (limits, signals, a second process) is done in children.
+On the HTP emulator.  Faults that may end a process (limits, signals, a second process) are tested in child processes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHARED = BufferOptions(shared=True, packed=True)
 
 @dataclass
 class World:
-    """A context with a graph that runs beside the fault."""
+    """A context with a graph that keeps running next to the fault."""
 
     runtime: Runtime
     context: Context
@@ -49,14 +49,14 @@ class World:
         return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], options)
 
     def error(self, call: Callable[[], object]) -> UdogenError:
-        """The error that a call raises."""
+        """Return the error that a call raises."""
         with pytest.raises(UdogenError) as caught:
             call()
         assert (caught.value.hint or isinstance(caught.value, QnnError)) and caught.value.exit_code in (2, 3, 5)
         return caught.value
 
     def refused(self, call: Callable[[], object], message: str) -> None:
-        """A call is refused with this message."""
+        """Check that a call is refused with this message."""
         assert self.error(call).message == message
 
 
@@ -92,11 +92,11 @@ def test_file_without_a_name_any_more(world: World) -> None:
         world.context.close()
 
 
-# --- the end, twice, too early, too late ------------------------------------------------------------------------------
+# --- closing: twice, too early, too late ------------------------------------------------------------------------------
 
 
 def test_freed_by_a_thread_while_another_executes(world: World) -> None:
-    """The execution ends first; the next one is refused."""
+    """The execution completes first; the next one is refused."""
     graph = world.context.graph("one")
     for _ in range(20):
         with PlannedBuffers(world.plan()) as buffers:
@@ -147,7 +147,7 @@ def test_registration_interrupted(world: World) -> None:
 
 
 def test_deregistration_fails(world: World) -> None:
-    """The others end all the same, and the first error is raised."""
+    """The others are deregistered all the same, and the first error is raised."""
     ended = []
 
     class Failing(buffer_module.MemoryHandle):
@@ -184,7 +184,7 @@ def test_no_memory_to_map_what_was_made(world: World) -> None:
 
 
 def test_no_seals(world: World) -> None:
-    """The file exists when its seals fail: it is closed again."""
+    """The file already exists when sealing fails: it is closed again."""
 
     def fail(*_args: Any) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
@@ -197,7 +197,7 @@ def test_no_seals(world: World) -> None:
 
 
 def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -> subprocess.CompletedProcess[str]:
-    """A program with the allocators, in a process of its own, under a limit."""
+    """Run a program with the allocators in a child process, under a limit."""
     prelude = (
         "import os, sys\n"
         "from udogen.errors import UdogenError\n"
@@ -323,7 +323,7 @@ def test_a_child_is_killed_while_it_writes(world: World) -> None:
 
 
 def test_a_forked_child_ends(world: World) -> None:
-    """Its copies of our objects end with it, and ours stay."""
+    """Its copies of the objects end with it; those of the parent are unaffected."""
     with allocate("memfd", 4096) as buffer:
         buffer.view[0] = 7
         done = child(

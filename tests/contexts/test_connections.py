@@ -111,7 +111,7 @@ def test_what_a_context_maps_is_read_from_its_binary() -> None:
         Activation("prefill:0.hidden_out", 4096),
         Activation("prefill:1.hidden_out", 4096),
     )
-    assert first.compute == middle.compute + 4096 == last.compute  # what comes from outside, and goes there
+    assert first.compute == middle.compute + 4096 == last.compute  # plus the input or output of the model
     assert [len(each.activations) for each in (first, last)] == [2, 2]
 
 

@@ -1,4 +1,4 @@
-"""Graphs of restored contexts, called with arrays and bound to memory: in Qualcomm's libraries and in our emulators."""
+"""Graphs of restored contexts, called with arrays and bound to memory: in Qualcomm's libraries and in the emulators."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def context(runtime: Runtime) -> Iterator[Context]:
 
 @pytest.fixture
 def emulated() -> Iterator[Context]:
-    """On one backend: what is Python's alone is the same on all."""
+    """On one backend: the behaviour of the Python code alone is the same on all."""
     with open_runtime("cpu", "emulator") as opened, opened.restore(binary("cpu", "emulator"), name="small") as restored:
         yield restored
 
 
-# --- what a context has ---------------------------------------------------------------------------------------------
+# --- contents of a context ------------------------------------------------------------------------------------------
 
 
 def test_graphs_by_name(context: Context) -> None:
@@ -155,7 +155,7 @@ def test_what_a_call_refuses(emulated: Context, inputs: dict, out: dict, message
         step(inputs, out=out)
     assert caught.value.message == message
     assert caught.value.hint in (hint, hint.replace("did you mean `next`?", "it has: next, state, x"))
-    assert np.array_equal(step(state=array(1), x=array(1))["next"], array(2))  # and no harm is done
+    assert np.array_equal(step(state=array(1), x=array(1))["next"], array(2))  # the graph still works
 
 
 def test_a_read_only_array_for_an_output(emulated: Context) -> None:
@@ -184,7 +184,7 @@ def test_a_call_of_what_is_bound_in_part(context: Context) -> None:
     step.bind({"state": array(1), "next": following})
     assert step(x=array(4)) == {}
     assert np.array_equal(following, array(5))
-    # Arrays of a call are for that call alone.
+    # Arrays of a call are used for that call only.
     assert np.array_equal(step(state=array(20), x=array(4), out={"next": array(0)})["next"], array(24))
     step(x=array(6))
     assert np.array_equal(following, array(7))
@@ -226,7 +226,7 @@ def test_what_cannot_be_bound(emulated: Context) -> None:
         step.array("x")
 
 
-# --- the end --------------------------------------------------------------------------------------------------------
+# --- closing --------------------------------------------------------------------------------------------------------
 
 
 def test_after_the_end(runtime: Runtime) -> None:
@@ -266,7 +266,7 @@ def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
     file = tmp_path / "small.bin"
     manifest.save(file, blob(runtime))
     with runtime.restore(file):
-        pass  # what a runtime opens once is open now
+        pass  # opens everything that a runtime opens only once
     with nothing_left():
         for _ in range(20):
             with runtime.restore(file) as context:
@@ -290,13 +290,13 @@ def test_a_binary_of_another_maker_or_backend(emulated: Context) -> None:
         ("cpu", "real", "was made by Qualcomm's runtime; CPU_UDOGEN_EMULATOR cannot restore it", "use --runtime real"),
     ):
         with pytest.raises(RunFailed, match=message) as caught:
-            open_runtime(backend, kind).close()  # skips where it is not installed
+            open_runtime(backend, kind).close()  # skips the test if it is not installed
             emulated.runtime.restore(binary(backend, kind))
         assert caught.value.hint == hint
 
 
 def test_two_htp_runtimes_and_a_package(tmp_path: Path) -> None:
-    """In a child: what is loaded first stays first."""
+    """In a child: the library that is loaded first is used."""
     need_runtime("htp")
     package = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
     program = f"""

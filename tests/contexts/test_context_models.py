@@ -1,4 +1,4 @@
-"""udogen.Model and GraphBuilder: two contexts with a state each, beside numpy; what is wrong; how it ends."""
+"""udogen.Model and GraphBuilder: two contexts with a state each, compared with numpy; errors; closing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}
 
 
 def build(folder: Path, backend: str, kind: str, *, shards: int = 2) -> Path:
-    """Shards with two graphs: `step` (total = past + x, x_out = total + number of the shard), `peek` (x + past)."""
+    """Build shards with two graphs: `step` (total = past + x, x_out = total + shard number), `peek` (x + past)."""
     if kind == "real":
         need_runtime(backend)
     for shard in range(shards):
@@ -52,18 +52,18 @@ def cached(base: Path, backend: str, kind: str) -> Path:
 
 @pytest.fixture
 def model_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """The folder of the two shards, built once for each runtime."""
+    """Return the folder of the two shards, built once for each runtime."""
     return lambda backend, kind: cached(tmp_path_factory.getbasetemp(), backend, kind)
 
 
 @pytest.fixture
 def folder(model_of: Callable[[str, str], Path], tmp_path: Path) -> Path:
-    """A copy of them for the CPU emulator, to change."""
+    """Return a copy of them for the CPU emulator, to be changed."""
     return Path(shutil.copytree(model_of("cpu", "emulator"), tmp_path / "model"))
 
 
 class Numpy:
-    """The same in numpy."""
+    """The same model in numpy."""
 
     def __init__(self) -> None:
         self.totals = [np.zeros(SHAPE, np.float32) for _ in range(2)]
@@ -82,7 +82,7 @@ def ramp(start: int) -> np.ndarray:
     return np.arange(start, start + 8, dtype=np.float32).reshape(SHAPE)
 
 
-# --- what it computes -------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("memory", ["raw", "shared"])
@@ -179,7 +179,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# --- what is proposed -------------------------------------------------------------------------------------------------
+# --- proposals --------------------------------------------------------------------------------------------------------
 
 
 def test_links_and_states_are_proposed(folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_links_and_states_are_proposed(folder: Path) -> None:
 
 
 def test_the_sharded_model_is_understood(sharded_llm: Callable[[str], Path]) -> None:
-    """On sessions of their own; which graph a step executes follows from the shapes."""
+    """On sessions of its own; the shapes determine which graph a step executes."""
     program = """
 import sys, numpy as np
 from udogen import Model
@@ -218,7 +218,7 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 WRONG = {
     "a link to no input": ({"links": {"hiden": "x_out"}}, "link `hiden=x_out`: no graph has the input `hiden`"),
@@ -400,7 +400,7 @@ with Model.open(sys.argv[1]) as model:
 def test_a_device_that_is_lost_in_a_step_is_named(
     model_of: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state is that before the step; a model that is opened again works."""
+    """The state is that before the step; a model that is reopened works."""
     folder = model_of("htp", "emulator")
     monkeypatch.setenv("UDOGEN_HTP_LOST_AFTER", "3")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -543,7 +543,7 @@ def test_mistakes_in_a_graph_are_sentences(what: str) -> None:
     ("op", "params", "clips"), [("Relu", {}, False), ("ReluMinMax", {"min_value": 0.0, "max_value": 2.0}, True)]
 )
 def test_libqnncpu_clips_8_bits_in_one_op_only(op: str, params: dict[str, float], clips: bool) -> None:
-    """As docs/models.md states."""
+    """As stated in docs/models.md."""
     need_runtime("cpu")
     grid = grid_of(-1, 1, "UFIXED_POINT_8")
     with GraphBuilder("cpu", runtime="real") as builder:
@@ -562,7 +562,7 @@ def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
     assert udogen("inspect", folder / "forward_0.bin").returncode == 0
 
 
-# --- where it goes wrong ----------------------------------------------------------------------------------------------
+# --- places of errors -------------------------------------------------------------------------------------------------
 
 
 def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) -> None:
@@ -595,7 +595,7 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
 def test_a_profile_has_the_ops_and_is_a_trace(
     model_of: Callable[[str, str], Path], tmp_path: Path, backend: str, kind: str
 ) -> None:
-    """Qualcomm's HTP counts cycles of each op, by the name of its output; what is not measured is not 0."""
+    """Qualcomm's HTP counts cycles per op, by the name of its output; a value that is not measured is not 0."""
     trace = tmp_path / "trace.json"
     done = udogen(
         "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace

@@ -1,4 +1,4 @@
-"""Memory domains on both emulators and both real libraries: what works, and every rule of NNAPI's page broken once."""
+"""Memory domains on both emulators and both real libraries: correct use, and every rule of NNAPI's page broken once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BYTES = 4 * 8 * 4
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=lambda row: f"{row[0]}-{row[1]}")
 def everywhere(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    """Every backend: on the emulators memory is registered, on the real libraries of a PC handed over as it is."""
+    """Every backend: on the emulators memory is registered, on the real libraries of a PC it is passed unregistered."""
     with open_runtime(*request.param) as runtime:
         kept = [runtime.restore(binary(*request.param), name=name) for name in ("first", "second")]
         yield runtime
@@ -42,7 +42,7 @@ def everywhere(request: pytest.FixtureRequest) -> Iterator[Runtime]:
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[Runtime]:
-    """Where the rules are broken: one backend will do, for they are kept before it sees anything."""
+    """The runtime for broken rules: one backend is enough, because they are checked before a backend is called."""
     with open_runtime("cpu", "emulator") as opened:
         kept = [opened.restore(binary("cpu", "emulator"), name=name) for name in ("first", "second")]
         yield opened
@@ -71,7 +71,7 @@ def refused(call: Callable[[], object], message: str, *, hint: str = "", error: 
     assert not hint or caught.value.hint == hint
 
 
-# --- what they are for ------------------------------------------------------------------------------------------------
+# --- purpose ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_state_passes_through_executions_graphs_and_contexts_without_a_copy(everywhere: Runtime) -> None:
@@ -85,7 +85,7 @@ def test_a_state_passes_through_executions_graphs_and_contexts_without_a_copy(ev
         for turn in range(6):
             (first, second)[turn % 2].execute()
             state.swap()
-        assert domain.copied == BYTES  # what we copied ourselves
+        assert domain.copied == BYTES  # bytes that udogen itself copied
         np.testing.assert_array_equal(state.copy_to(), array(16))
         assert (first.copied, second.copied) == (0, 0)
 
@@ -111,7 +111,7 @@ def test_registered_where_the_backend_registers_memory(everywhere: Runtime) -> N
         assert domain.registers is everywhere.emulator
         assert made.attach(step, step.outputs[0], APP_READ).handle == there.handle
         assert made.attach(step, step.inputs[0], APP_WRITE) is there
-        assert there.view is None  # nobody looks into it
+        assert there.view is None  # its contents are not accessed
 
 
 def test_nothing_is_left_behind(everywhere: Runtime, tidy: None) -> None:
@@ -137,12 +137,12 @@ def info(
     dynamic: tuple[bool, ...] = (),
     quant: ScaleOffset | None = None,
 ) -> TensorInfo:
-    """A tensor, perhaps with dimensions that an execution may change."""
+    """Return a tensor, optionally with dimensions that an execution may change."""
     return TensorInfo(0, name, dtype, shape, quant, dynamic=dynamic)
 
 
 class PlayingContext:
-    """A context that is none; it registers whatever it is given."""
+    """A fake context; it registers any memory."""
 
     name = "c"
     session = None
@@ -156,7 +156,7 @@ class PlayingContext:
 
 
 class Playing:
-    """A graph that is none, for tensors that those of a backend cannot be."""
+    """A fake graph, for tensors that a backend cannot have."""
 
     def __init__(self, name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> None:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
@@ -255,7 +255,7 @@ def test_a_domain_may_refuse_what_is_large(runtime: Runtime) -> None:
         )
 
 
-# --- used only as what it is for --------------------------------------------------------------------------------------
+# --- only the permitted use -------------------------------------------------------------------------------------------
 
 
 def test_a_use_that_is_no_role(runtime: Runtime, domain: MemoryDomain) -> None:
@@ -336,7 +336,7 @@ def test_a_token_that_is_no_more_or_never_was(runtime: Runtime, domain: MemoryDo
 
 
 def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDomain) -> None:
-    """The child ends at once: it tells by its exit code what it heard."""
+    """The child ends at once: its exit code reports the errors that it saw."""
     step = graph(runtime, "step")
     made = domain.allocate(state_roles(runtime), name="kept")
     made.copy_from(array(1))
@@ -360,7 +360,7 @@ def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDoma
     np.testing.assert_array_equal(made.copy_to(), array(1))
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------
+# --- closing ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_closed_domain(runtime: Runtime) -> None:
@@ -491,7 +491,7 @@ def test_one_execution_does_not_read_and_write_one_buffer(everywhere: Runtime) -
             "input `state` of graph `step` in first is reading it",
             hint="wait for that execution; a graph that reads and writes one state needs a BufferPair",
         )
-        np.testing.assert_array_equal(made.copy_to(), array(1))  # whoever was in it has left
+        np.testing.assert_array_equal(made.copy_to(), array(1))  # the previous user has left
         step.bind({"state": array(0), "next": array(0)})
 
 
@@ -510,7 +510,7 @@ def test_what_was_never_written_is_not_read(runtime: Runtime, domain: MemoryDoma
 
 
 class Gone:
-    """Memory that is deregistered behind the back of whoever is bound to it."""
+    """Memory that is deregistered while a graph is bound to it."""
 
     def __init__(self, runtime: Runtime) -> None:
         with allocate("memfd", BYTES) as buffer:
@@ -584,7 +584,7 @@ def test_executions_in_the_backends_own_time(runtime: Runtime, domain: MemoryDom
 
 
 def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runtime) -> None:
-    """Four threads over two contexts: what goes through is right, what does not says so, and all of it ends."""
+    """Four threads over two contexts: results are right, failures are reported, and all threads end."""
     steps, looks = ([graph(everywhere, name, i) for i in (0, 1)] for name in ("step", "look"))
     wrong: list[object] = []
     refusals: set[str] = set()
@@ -625,12 +625,12 @@ def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runt
         np.testing.assert_array_equal(made.copy_to(), array(2))
 
 
-# --- dimensions that stay open ----------------------------------------------------------------------------------------
+# --- dimensions that are left open ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def sequence() -> Iterator[tuple[ManagedBuffer, Any, Any]]:
-    """A buffer whose middle dimension is open up to 16, its writer and its reader, which takes 4 and no other."""
+    """A buffer whose middle dimension is open up to 16, its writer, and its reader, which only accepts 4."""
     writes = Playing("w", [], [info("y", (1, 16, 2), dynamic=(False, True, False))])
     reads = Playing("r", [info("x", (1, 16, 2), dynamic=(False, True, False))], [])
     with playing(writes, reads) as domain:
@@ -645,7 +645,7 @@ def sequence() -> Iterator[tuple[ManagedBuffer, Any, Any]]:
 def test_an_output_sets_the_dimensions_an_input_finds_them_fixed(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
     made, writes, reads = sequence
     assert (made.shape, made.nbytes) == (None, 0)
-    for length in (4, 16, 1):  # the same buffer, another shape in each execution
+    for length in (4, 16, 1):  # the same buffer, with another shape in each execution
         writes.enter()
         made.announce((1, length, 2))
         writes.leave()
@@ -656,7 +656,7 @@ def test_an_output_sets_the_dimensions_an_input_finds_them_fixed(sequence: tuple
     writes.enter()
     assert made.shape is None
     writes.leave()
-    assert made.shape == (1, 16, 2)  # not announced: as much as there can be
+    assert made.shape == (1, 16, 2)  # not announced: the maximum
 
 
 def test_shapes_that_cannot_be(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
@@ -718,7 +718,7 @@ def test_arrays_in_and_out(runtime: Runtime, made: ManagedBuffer) -> None:
     np.testing.assert_array_equal(target, values)
     made.copy_from(np.asfortranarray(values))
     np.testing.assert_array_equal(made.copy_to(), values)
-    assert made.copied == 6 * BYTES  # with the one that the fixture has made
+    assert made.copied == 6 * BYTES  # including the copy by the fixture
 
 
 def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
@@ -775,7 +775,7 @@ def test_a_hardware_buffer_of_pixels_is_not_copied(made: ManagedBuffer) -> None:
             )
 
 
-# --- with contexts that come and go -----------------------------------------------------------------------------------
+# --- with contexts that are opened and closed -------------------------------------------------------------------------
 
 
 def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> None:
@@ -790,7 +790,7 @@ def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> Non
 
 
 def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime, tidy: None) -> None:
-    """A thread executes until it is refused; nothing crashes, hangs or stays."""
+    """A thread executes until it is refused; nothing crashes, hangs or leaks."""
     for turn in range(30):
         context = runtime.restore(binary("cpu", "emulator"), name="ending")
         step, domain = context.graph("step"), MemoryDomain(runtime, name="ending")

@@ -29,7 +29,7 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 def store(file: Path, op: str, *, source: str = "x", made: str = "y", kind: str = "real") -> Path:
-    """A context with one op, whose axes are all open."""
+    """Store a context with one op, all of whose axes are open."""
     with GraphBuilder("cpu", runtime=kind) as builder:
         with builder.graph("g", outputs=[made]) as graph:
             x = graph.input(source, "FLOAT_32", LARGEST, dynamic=(True, True))
@@ -48,14 +48,14 @@ def store(file: Path, op: str, *, source: str = "x", made: str = "y", kind: str 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Softmax; both axes are open."""
+    """Softmax with both axes open."""
     need_runtime("cpu")
     return store(tmp_path_factory.mktemp("dynamic") / "dynamic.bin", "Softmax")
 
 
 @pytest.fixture(scope="module")
 def context(file: Path) -> Iterator[Context]:
-    """The same, restored."""
+    """The same context, restored."""
     with Runtime("cpu", kind="real") as runtime, runtime.restore(file) as restored:
         yield restored
 
@@ -74,7 +74,7 @@ def context(file: Path) -> Iterator[Context]:
     ],
 )
 def test_ops_take_the_smallest_first(kind: str, op: str, expected: Callable[..., np.ndarray], tmp_path: Path) -> None:
-    """libQnnCpu keeps the sizes of the first execution, so the largest comes before it unseen."""
+    """libQnnCpu keeps the sizes of the first execution, so udogen first executes the largest one internally."""
     if kind == "real":
         need_runtime("cpu")
     binary = store(tmp_path / "op.bin", op, kind=kind)
@@ -110,7 +110,7 @@ def test_the_command_line_takes_smaller_inputs(file: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -> None:
-    """What passes between its contexts has the size of the step; a file has an array of its own for each."""
+    """Tensors between its contexts have the size of the step; a file has a separate array for each."""
     if kind == "real":
         need_runtime("cpu")
     store(tmp_path / "forward_0.bin", "Softmax", made="h", kind=kind)
@@ -195,7 +195,7 @@ def test_sizes_that_do_not_fit(context: Context, use: Callable[..., object], tex
 
 
 def test_an_op_that_refuses_is_named() -> None:
-    """And the process goes on: libQnnCpu would end it when the graph is freed."""
+    """And the process continues: libQnnCpu would end it when the graph is freed."""
     need_runtime("cpu")
     with (
         GraphBuilder("cpu", runtime="real") as builder,
@@ -208,7 +208,7 @@ def test_an_op_that_refuses_is_named() -> None:
 
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_the_emulator_multiplies_and_joins_what_it_is_given(dynamic: bool, tmp_path: Path) -> None:
-    """An output whose dimensions are fixed takes the largest size alone; the graph works on after the refusal."""
+    """An output with fixed dimensions only accepts the largest size; the graph still works after the refusal."""
     w = numbers(8, 4)
     with GraphBuilder("cpu", runtime="emulator") as builder:
         with builder.graph("g", outputs=["y"]) as graph:

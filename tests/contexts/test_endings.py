@@ -1,4 +1,4 @@
-"""Programs that close nothing, or end in the middle: they end with their own exit code, and nothing on stderr."""
+"""Programs that close nothing, or end half-way: they end with their own exit code, and with nothing on stderr."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ ENDS = {
     "sys.exit": ("runtime = opened(); graph = step_of(runtime); run(graph); sys.exit(7)", 7, ""),
     "os._exit": ("runtime = opened(); graph = step_of(runtime); run(graph); os._exit(7)", 7, ""),
 }
-# In the child everything of the parent's is refused, nothing is freed, and it ends with its own exit code.
+# In the child all objects of the parent are refused, nothing is freed, and it ends with its own exit code.
 FORKS = {
     "sys.exit": "sys.exit(7)",
     "its own end": "CODE = 0",
@@ -169,12 +169,12 @@ sys.exit(heard.count(True))
 
 
 REAL = [row for row in BACKENDS if row[1] == "real"]
-# Where less can go wrong at the end.
+# Fewer things can go wrong at the end of these.
 ON_OTHERS = ("a circle of references", "sessions, domains, pipelines, buffers", "an exception", "everything refused")
 
 
 def everywhere(names: Iterable[str]) -> pytest.MarkDecorator:
-    """On the real HTP all of them, on the others some."""
+    """All of them on the real HTP, some on the others."""
     rows = [(name, row) for name in names for row in BACKENDS if row == ("htp", "real") or name in ON_OTHERS]
     return pytest.mark.parametrize(("name", "backend"), rows, ids=[f"{name}-{'-'.join(row)}" for name, row in rows])
 
@@ -203,15 +203,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Plac
 
 
 def ends(place: Place, program: str, *, code: int = 0, error: str = "", out: str = "") -> None:
-    """Run a program; check its exit code, and that nothing is on stderr but the traceback of its own error."""
-    # Python 3.12 and later warn of forks of processes with threads.
+    """Run a program; check its exit code, and that stderr is empty except for the traceback of its own error."""
+    # Python 3.12 and later warn about forks of processes with threads.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PRELUDE + program, *place]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == code, (done.returncode, done.stderr)
     assert (done.stderr.splitlines() or [""])[-1] == error and done.stderr.count("Traceback") == bool(error), (
         done.stderr
     )
-    assert sorted(done.stdout.splitlines()) == sorted(out.splitlines())  # C flushes its own when it likes
+    assert sorted(done.stdout.splitlines()) == sorted(out.splitlines())  # C flushes its buffer at an arbitrary time
 
 
 @everywhere(PROGRAMS)
@@ -229,7 +229,7 @@ def test_a_program_that_ends_in_the_middle(
 
 @everywhere(FORKS)
 def test_a_forked_child(place: Callable[[str, str], Place], name: str, backend: tuple[str, str]) -> None:
-    """The parent goes on as it was."""
+    """The parent continues as before."""
     wanted = {"its own end": 0, "an exception": 1}.get(name, 7)
     program = f"""
 runtime = opened()
@@ -252,7 +252,7 @@ else:
 def test_multiprocessing(
     place: Callable[[str, str], Place], method: str, backend: tuple[str, str], tmp_path: Path
 ) -> None:
-    """A child of its own opens its own runtime; libQnnHtp does not work in a fork of a process that uses it."""
+    """A separate child opens its own runtime; libQnnHtp does not work in a fork of a process that uses it."""
     lost = backend == ("htp", "real") and method == "fork"
     script = tmp_path / "program.py"
     work = """
@@ -292,14 +292,14 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("backend", REAL, ids="-".join)
 def test_with_onnxruntime_in_the_process(place: Callable[[str, str], Place], backend: tuple[str, str]) -> None:
-    """Imported first: its C++ does not bear a library of QNN that was loaded before it."""
+    """Imported first: its C++ code does not tolerate a QNN library that was loaded before it."""
     if find_spec("onnxruntime") is None:  # not imported here, where QNN is loaded
         pytest.skip("onnxruntime is not installed")
     ends(place(*backend), "import onnxruntime\ngraph = step_of(opened()); assert run(graph) == 5\n")
 
 
 def test_an_execution_without_end_does_not_hold_up_the_end(place: Callable[[str, str], Place]) -> None:
-    """A thread that never comes back: the program waits for a while, and ends with its exit code all the same."""
+    """A thread that never returns: the program waits for a while, and still ends with its exit code."""
     program = """
 from udogen.runtime.contexts import runtime as module
 module._LAST_WAIT = 0.2
@@ -311,7 +311,7 @@ sys.exit(7)
 
 
 def test_what_htp_prints_is_in_the_log(place: Callable[[str, str], Place]) -> None:
-    """libQnnHtp of a PC prints stages of preparation: with C's stdout, which is the program's."""
+    """libQnnHtp of a PC prints stages of preparation through C's stdout, which is also the program's."""
     program = """
 import ctypes, logging
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor

@@ -1,6 +1,6 @@
 """External weights and spill-fill buffers: each rule of Qualcomm's tutorial, broken and refused with a message.
 
-On the HTP emulator, which keeps the same rules: what is refused here never reached it (its log stays empty).
+On the HTP emulator, which has the same rules: calls that are refused here never reach it (its log stays empty).
 rpcmem is a stand-in for libcdsprpc.so.
 """
 
@@ -60,14 +60,14 @@ def nothing_stays(htp: Runtime) -> Iterator[None]:
 
 @pytest.fixture
 def buffer() -> Iterator[Buffer]:
-    """Room for anything here."""
+    """A buffer that is large enough for all tests."""
     with allocate("memfd", 4 * PAGE, name="b") as made:
         yield made
 
 
 @pytest.fixture
 def deferred(htp: Runtime, stored: bytes, buffer: Buffer) -> Iterator[Deferred]:
-    """Contexts with deferred graphs, closed at the end of the test, before the buffer is."""
+    """Restore contexts with deferred graphs, and close them at the end of the test, before the buffer."""
     made: list[Context] = []
 
     def restore(name: str = "m", **options: Any) -> Context:
@@ -85,7 +85,7 @@ Refused = Callable[[Callable[[], object], str], None]
 
 @pytest.fixture
 def refused(htp_log: list[str]) -> Refused:
-    """Check that a call is refused with a message, before the runtime is asked."""
+    """Check that a call is refused with a message, before it reaches the runtime."""
 
     def check(call: Callable[[], object], message: str) -> None:
         htp_log.clear()
@@ -98,7 +98,7 @@ def refused(htp_log: list[str]) -> Refused:
     return check
 
 
-# --- what works -----------------------------------------------------------------------------------------------------
+# --- correct use ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kinds", [(), (WEIGHTS,), (SPILL_FILL,), (WEIGHTS, SPILL_FILL)])
@@ -157,10 +157,10 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
 
 
 def test_parts_of_one_descriptor(deferred: Deferred, buffer: Buffer) -> None:
-    """The start is that of descriptor and offset together."""
+    """The start is descriptor and offset together."""
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer, offset=3 * PAGE)
-    # The file's second page, seen through another mapping: its first byte is at 4096 of the descriptor.
+    # The file's second page through another mapping: its first byte is at 4096 of the descriptor.
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="p") as pool:
         register_weights(second, pool.buffer)
         for context in (first, second):
@@ -196,7 +196,7 @@ def test_buffers_are_let_go_of_with_their_context(htp: Runtime, stored: bytes, b
 
 
 def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_path: Path, stored: bytes) -> None:
-    """Given as bytes that nobody else has, and as a file that is gone."""
+    """Restored from bytes without another reference, and from a file that is deleted."""
     manifest.save(tmp_path / "m.bin", stored)
     contexts = [htp.restore(bytes(bytearray(stored)), deferred=True), htp.restore(tmp_path / "m.bin", deferred=True)]
     (tmp_path / "m.bin").unlink()
@@ -213,7 +213,7 @@ def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_pat
 def test_graphs_that_share_spill_memory_wait_for_each_other(
     deferred: Deferred, buffer: Buffer, htp_log: list[str], asynchronous: bool
 ) -> None:
-    """The emulator refuses what runs in parallel (1005); two graphs of each of two contexts, as fast as they can."""
+    """The emulator refuses parallel executions (1005); two graphs of each of two contexts, as fast as possible."""
     contexts = deferred("first"), deferred("second")
     for context in contexts:
         register_spill_fill(context, buffer)
@@ -304,7 +304,7 @@ def test_on_a_device_a_file_is_no_dma_buffer(
     refused(
         lambda: GIVE[kind](context, buffer), f"buffer `b` cannot be an {NAMES[kind]}: it is memfd memory, no DMA buffer"
     )
-    monkeypatch.setattr(external, "_DMA_FILES", ("/memfd:b",))  # what its link begins with
+    monkeypatch.setattr(external, "_DMA_FILES", ("/memfd:b",))  # the beginning of its link
     GIVE[kind](context, buffer)
 
 
@@ -425,7 +425,7 @@ def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, ref
     refused(lambda: GIVE[other](context, buffer, offset=2 * PAGE), message)
     context.finalize()
     graph = context.graph("one")
-    # For tensors: the buffer itself is not to be looked into, another mapping of the descriptor is found out.
+    # For tensors: the buffer itself is refused at once, another mapping of its descriptor is detected as well.
     refused(lambda: graph.bind({"x": buffer}), f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m")
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
         for place, what in (
@@ -485,7 +485,7 @@ def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, refuse
 
 @both
 def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, refused: Refused, kind: str) -> None:
-    """Composed, or restored with others from a list: what `Runtime.restore` has not made."""
+    """Composed, or restored together with others from a list: contexts that `Runtime.restore` has not made."""
     with htp.new_context() as context:
         refused(
             lambda: GIVE[kind](context, buffer),
@@ -525,7 +525,7 @@ def test_options_that_do_not_go_together_with_them(
 def test_they_are_for_android(
     deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """And for the emulator, which stands in for it."""
+    """And for the emulator, which replaces it."""
     context = deferred()
     monkeypatch.setattr(context.runtime, "emulator", False)
     refused(
@@ -616,7 +616,7 @@ def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:
 @pytest.mark.parametrize("kind", [WEIGHTS, SPILL_FILL])
 @pytest.mark.parametrize(("second", "apart"), [(36, True), (37, False), (163, False), (164, True)])
 def test_registrations_may_touch_and_not_overlap(kind: str, second: int, apart: bool) -> None:
-    """Two contexts in one file, byte by byte: the first has 64 bytes from byte 100 on."""
+    """Two contexts in one file, byte by byte: the first has 64 bytes starting at byte 100."""
     with allocate("memfd", 256, name="both") as buffer:
         leave = buffer_module.record_registration(buffer_module.RegisteredRange(kind, buffer, 100, 64, "one", 1))
         other = buffer_module.RegisteredRange(kind, buffer, second, 64, "two", 2)

@@ -1,4 +1,4 @@
-"""`udogen inspect` of a context binary: of the real libraries where they are there, of our emulator, broken ones."""
+"""`udogen inspect` of a context binary: of the real libraries if available, of the emulators, and broken ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_manifest_is_written_and_reported(path: Path) -> None:
 
 
 def test_a_binary_that_is_not_the_one_that_was_written(tmp_path: Path) -> None:
-    """Its contents are shown all the same: what it is now may tell what happened."""
+    """Its contents are shown anyway: its current state may explain what happened."""
     path = store(tmp_path)
     store(tmp_path, backend="cpu", vouched=False)
     text = printed(path, code=5)
@@ -99,7 +99,7 @@ def test_the_json_beside_it(path: Path) -> None:
         "tensor `x` of graph `kv_forward`: id is 50 in the JSON, 1 in the binary"
     )
     describe(path, lambda data: tensor_of(data).update(dimensions=[1, 0, 1, 8]))
-    text = " ".join(printed(path, code=2).split())  # lines break where the path leaves room
+    text = " ".join(printed(path, code=2).split())  # lines break at the terminal width
     assert "1 error in forward_0_json.json" in text and "axis 1 of `dimensions` is 0: zero" in text
     assert "forward_0_json.json: cannot be used" in text and "graph prefill_forward" in text
     describe(path, lambda data: tensor_of(data).update(dimensions=[1, 1, 1, 7]))

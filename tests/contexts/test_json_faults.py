@@ -1,4 +1,4 @@
-"""The JSON of a context binary with one thing wrong: named, with its line, exit code 2, and nothing left open."""
+"""The JSON of a context binary with one fault: reported with its line, exit code 2, and nothing left open."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 
 def refused(path: Path) -> list[str]:
-    """What is wrong with a file, as `file:line: message`."""
+    """Return the errors in a file, as `file:line: message`."""
     with pytest.raises(ConfigError) as caught:
         context_json.read(path)
     assert caught.value.exit_code == 2
@@ -269,7 +269,7 @@ def test_what_is_no_json(text: bytes, sentence: str, tmp_path: Path, tidy: None)
     assert message.startswith(f"{path}{sentence}")
 
 
-# --- what is taken as it is, with a warning, or without ---------------------------------------------------------------
+# --- accepted, with or without a warning ------------------------------------------------------------------------------
 
 
 def read(data: Data, folder: Path) -> ContextJson:
@@ -327,7 +327,7 @@ def test_types_and_sizes(edit: Edit, dtype: str, nbytes: int, warning: str, whol
 
 
 def flat(value: Any) -> Any:
-    """The shape of newer releases, without `info`."""
+    """Return the JSON as newer releases write it, without `info`."""
     if isinstance(value, dict):
         inner = value.get("info")
         joined = {**{k: v for k, v in value.items() if k != "info"}, **inner} if isinstance(inner, dict) else value
@@ -336,7 +336,7 @@ def flat(value: Any) -> Any:
 
 
 def short(data: Data) -> Data:
-    """The names that readers of such files use for themselves."""
+    """Return the JSON with the names that readers of such files use internally."""
 
     def tensor(row: Data) -> Data:
         scale = row["quantizeParams"].get("scaleOffset", {})
@@ -361,7 +361,7 @@ def short(data: Data) -> Data:
 
 
 def spaced(value: Any) -> Any:
-    """Keys of several words, as one release wrote them."""
+    """Return the JSON with keys of several words, as one release wrote them."""
     if isinstance(value, dict):
         return {re.sub("([A-Z])", lambda m: f" {m[1].lower()}", key): spaced(each) for key, each in value.items()}
     return [spaced(each) for each in value] if isinstance(value, list) else value
@@ -407,7 +407,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_values_of_any_kind_anywhere(whole: Data, tmp_path: Path, tidy: None) -> None:
-    """Whatever stands where: it is read, or refused with lines."""
+    """Any value anywhere: it is read, or refused with lines."""
     random = Random(1)
     path, text, places = tmp_path / "one.json", json.dumps(whole), paths(whole)
     refusals = 0

@@ -1,4 +1,4 @@
-"""A context of one gigabyte, restored by a client in C and by ours: what the library takes, and what we add to it."""
+"""A context of one gigabyte, restored by a client in C and by udogen: the library's cost, and udogen's overhead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_both_clients_run_a_shard_with_an_op_package(
     sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path
 ) -> None:
-    """What is measured elsewhere: the client in C registers, restores and executes as ours does."""
+    """The client in C registers, restores and executes like udogen; other tests measure."""
     folder = sharded_llm(kind)
     package = find_built(folder / "package", backend="htp")
     runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)

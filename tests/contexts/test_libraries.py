@@ -1,4 +1,4 @@
-"""Which libraries of an op package are registered on which processor; those of devices are stand-ins, never loaded."""
+"""The libraries of an op package that each processor registers; those of devices are stand-ins, never loaded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Put = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An empty shared library of this machine."""
+    """Return an empty shared library for this machine."""
     folder = tmp_path_factory.mktemp("toy")
     (folder / "toy.c").write_text("int toy;\n")
     command = [*shlex.split(compiler("g++")), "-shared", "-o", str(folder / "toy.so"), str(folder / "toy.c")]
@@ -36,14 +36,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A generated package, with a blank in its name; nothing is built."""
+    """Return a generated package, with a blank in its name; nothing is built."""
     [made] = make_packages([ROOT / "examples/leaky_relu/LeakyRelu.xml"], tmp_path / "a b", chosen=["htp"])
     return made.folder
 
 
 @pytest.fixture
 def put(folder: Path, toy: bytes) -> Put:
-    """Lays a library into a folder of the package, with another machine in its header."""
+    """Put a library into a folder of the package, with another machine in its header."""
 
     def lay(where: str, machine: str, version: int = 0) -> Path:
         file = folder / "build" / where / NAME
@@ -150,7 +150,7 @@ def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: P
 
 
 class Platform:
-    """A runtime that writes down what it is asked to register, on devices of these versions."""
+    """A runtime with devices of these versions that records what it registers."""
 
     def __init__(self, *versions: int) -> None:
         self.versions, self.registered = versions, list[tuple[str, str, str | None]]()
@@ -178,7 +178,7 @@ def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> Non
 
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_a_pc_refuses_the_hexagon_library(kind: str) -> None:
-    """The name reaches the runtime as it is, and that says what libQnnHtp says to the target HTP on a PC."""
+    """The name reaches the runtime unchanged, which returns the error of libQnnHtp for target HTP on a PC."""
     with open_runtime("htp", kind) as runtime, pytest.raises(QnnError) as caught:
         runtime.register(Path("/nowhere/libQnnToy.so"), "ToyInterfaceProvider", "HTP")
     assert caught.value.code == 4003

@@ -1,4 +1,4 @@
-"""Sessions: layers in order, within limits, the fullest session as empty as can be, against trying every way."""
+"""Sessions: layers in order, within limits, with the load of the fullest session minimal, compared with brute force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from udogen.runtime.sessions.placement import (
 
 
 def layer(name: str, weights: float, cache: float = 0, compute: float = 0, **more: object) -> Layer:
-    """In MiB."""
+    """Sizes are in MiB."""
     return Layer(name, int(weights * MIB), int(cache * MIB), int(compute * MIB), **more)  # type: ignore[arg-type]
 
 
@@ -42,7 +42,7 @@ def refused(message: str, *, hint: str = "", details: list[str] | None = None) -
     assert details is None or list(caught.value.details) == details
 
 
-# --- what is chosen ---------------------------------------------------------------------------------------------------
+# --- choices ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_a_model_of_24_layers() -> None:
@@ -133,7 +133,7 @@ def test_layers_placed_by_hand() -> None:
     assert runs(place_layers(layers, session_specs(3), pins={"f": "HTP1"})) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
-# --- against every way ------------------------------------------------------------------------------------------------
+# --- compared with brute force ----------------------------------------------------------------------------------------
 
 SIZES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=8)
 
@@ -204,7 +204,7 @@ def test_a_model_that_the_sessions_cannot_map() -> None:
 
 
 def test_layers_too_large_for_the_cuts_that_are_left() -> None:
-    """They would fit by their sum, and by no cut."""
+    """Their sum would fit, but no cut does."""
     layers = [layer(name, 60) for name in "abc"]
     with refused(
         "3 layers that map 180.00 MiB do not fit into 2 sessions that may map 100.00 MiB each",
@@ -236,7 +236,7 @@ def test_layers_placed_by_hand_out_of_order() -> None:
 
 
 def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
-    """The hint is what helps: not more sessions, but that layer elsewhere."""
+    """The hint names the remedy: not more sessions, but another session for that layer."""
     layers = [layer(name, 10) for name in "abcd"]
     with pytest.raises(UsageError) as caught:
         place_layers(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})

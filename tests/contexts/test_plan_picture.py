@@ -1,4 +1,4 @@
-"""The picture of a plan: well-formed, complete, readable whatever the names and however many tensors."""
+"""The picture of a plan: well-formed, complete, and readable for any names and any number of tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plan_of(tensors: int, name: str, *, graphs: int = 5, **wishes: bool) -> Buff
 
 
 def boxes(svg: etree._Element) -> list[tuple[float, float, float, float]]:
-    """Where each text is: left, top, right, bottom."""
+    """Return the box of each text: left, top, right, bottom."""
     found = []
     for text in svg.iter(f"{SVG}text"):
         width = len(text.text or "") * LETTER

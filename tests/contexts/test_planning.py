@@ -1,4 +1,4 @@
-"""The planner: places that do not collide, whatever is asked; a plan that is written as its schema says."""
+"""The planner: offsets that never collide, for any options; a plan that is written according to its schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graph(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> Gra
 
 
 def shards(count: int, *, graphs: tuple[str, ...] = ("prefill", "kv")) -> list[ExecutionStep]:
-    """Shards that hand a row on to the next, and keep a cache."""
+    """Return shards that pass a row on to the next, and keep a cache."""
     sides = [tensor("row", 1, 16), tensor("past", 4, 8)], [tensor("next", 1, 16), tensor("cache", 4, 8)]
     return [ExecutionStep(shard, graph(name, *sides)) for name in graphs for shard in range(count)]
 
@@ -52,7 +52,7 @@ def refused(steps: list[ExecutionStep], *links: Link, **options: object) -> list
     return list(caught.value.details)
 
 
-# --- what is asked, and what it becomes ---------------------------------------------------------------------------
+# --- options, and their effect ------------------------------------------------------------------------------------
 
 
 def test_one_buffer_for_each_tensor() -> None:
@@ -215,7 +215,7 @@ def test_options_that_cannot_be(options: BufferOptions, message: str) -> None:
     assert caught.value.message == message
 
 
-# --- whatever is asked --------------------------------------------------------------------------------------------
+# --- any options --------------------------------------------------------------------------------------------------
 
 TENSORS = st.builds(
     tensor,
@@ -345,7 +345,7 @@ def test_the_schema_is_one() -> None:
     st.sampled_from([1, 2, 4]),
 )
 def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, int, int]], alignment: int) -> None:
-    """Beside what is alive with it without a byte between or in common: looked for byte by byte."""
+    """Next to the values that are alive at the same time, without gap or overlap: found byte by byte."""
     options = BufferOptions(alignment=alignment, packed=True, reuse=True)
     block = planning._packed([PlannedValue((), size, min(ends), max(ends)) for size, *ends in rows], options)
     lying: list[tuple[PlannedValue, int]] = []

@@ -1,4 +1,4 @@
-"""Memory pools and constants as NNAPI has them.  What only Android has is tried on stand-ins for its libraries."""
+"""Memory pools and constants as in NNAPI.  Android's memory is tested with stand-ins for its libraries."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_pool_is_handed_out_until_it_is_full() -> None:
         assert pool.take(128) == 128
 
 
-# --- Android, by stand-ins ------------------------------------------------------------------------------------------
+# --- Android, with stand-ins ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def device(
     request: pytest.FixtureRequest, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ctypes.CDLL]:
-    """Android as a part of the system sees it, which has descriptors of hardware buffers, and as an app does."""
+    """Android as seen by a system component, which has descriptors of hardware buffers, and as seen by an app."""
     path = str(libraries[request.param])
     monkeypatch.setattr(memory, "ASHMEM", path)
     monkeypatch.setattr(memory, "HARDWARE_BUFFERS", path)
@@ -252,9 +252,9 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
             ConstantPlacement("s", "CONSTANT_COPY", 128, 0),
             ConstantPlacement("l", "CONSTANT_REFERENCE", 132, 0),
         ]
-        small[0] = 9  # a copy is a copy
+        small[0] = 9  # the copy is unaffected
         assert data_of(copied)[0] == 0 and data_of(referred)[32] == 32
-        np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and what refers, refers
+        np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and the reference sees the change
         assert data_of(referred)[0] == 5 and large[0] == 0
         assert address_of(referred) == pool.buffer.address
         with refused("buffer `pool` cannot be closed: it is in use by constant `l`"):
@@ -321,7 +321,7 @@ def test_constants_that_cannot_be(tidy: None) -> None:
 
 
 def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
-    """Two Adds in libQnnCpu.so: one constant copied, one referred to."""
+    """Two Adds in libQnnCpu.so: one constant copied, one passed by reference."""
     need_runtime("cpu")
     interface = Interface.load(find_runtime("cpu", kind="real").path)
     shape, x = (16, 16), np.arange(256, dtype=np.float32).reshape(16, 16)
@@ -364,7 +364,7 @@ def address_of(tensor: QnnTensor) -> int:
 
 
 def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
-    """As docs/memory-domains.md states."""
+    """As stated in docs/memory-domains.md."""
     need_runtime("cpu")
     with (
         open_runtime("cpu", "real") as runtime,

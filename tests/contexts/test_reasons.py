@@ -1,4 +1,4 @@
-"""Why a context or a graph of it failed reaches every surface: the terminal, `--json`, exceptions and tracebacks."""
+"""The reason why a context or one of its graphs failed reaches the terminal, `--json`, exceptions and tracebacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X = np.zeros(SHAPE, np.float32)
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The op package of tests/runtime, some ops of which fail."""
+    """The op package of tests/runtime; some of its ops fail."""
     need_runtime("cpu")
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
@@ -42,7 +42,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def binary(probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Graphs of libQnnCpu: of an op of the package that works, of one that fails, and of one beside a built-in op."""
+    """Graphs of libQnnCpu: one of an op that works, one of an op that fails, and one of an op next to a built-in op."""
     path = tmp_path_factory.mktemp("stored") / "probe.bin"
     with Runtime("cpu", kind="real") as runtime:
         runtime.register(probe)
@@ -85,7 +85,7 @@ def test_what_a_kernel_logs_reaches_the_exception(binary: Path, probe: Path, cap
         with Runtime("cpu", kind="real", log=log) as runtime:
             runtime.register(probe)
             with runtime.restore(binary) as context:
-                for _ in range(2):  # each has its own words alone
+                for _ in range(2):  # each error has only its own message
                     with pytest.raises(QnnError, match="Fails: told to answer 1002") as caught:
                         context.graph("bad")(x=X)
                     assert caught.value.details == ()
@@ -117,7 +117,7 @@ def test_graphs_of_built_in_ops_need_no_package(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_a_description(tmp_path: Path) -> None:
-    """`2 errors in forward_0_json.json` alone helps nobody."""
+    """`2 errors in forward_0_json.json` alone does not help."""
     path = store(tmp_path)
 
     def spoil(data: dict) -> None:

@@ -1,4 +1,4 @@
-"""Repack buffers: the layout against a slow reference, back bit for bit, ranges as ggml sets and gets them."""
+"""Repack buffers: the layout compared with a slow reference, exact round trips, ranges as ggml sets and gets them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 
 
 def blocks_of(kind: str, rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    """Any bytes are blocks, NaN scales included."""
+    """Return random blocks: any bytes are valid blocks, NaN scales included."""
     return np.random.default_rng(seed).integers(0, 256, (rows, columns // 32 * SIZES[kind]), dtype=np.uint8)
 
 
 def layout(kind: str, row: bytes) -> bytes:
-    """The docstring of the module, one quant at a time."""
+    """Return the layout in the docstring of the module, one quant at a time."""
     quants, scales = [], b""
     for first in range(0, len(row), SIZES[kind]):
         block = row[first : first + SIZES[kind]]
@@ -70,7 +70,7 @@ def test_long_rows_take_no_more_memory_than_their_blocks(kind: str, columns: int
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_one_tensor_of_many_pieces(kind: str) -> None:
-    """More rows than are worked on at once."""
+    """More rows than are processed at once."""
     columns = 96
     blocks = blocks_of(kind, 20000, columns)
     buffer = RepackBuffer(kind, (20, 1000, columns))
@@ -96,7 +96,7 @@ def test_ranges_of_blocks_go_in_and_come_out(kind: str, data: st.DataObject) -> 
     expected[first * size : (first + count) * size] = new
     np.testing.assert_array_equal(buffer.get(), expected)
     np.testing.assert_array_equal(buffer.get(first * size, count * size), new)
-    np.testing.assert_array_equal(buffer.data, repack_rows(expected.reshape(rows, -1), kind))  # padding too
+    np.testing.assert_array_equal(buffer.data, repack_rows(expected.reshape(rows, -1), kind))  # including the padding
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -1,4 +1,4 @@
-"""`udogen run context`, as a person calls it: folders of shards, files, mistakes; in Qualcomm's libraries and ours."""
+"""`udogen run context` as users call it: folders of shards, files, mistakes; Qualcomm's libraries and the emulators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CPU = ("--backend", "cpu", "--runtime", "emulator")
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """What it prints."""
+    """Return its output."""
     done = udogen("run", "context", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if not code else done.stdout + done.stderr
@@ -34,7 +34,7 @@ def run(*arguments: object, code: int = 0) -> str:
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    """Three shards; the names are in the order 0, 2, 10, which is not that of the alphabet."""
+    """Write three shards; the names are in the order 0, 2, 10, which is not alphabetical."""
     folder = tmp_path / "shards"
     folder.mkdir()
     for number in (0, 2, 10):
@@ -42,7 +42,7 @@ def shards(tmp_path: Path) -> Path:
     return folder
 
 
-# --- what runs ------------------------------------------------------------------------------------------------------
+# --- correct use ----------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
 
 
 def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
-    """Each flip of a byte is refused where there is a manifest; without one there is a message, not one per file."""
+    """Each flipped byte is refused if a manifest exists; without manifests there is one message, not one per file."""
     done = udogen("run", "context", shards, *CPU)
     assert done.returncode == 0
     [line] = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
@@ -163,7 +163,7 @@ def test_the_log_of_the_runtime(tmp_path: Path) -> None:
     assert "[runtime " in done.stderr
 
 
-# --- what goes wrong in one shard -----------------------------------------------------------------------------------
+# --- failures of one shard ------------------------------------------------------------------------------------------
 
 
 def test_the_others_go_on(shards: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_others_go_on(shards: Path) -> None:
 
 
 def test_ops_that_end_the_process_or_fail(tmp_path: Path) -> None:
-    """In libQnnHtp: the child dies, the sentence names context, graph and signal, and the next context runs."""
+    """In libQnnHtp: the child dies, the message names context, graph and signal, and the next context runs."""
     need_runtime("htp")
     built = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
     argv = [sys.executable, "-m", "tests.contexts.crashing", built.library, built.provider, built.package, tmp_path]
@@ -206,7 +206,7 @@ def test_a_json_of_another_shape(shards: Path) -> None:
     assert "  ! " in run(shards / "forward_0.bin", *CPU)
 
 
-# --- what is wrong with the command ---------------------------------------------------------------------------------
+# --- errors on the command line -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> No
 
 
 def children() -> set[str]:
-    """The processes that this one has started and that have not ended."""
+    """Return the child processes of this one that have not ended."""
     return {each for task in Path("/proc/self/task").iterdir() for each in (task / "children").read_text().split()}
 
 

@@ -1,4 +1,4 @@
-"""Sessions and pipelines on both emulators and both real libraries; three devices in a child of their own."""
+"""Sessions and pipelines on both emulators and both real libraries; three devices in a child process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, 
 
 @pytest.mark.parametrize("owner", ["runtime", "session", "sessions"])
 def test_the_limit_is_one_account_whoever_allocates(runtime: Runtime, stored: bytes, owner: str) -> None:
-    """Every session that has an end of a buffer maps it; the layers have counted nothing for it."""
+    """Every session that uses one end of a buffer maps it; the layers reserve nothing for it."""
     layers = [Layer("a", 800), Layer("b", 900)]
     plan = place_layers(layers, session_specs(2, limit=1000, devices=(0, 0)), exactly=2)
     with Sessions(runtime, plan, {"a": stored, "b": stored}) as sessions:
@@ -126,7 +126,7 @@ def test_the_limit_is_one_account_whoever_allocates(runtime: Runtime, stored: by
 
 
 def test_registered_buffers_are_of_the_account_too() -> None:
-    """Shared memory, whichever way it comes to a context; a buffer once, however many tensors lie in it."""
+    """Shared memory, regardless of how a context gets it; a buffer counts once for any number of tensors."""
     with open_runtime("htp", "emulator") as runtime, Session(runtime, SessionSpec("one", 0, 10_000)) as session:
         stored = binary("htp", "emulator")
         first, second = (session.open(Layer(name, 1000, compute=500), stored) for name in "ab")
@@ -134,7 +134,7 @@ def test_registered_buffers_are_of_the_account_too() -> None:
         with allocate("memfd", 4096, name="large") as buffer, allocate("memfd", 4096, name="larger") as other:
             for context in (first, second):
                 context.graph("step").bind({"x": buffer.part(0), "state": buffer.part(1024)})
-            assert session.free == 7000 - (4096 - 1000)  # the layers have counted 1000 for tensors
+            assert session.free == 7000 - (4096 - 1000)  # the layers have reserved 1000 for tensors
             with refused(
                 "session one may map 10000 bytes and maps 6096 bytes: with buffer `larger` it would be 10192 bytes"
             ):
@@ -154,7 +154,7 @@ def test_registered_buffers_are_of_the_account_too() -> None:
 
 
 def test_threads_cannot_open_or_allocate_beyond_the_limit(runtime: Runtime, stored: bytes) -> None:
-    """What is asked for at once is counted one after another."""
+    """Simultaneous requests are counted one after another."""
     with Session(runtime, SessionSpec("one", 0, 1000)) as session, MemoryDomain(session) as domain:
         step = session.open(Layer("first", 1), stored).graph("step")
 
@@ -178,7 +178,7 @@ def test_threads_cannot_open_or_allocate_beyond_the_limit(runtime: Runtime, stor
         assert session.free >= 0 and len(refused) >= 8
 
 
-# --- ends -------------------------------------------------------------------------------------------------------------
+# --- closing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["closed", "dropped", "its domain closed"])
@@ -251,7 +251,7 @@ def test_sessions_take_turns_with_the_devices(everywhere: tuple[Runtime, bytes])
 
 
 def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], tidy: None) -> None:
-    """Four shards on three sessions: a chain of sums.  Nothing is copied between them."""
+    """Four shards on three sessions: a chain of sums.  No data is copied between them."""
     runtime, stored = everywhere
     info = binary_info(runtime.system, stored)
     layers = layers_of([SizedShard(f"s{i}", info, len(stored)) for i in range(4)], links=LINKS)
@@ -279,7 +279,7 @@ def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], t
 
 
 def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -> None:
-    """Two shards with a state each, and a last one that looks at what the first has handed over."""
+    """Two shards with a state each, and a last one that reads the output of the first."""
     runtime, stored = everywhere
     with runtime.restore(stored) as one, runtime.restore(stored) as two, MemoryDomain(runtime) as domain:
         steps, states = [one.graph("step"), two.graph("step")], []
@@ -369,7 +369,7 @@ def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, st
 def test_a_deferred_context_reports_what_it_needs(kind: str) -> None:
     with open_runtime("htp", kind) as runtime, runtime.restore(binary("htp", kind), deferred=True) as context:
         weights, spill = map(context.handle.property, ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"))
-        if kind == "real":  # libQnnHtp 2.47 on a PC: 4 MiB for two graphs without any
+        if kind == "real":  # libQnnHtp 2.47 on a PC: 4 MiB for two graphs without weights
             assert (weights, spill) == (4 << 20, 0)
     with (
         open_runtime("cpu", "emulator") as runtime,
@@ -383,7 +383,7 @@ def test_a_deferred_context_reports_what_it_needs(kind: str) -> None:
 
 
 def test_three_sessions_on_three_devices(tmp_path: Path) -> None:
-    """In a child: the emulator reads how many devices there are once in a process."""
+    """In a child: the emulator reads the number of devices once per process."""
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("three_sessions.py")],
         env={**os.environ, "PYTHONPATH": str(ROOT), "UDOGEN_HTP_DEVICES": "SM8650,SM8550,SM8750x2"},

@@ -1,9 +1,9 @@
-"""examples/sharded_llm: 8 shards with two graphs each, on Qualcomm's HTP emulator and on ours, beside numpy.
+"""examples/sharded_llm: 8 shards with two graphs each, on Qualcomm's HTP emulator and on udogen's, compared with numpy.
 
-How far the runtimes may be from numpy: libQnnHtp multiplies 16-bit activations by 8-bit weights less exactly than it
-stores them (one MatMul alone is up to 14 of 65535 steps beside the exact product), a block has nine such products, and
-a number in the cache, which has 8 bits, may then be rounded to its neighbour.  So one shard alone is held to one 8-bit
-step, of its caches too (seen: 0.8); eight of them, one after the other, to four (seen: 1.9).
+The allowed difference from numpy: libQnnHtp multiplies 16-bit activations by 8-bit weights less precisely than it
+stores them (one MatMul alone is up to 14 of 65535 steps off the exact product), a block has nine such products, and
+a number in the cache, which has 8 bits, may then be rounded to its neighbour.  So the limit for one shard is one 8-bit
+step, also for its caches (measured: 0.8); for eight of them in sequence it is four (measured: 1.9).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pytest
 from tests.making import LONG, ROOT
 from udogen.runtime.built import find_built
 
-BYTE = 256  # steps of 16 bits in one of 8 bits
+BYTE = 256  # 16-bit steps in one 8-bit step
 KINDS = ("real", "emulator")
-LIMITS = {  # of hidden states and logits: of one shard, and after all of them
+LIMITS = {  # for hidden states and logits: of one shard, and after all of them
     "real": {"alone": BYTE, "chained": 4 * BYTE},
     "emulator": {"alone": BYTE // 8, "chained": BYTE},
 }
@@ -31,7 +31,7 @@ LIMITS = {  # of hidden states and logits: of one shard, and after all of them
 
 @pytest.fixture(scope="module")
 def report(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    """What `llm_drive` has seen in a process of its own: a package is registered in one runtime of a process only."""
+    """Return the results of `llm_drive` in a separate process: a process registers a package in one runtime only."""
     answers: dict[str, Any] = {}
 
     def drive(kind: str) -> Any:
@@ -68,7 +68,7 @@ def test_all_shards_make_the_tokens_of_the_numpy_model(report: Callable[[str], A
 
 
 def test_a_number_of_the_cache_stays_as_it_was_written(sharded_llm: Callable[[str], Path]) -> None:
-    """What CacheWrite does not write keeps its bytes, and two buffers are all that a state takes."""
+    """CacheWrite leaves all other bytes unchanged, and a state takes only two buffers."""
     program = """
 import sys, numpy as np
 from pathlib import Path
@@ -99,7 +99,7 @@ RUNS = {  # libQnnHtp registers no memory on a PC, and has one device there
 
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], name: str) -> None:
-    """examples/sharded_llm/run.py: caches in pairs of buffers, a hidden state in one buffer of two shards."""
+    """examples/sharded_llm/run.py: caches in pairs of buffers, a hidden state in one buffer shared by two shards."""
     kind, memory, sessions = RUNS[name]
     script = ROOT / "examples/sharded_llm/run.py"
     wishes = ["--memory", memory, "--sessions", sessions, "--tokens", 9, "--json"]
@@ -110,7 +110,7 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
     assert ("EMULATOR" in report["runtime"]) == (kind == "emulator")
     assert report["tokens"] == report["numpy"] and len(report["tokens"]) == 9
     assert (report["copied"]["state"], report["copied"]["activation"]) == (0, 0)
-    # The client's own: rows of the hidden state and of the mask, and a position; of 16 tokens once, then of one.
+    # Copied by the client: rows of the hidden state and of the mask, and a position; first for 16 tokens, then for one.
     given = (16 + 8) * (2 * 64 + 2 * 32) + 9 * 4
     assert report["copied"]["input"] == (given if memory == "shared" else 0)
     used = report["plan"]["sessions"]
@@ -120,8 +120,8 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
 
 
 def test_what_the_buffers_hold_is_what_the_shards_have_made(sharded_llm: Callable[[str], Path]) -> None:
-    """That nothing is counted does not prove that nothing is copied: the buffers between shards hold the hidden states,
-    those of the states are two for each cache, at the same addresses all the time."""
+    """A copy count of zero does not prove that nothing is copied: the buffers between shards hold the hidden states,
+    and each cache has two buffers, whose addresses never change."""
     program = """
 import sys
 from pathlib import Path
@@ -162,8 +162,9 @@ with Model.open(Path(sys.argv[1]), memory="shared", sessions=3) as model:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_backend_after_another_knows_the_op_package(sharded_llm: Callable[[str], Path], kind: str) -> None:
-    """A backend forgets its ops at its end, yet libQnnHtp keeps pointers to their names: the library must stay loaded,
-    and register its ops each time.  Else the next backend stores what nobody can restore, or restores nothing (5005).
+    """A backend forgets its ops when it is freed, yet libQnnHtp keeps pointers to their names: the library must stay
+    loaded, and register its ops each time.  Otherwise the next backend stores contexts that cannot be restored, or
+    restoring fails (5005).
     """
     program = """
 import sys

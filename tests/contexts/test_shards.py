@@ -1,4 +1,4 @@
-"""Which context binaries a folder or a command line has: order, pairs, gaps, orphans."""
+"""The context binaries of a folder or a command line: order, pairs, gaps, orphans."""
 
 from __future__ import annotations
 

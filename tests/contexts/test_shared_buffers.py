@@ -1,4 +1,4 @@
-"""Shared buffers of plans on the HTP emulator (no library of Qualcomm's registers memory on a PC): bound by handle,
+"""Shared buffers of plans on the HTP emulator (no Qualcomm library registers memory on a PC): bound by handle,
 registered once, deregistered last to first on every path."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def steps_of(*contexts: Context) -> list[ExecutionStep]:
     return [ExecutionStep(shard, graph) for shard, context in enumerate(contexts) for graph in context.info.graphs]
 
 
-# --- what works -----------------------------------------------------------------------------------------------------
+# --- correct use ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", ALL_OPTIONS)
@@ -168,12 +168,12 @@ def test_a_call_with_arrays_works_beside_bound_memory(context: Context) -> None:
         np.testing.assert_array_equal(context.graph("one").array("y"), expected(0 * X))
 
 
-# --- the order of the end -------------------------------------------------------------------------------------------
+# --- the order of closing -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Registrations and deregistrations as they happen, by number; `calls.fails` makes one fail."""
+    """Return registrations and deregistrations in their order, by number; `calls.fails` makes one fail."""
     log: list[str] = []
     made: list[Any] = []
 
@@ -218,7 +218,7 @@ def test_the_last_registration_is_the_first_to_end(
 def test_a_registration_that_fails_takes_back_those_before_it(
     context: Context, calls: list[str], packed: bool, fails: int
 ) -> None:
-    """Graph `one` has the first two, graph `two` the others: what was bound before stays bound."""
+    """Graph `one` has the first two, graph `two` the others: buffers that were bound before stay bound."""
     failing.append(fails)
     with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed))) as buffers:
         with pytest.raises(QnnError) as caught:
@@ -266,14 +266,14 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
 
 
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
-    """Neither waits for the other for ever: what comes too late is reported."""
+    """No deadlock: the call that comes too late is reported."""
     context = htp.restore(stored, name="adds")
     graph, messages, binding = context.graph("one"), [], threading.Event()
 
     class Slow:
         def attach(self, graph: Any, info: Any, role: str) -> Any:
             binding.set()
-            time.sleep(0.3)  # the context begins to close, and waits for this graph
+            time.sleep(0.3)  # the context starts to close, and waits for this graph
             return buffer.attach(graph, info, role)
 
     def bind() -> None:
@@ -314,7 +314,7 @@ def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, h
     buffer.close()
     assert len(context.registrations) == 0
     refused(graph.execute, "graph `one` has no memory for `x`: buffer `kv` was closed")
-    np.testing.assert_array_equal(graph(x=X), {})  # `y` is bound still
+    np.testing.assert_array_equal(graph(x=X), {})  # `y` is still bound
     graph.bind({"x": X.copy()})
     graph.execute()
 
@@ -360,7 +360,7 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
                 lambda place=place: graph.bind({"x": place}),
                 f"file descriptor {fd} of buffer `kv` was closed outside of udogen",
             )
-        with open("/dev/null") as other:  # takes the number
+        with open("/dev/null") as other:  # reuses the number
             assert other.fileno() == fd
             refused(
                 lambda: graph.bind({"x": buffer}),
@@ -368,11 +368,11 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
                 "and its number was reused",
             )
             buffer.close()
-            os.fstat(fd)  # still open: it was not ours any more
+            os.fstat(fd)  # still open: udogen no longer owned it
 
 
 def test_a_descriptor_that_was_closed_while_it_was_registered(context: Context) -> None:
-    """The runtime has mapped it: what is bound goes on, and the end is as clean."""
+    """The runtime has mapped it: bound buffers still work, and closing leaves nothing open."""
     graph = context.graph("one")
     with allocate("memfd", 4096) as given, allocate("client", 4096) as made:
         graph.bind({"x": given, "y": made})
@@ -422,7 +422,7 @@ def test_one_place_is_not_two_types(context: Context) -> None:
 
 @pytest.mark.parametrize("offset", [None, 0, 64])
 def test_the_same_memory_by_another_descriptor(context: Context, offset: int | None) -> None:
-    """Another number for it, which the runtime takes for another memory."""
+    """Another descriptor of it, which the runtime treats as different memory."""
     graph = context.graph("one")
     with (
         allocate("memfd", 4096, name="kv") as buffer,
@@ -510,14 +510,14 @@ def test_ion_memory_begins_with_its_descriptor(context: Context) -> None:
 
 @pytest.fixture(scope="module", params=["cpu", "htp"])
 def real(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    """Opened before a test looks at what it leaves: what libQnnHtp prints goes through a pipe that stays open."""
+    """Opened before a test checks for leaks: output of libQnnHtp goes through a pipe that stays open."""
     need_runtime(request.param)
     with Runtime(request.param, kind="real") as runtime:
         yield runtime
 
 
 def test_libraries_of_a_pc_register_nothing_and_report_it(real: Runtime) -> None:
-    """The real libQnnCpu.so and libQnnHtp.so; the same plan with raw buffers runs in them."""
+    """The real libQnnCpu.so and libQnnHtp.so; they run the same plan with raw buffers."""
     with real.restore(relu(real)) as context:
         with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
             message = f"{real.path.name} registers no shared memory on this machine: it returned 1000 (not supported)"

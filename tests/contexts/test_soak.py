@@ -17,12 +17,12 @@ ALLOWED = 2 << 20
 
 
 def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
-    """What `soaking.py` measured: bytes of memory and open files, at each tenth."""
-    open_runtime(backend, kind).close()  # skips where it is not installed
+    """Return the measurements of `soaking.py`: resident bytes and open files, at each tenth."""
+    open_runtime(backend, kind).close()  # skips the test if it is not installed
     done = subprocess.run(
         [sys.executable, "-m", "tests.contexts.soaking", backend, kind, str(executions)],
         cwd=ROOT,
-        # One arena: else those of threads come and grow one after the other, as the threads happen to meet.
+        # One arena: otherwise those of threads are created one by one, depending on how threads collide.
         env={**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "1"},
         capture_output=True,
         text=True,
@@ -37,7 +37,7 @@ def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
 @pytest.mark.parametrize(("backend", "kind"), BACKENDS, ids=["-".join(row) for row in BACKENDS])
 def test_nothing_grows(backend: str, kind: str) -> None:
     found = soak(backend, kind, 100_000)
-    warm = slice(5, None)  # what is made once is there after half of them
+    warm = slice(5, None)  # everything that is allocated once exists after half of them
     print(f"\n{backend} {kind}: {[round(each / 2**20, 1) for each in found['rss']]} MiB, {found['fds']} files")
     assert found["executions"][-1] >= 100_000
     assert len(set(found["fds"][warm])) == 1
@@ -45,11 +45,11 @@ def test_nothing_grows(backend: str, kind: str) -> None:
 
 
 def test_resident_memory_is_that_of_this_process() -> None:
-    """The soak would see a leak."""
+    """The soak test would detect a leak."""
     from tests.contexts.soaking import resident
 
     before = resident()
-    with mmap.mmap(-1, 16 << 20) as kept:  # pages of its own: the heap may have some from before
+    with mmap.mmap(-1, 16 << 20) as kept:  # separate pages: the heap may have free ones
         kept.write(b"x" * len(kept))
         assert resident() - before >= len(kept) // 2
 

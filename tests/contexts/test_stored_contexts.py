@@ -1,4 +1,4 @@
-"""What stored contexts say of themselves: those of the real HTP and CPU libraries, of ONNX Runtime, of our emulator."""
+"""The description of stored contexts: those of the real HTP and CPU libraries, of ONNX Runtime, of the emulator."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path:
 
 
 def test_a_mapping_is_not_copied(tmp_path: Path) -> None:
-    """A file of 600 MB, most of it holes, is described without its pages becoming ours."""
+    """A sparse file of 600 MB is described without its pages becoming memory of the process."""
     path = store(tmp_path, backend="htp", kind="real", vouched=False)
     small = tmp_path / "small.bin"
     shutil.copy(path, small)
@@ -102,7 +102,7 @@ def test_a_mapping_is_not_copied(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(600 << 20)
         file.seek(32)
-        file.write(struct.pack("<Q", (600 << 20) - begin))  # what the head claims
+        file.write(struct.pack("<Q", (600 << 20) - begin))  # the size in the header
     program = (
         "import sys; from pathlib import Path; from udogen.runtime.contexts.binaries import StoredContext\n"
         "from udogen.qnn import system\n"
@@ -119,7 +119,7 @@ def test_a_mapping_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_a_library_without_the_call_that_takes_const(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As old releases are: the other call is made, on memory that it may write to."""
+    """As in old releases: the other function is called, with memory that it may write to."""
     path = store(tmp_path)
     real = system._table(find_runtime(*SMALL[:1], kind=SMALL[1]).system)
 
@@ -168,7 +168,7 @@ def _nowhere(*_args: object, **_more: object) -> Path:
 
 
 def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
-    """The command saves a manifest with it, and takes back only what it saved."""
+    """The command saves a manifest with it, and only accepts files that it saved."""
     example = ROOT / "examples" / "leaky_relu"
     built = htp_package(example / "LeakyRelu.xml", tmp_path, example / "kernels")
     np.save(tmp_path / "x.npy", np.float32([[-1, 2, -3, 4]]))
@@ -260,7 +260,7 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
         manifest.write_atomically(path, Breaks())
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["one.bin"]
-    os.mkfifo(tmp_path / "pipe")  # no file of the machine: without the check it would be replaced
+    os.mkfifo(tmp_path / "pipe")  # a temporary pipe: without the check it would be replaced
     with pytest.raises(RunFailed, match="/pipe cannot be written: not a regular file"):
         manifest.write_atomically(tmp_path / "pipe", b"x")
     with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
@@ -277,7 +277,7 @@ def test_the_umask_decides_who_may_use_a_written_file(tmp_path: Path) -> None:
 
 
 def test_a_save_that_breaks_off_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between binary and manifest: that of the earlier binary must be gone, or it would speak against the new one."""
+    """Between binary and manifest: the manifest of the old binary must be gone, or it would contradict the new one."""
     path = tmp_path / "one.bin"
     manifest.save(path, binary("cpu", "emulator"))
     assert manifest.check(path).good
@@ -407,7 +407,7 @@ def test_an_encoding_is_written_with_the_name_that_the_api_has_for_it(quant: Qua
     [
         ("emulator", AxisScaleOffset(3, PAIRS)),
         ("emulator", BwScaleOffset(4, 0.5, -8)),
-        ("real", BwScaleOffset(4, 0.5, -8)),  # which refuses axes and blocks at the edge of a graph
+        ("real", BwScaleOffset(4, 0.5, -8)),  # it refuses axes and blocks for graph inputs and outputs
     ],
 )
 def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:

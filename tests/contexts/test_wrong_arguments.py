@@ -1,4 +1,4 @@
-"""Every public call of the Python API with arguments of the wrong type, and on closed objects: errors of ours."""
+"""Every public call of the Python API with arguments of the wrong type, and on closed objects: udogen's own errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WRONG: list[Any] = [
     {1: 2},
     (),
 ]
-# What a caller does not call: the other side of a protocol between our own objects.
+# Methods that callers do not use: the other side of a protocol between objects of udogen.
 INTERNAL = {
     "Runtime": {"forget", "disown", "check_process", "device", "register_file", "validate"},
     "Context": {"disown", "idle", "on_close", "keep"},
@@ -66,7 +66,7 @@ INTERNAL = {
 
 
 class World:
-    """One open object of each kind, made anew for each call that may change them."""
+    """One open object of each kind, recreated for each call that may change them."""
 
     def __init__(self, runtime: Runtime, folder: Path) -> None:
         self.runtime, blob = runtime, binary("cpu", "emulator")
@@ -91,7 +91,7 @@ class World:
         ]
 
     def calls(self) -> dict[str, Callable[..., Any]]:
-        """Every public method and constructor, by name."""
+        """Return every public method and constructor, by name."""
         found: dict[str, Callable[..., Any]] = {}
         for each in self.objects():
             kind = type(each).__name__
@@ -106,7 +106,7 @@ class World:
         return found
 
     def right(self, name: str) -> dict[str, Any]:
-        """Good arguments for the parameters of these names."""
+        """Return valid arguments for the parameters of these names."""
         known: dict[str, Any] = {
             "name": "step",
             "places": {"x": array(1)},
@@ -155,7 +155,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def escapes(call: Callable[..., Any], given: dict[str, Any]) -> str:
-    """An exception that is not ours; empty where there is none."""
+    """Return an exception that is not one of udogen's; empty if there is none."""
     try:
         made = call(**given)
         if hasattr(made, "close"):
@@ -190,7 +190,7 @@ def test_every_call_with_arguments_of_the_wrong_type(world: World) -> None:
 
 
 def test_every_call_on_closed_objects(tmp_path: Path) -> None:
-    """Closed in any order, twice: nothing but `close` works, and that does nothing."""
+    """Closed in any order, twice: only `close` works, and does nothing."""
     for turn in range(2):
         with open_runtime("cpu", "emulator") as runtime:
             closed = World(runtime, tmp_path)
@@ -215,7 +215,7 @@ def test_every_call_on_closed_objects(tmp_path: Path) -> None:
                         entered.__enter__()
 
 
-# --- the ones that were met -------------------------------------------------------------------------------------------
+# --- regressions ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Six shards on three devices of the HTP emulator; prints what happened as JSON.  Run by test_sessions.py."""
+"""Six shards on three devices of the HTP emulator; prints the result as JSON.  Run by test_sessions.py."""
 
 from __future__ import annotations
 

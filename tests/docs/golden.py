@@ -1,4 +1,4 @@
-"""The parts of the documents that are written from the registries."""
+"""The parts of the documents that are generated from the registries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END = "<!-- /matrix -->"
 
 
 def matrix() -> str:
-    """The support matrix: backend x target x toolchain x how it is verified."""
+    """Return the support matrix: backend x target x toolchain x how it is verified."""
     head = ("backend", "target", "machine", "toolchain `sdk`", "toolchain `open`", "how it is verified")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     rows = [*targets.ALL.values(), *(row for row in targets.UDO.values() if row.backend == "reg")]
@@ -31,20 +31,20 @@ def matrix() -> str:
 
 
 def with_matrix(text: str) -> str:
-    """docs/verified.md with the matrix as the registries have it now."""
+    """Return docs/verified.md with the matrix of the current registries."""
     head, rest = text.split(_BEGIN)
     _, tail = rest.split(_END)
     return head + _BEGIN + matrix() + _END + tail
 
 
 def with_ops(text: str) -> str:
-    """docs/fuse.md with the table of the ops that can be fused."""
+    """Return docs/fuse.md with the table of the ops that can be fused."""
     head, rest = text.split(_OPS)
     _, tail = rest.split(_OPS_END)
     return f"{head}{_OPS}{ops.table()}\n{_OPS_END}{tail}"
 
 
 def write_golden() -> None:
-    """Rewrite what is generated in the documents."""
+    """Rewrite the generated parts of the documents."""
     FUSE.write_text(with_ops(FUSE.read_text("utf-8")), "utf-8")
     VERIFIED.write_text(with_matrix(VERIFIED.read_text("utf-8")), "utf-8")

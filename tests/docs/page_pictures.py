@@ -1,4 +1,4 @@
-"""Pictures of the documents, drawn from facts: the way from a config to a program, the packets of two kernels.
+"""Pictures of the documents, drawn from facts: from a config to a program, and the packets of two kernels.
 
 `make golden` writes them.
 """
@@ -35,7 +35,7 @@ class _Box(NamedTuple):
     x: int
     y: int
     kind: str  # yours or made
-    lines: tuple[str, ...]  # the first one is its title
+    lines: tuple[str, ...]  # the first one is the title
 
 
 class _Arrow(NamedTuple):
@@ -65,7 +65,7 @@ _ARROWS = (
 
 
 def pipeline() -> str:
-    """From a config to a program."""
+    """Return the picture from a config to a program."""
     what = "udogen generate, build, test and register, and the files between them; yours are yellow"
     return document("From a config to your program", what, 1070, _STYLE, [*_pipeline(), "350"])
 
@@ -89,7 +89,7 @@ def _pipeline() -> Iterator[str]:
 
 
 def packets(page: str) -> str:
-    """The packets that docs/hexagon.md shows, of the HVX kernel and of the scalar one."""
+    """Return the picture of the packets in docs/hexagon.md, for the HVX kernel and the scalar one."""
     found = re.findall(r"^  ([\d,]+) packets in one execution", page, re.MULTILINE)
     counts = dict(zip(("HVX", "scalar"), (int(each.replace(",", "")) for each in found[:2]), strict=True))
     title = "Packets of AddSatU8 for 1 MiB"
@@ -123,7 +123,7 @@ _CONTENTS = {
 
 
 def package() -> str:
-    """The folder of a package with one op: what you write is yellow."""
+    """Return the picture of the folder of a package with one op: files that the user writes are yellow."""
     with tempfile.TemporaryDirectory() as out:
         [made] = make_packages([ROOT / "examples/leaky_relu/LeakyRelu.xml"], Path(out), chosen=["cpu"])
     owned = {each.path: each.user_owned for each in made.plan.files} | {"user.mk": True}
@@ -133,7 +133,7 @@ def package() -> str:
 
 
 def _shown(path: str) -> str:
-    """A file, or the folder of files that nobody needs to open."""
+    """Return a file, or its folder if users need not open it."""
     return next((each for each in _CONTENTS if each.endswith("…") and path.startswith(each[:-1])), path)
 
 
@@ -153,12 +153,12 @@ def _tree(title: str, what: str, rows: Iterable[tuple[str, bool]]) -> Iterator[s
 
 
 def pictures() -> dict[str, str]:
-    """Their texts by their names."""
+    """Return the texts of the pictures by name."""
     page = (ROOT / "docs/hexagon.md").read_text("utf-8")
     return {"pipeline.svg": pipeline(), "packets.svg": packets(page), "package.svg": package()}
 
 
 def write() -> None:
-    """Write them into the documents."""
+    """Write the pictures into the documents."""
     for name, text in pictures().items():
         (PICTURES / name).write_text(text, "utf-8")

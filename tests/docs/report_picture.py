@@ -1,6 +1,6 @@
 """The picture of docs/test.md: the HTML report of a Softmax whose kernel ignores its parameter `axis`.
 
-`python -m tests.docs.report_picture` takes it, in Chromium.
+`python -m tests.docs.report_picture` takes the picture, in Chromium.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = """[...document.querySelectorAll("*")].find((each) =>
 
 
 def take() -> tuple[str, bytes]:
-    """The report's text, and its upper part as PNG: the cause, and where the output is wrong."""
+    """Return the report's text, and its upper part as PNG: the cause, and the wrong outputs."""
     with tempfile.TemporaryDirectory() as folder:
         example = Path(shutil.copytree(ROOT / "examples" / "softmax", Path(folder) / "softmax"))
         kernel = example / "kernels" / "any_axis" / "Softmax.cpp"

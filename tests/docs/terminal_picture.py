@@ -1,4 +1,4 @@
-"""The picture of the README: what `udogen test` prints of a kernel that forgets the last elements."""
+"""The picture of the README: the output of `udogen test` for a kernel that forgets the last elements."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.making import ROOT, at_terminal
 PICTURE = ROOT / "docs" / "pictures" / "wrong.svg"
 COMMAND = "udogen test --backend cpu --case edge"
 _WIDTH = 80
-_LOOP = ("i < size; ++i) out[i] = T(", "i < size / 4 * 4; ++i) out[i] = T(")  # whole vectors of four, and nothing after
+_LOOP = ("i < size; ++i) out[i] = T(", "i < size / 4 * 4; ++i) out[i] = T(")  # whole vectors of four, and no remainder
 
 
 def transcript() -> str:
-    """What a terminal is sent, with colours."""
+    """Return the text that a terminal receives, with colours."""
     with tempfile.TemporaryDirectory() as folder:
         example = Path(shutil.copytree(ROOT / "examples" / "leaky_relu", Path(folder) / "leaky_relu"))
         kernel = example / "kernels" / "LeakyRelu.cpp"
@@ -31,26 +31,26 @@ def transcript() -> str:
         kernel.write_text(right.replace(*_LOOP), "utf-8")
         program = ["env", "-C", str(example), sys.executable, "-m", *COMMAND.split()]
         _, text = at_terminal(program, COLUMNS=str(_WIDTH))
-    shown = re.search(r"\x1b\[31mWRONG.*", text, re.DOTALL)  # progress is above
+    shown = re.search(r"\x1b\[31mWRONG.*", text, re.DOTALL)  # the progress is above it
     assert shown, text
     return re.sub(r" in [\d.]+ s\b", "", shown[0])
 
 
 def draw(text: str) -> str:
-    """An SVG document of it; the fonts are those of the reader's machine."""
+    """Return it as an SVG document, with the fonts of the reader's machine."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text("$ ") + Text(COMMAND, style="bold"))
     console.print(Text.from_ansi(text.replace("\r\n", "\n").strip("\n")))
-    console.print()  # the last line would be cut off below its letters
+    console.print()  # otherwise the last line would be clipped
     form = re.sub(r"@font-face \{\{.*?\n    \}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code, ", "")
     return console.export_svg(title="a kernel that forgets the last elements", code_format=form, unique_id="terminal")
 
 
 def words(picture: str) -> list[str]:
-    """What is to be read in a picture, without numbers."""
+    """Return the words in a picture, with numbers masked."""
     return re.sub(r"\d[-\d.e+]*", "N", " ".join(re.findall(r"<text[^>]*>([^<]*)<", picture))).split()
 
 
 def write() -> None:
-    """Draw it anew."""
+    """Redraw the picture."""
     PICTURE.write_text(draw(transcript()), "utf-8")

@@ -1,4 +1,4 @@
-"""The documents are true: commands run, generated parts agree with the registries, links lead somewhere."""
+"""The documents are correct: commands run, generated parts match the registries, links have targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from udogen.cli.main import VERBS
 DOCUMENTS = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
 )
-# A block marked ```sh is run; ```sh setup sets up machines, which the CI run itself does.
+# A block marked ```sh is run; ```sh setup installs software, as the CI run itself does.
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +31,7 @@ def name(path: Path) -> str:
 
 
 def run(script: str, folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """A script of a document, with `udogen` and `python3` being those of this test run."""
+    """Run a script of a document with the `udogen` and `python3` of this test run."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     commands = {"udogen": ["-m", "udogen"], "python3": []}
@@ -65,7 +65,7 @@ def test_listings_in_cpp_are_those_of_the_program() -> None:
 
 
 def masked(text: str) -> str:
-    """What a command printed, without the numbers that differ from run to run."""
+    """Return the output of a command, without the numbers that differ from run to run."""
     return re.sub(r"-?[\d.]+(e-?\d+)?( µs| s$| …|(?= ->|$))", r"N\2", text, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""A section of a document with a measured number names what prints it, and that exists."""
+"""A section of a document with a measured number names the source that prints it, and that source exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.test_documents import DOCUMENTS, name
 from tests.making import ROOT
 from udogen.cli.main import VERBS
 
-# Code and its output are run by tests/docs/test_documents.py.
+# tests/docs/test_documents.py runs code and checks its output.
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`(?!\.)", re.MULTILINE | re.DOTALL)
 _MEASURED = re.compile(r"\d (?:µs|ms|s|packets)\b|CPU seconds")
 _PRINTED = re.compile(r"[Pp]rinted\s+by\s+`([^`]+)`")
@@ -25,7 +25,7 @@ def sections(path: Path) -> Iterator[str]:
 
 
 def exists(source: str) -> bool:
-    """Whether this is a test or benchmark, a target of make, a module with a main program, or a verb."""
+    """Return whether this is a test or benchmark, a target of make, a module with a main program, or a verb."""
     path, _, test = source.partition("::")
     words = source.split()
     if path.startswith("tests/"):

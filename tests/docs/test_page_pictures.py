@@ -1,4 +1,4 @@
-"""The pictures in the documents are those that are drawn from today's facts."""
+"""The pictures in the documents are those drawn from the current facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python API: names of `udogen` and `udogen.runtime` are documented, loaded late, and all that examples import."""
+"""The Python API: names of `udogen` and `udogen.runtime` are documented and lazily loaded; examples use no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.making import ROOT
 
 PUBLIC = (udogen, udogen.runtime)
 NAMES = [(module, name) for module in PUBLIC for name in module.__all__]
-# Documented in docs/kernels.md; what is in the second needs Halide.
+# Documented in docs/kernels.md; the names in the second module need Halide.
 OF_MATH = ("absolute", "exp", "larger", "maximum", "minimum", "select", "sigmoid", "smaller", "tanh", "total")
 OF_KERNELS = {"udogen.kernels": ("Flat", "Rows", "Whole"), "udogen.kernels.math": OF_MATH}
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
@@ -51,7 +51,7 @@ def test_the_docstring_of_every_class_and_function_shows_a_line_of_use() -> None
 
 
 def _is_use(code: str) -> bool:
-    """Whether it is Python that does something, more than a name."""
+    """Return whether it is Python code, not only a name."""
     try:
         tree = ast.parse(f"try: pass\n{code}" if code.startswith("except") else code)
     except SyntaxError:

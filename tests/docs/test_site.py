@@ -1,4 +1,4 @@
-"""The documentation site: built with strict links, it has every verb, public name and error code, and works offline."""
+"""The documentation site: built with strict links, with every verb, public name and error code; it works offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine that is made up, with SDKs that are only the files with their version."""
+"""A fake machine, with SDKs that consist only of their version files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILES = {
 
 
 def sdks(root: Path) -> Path:
-    """The trees of all SDKs, below a folder."""
+    """Create the trees of all SDKs below a folder."""
     for name, content in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def machine(
     opencl: Sequence[str] = ("pocl",),
     **variables: str,
 ) -> Machine:
-    """A machine with these programs (name -> version), and variables."""
+    """Return a machine with these programs (name -> version) and variables."""
 
     def program(name: str) -> str:
         if name in programs:
@@ -90,7 +90,7 @@ def machine(
 
 
 def everything(root: Path) -> Machine:
-    """A machine with all SDKs, each right."""
+    """Return a machine with all SDKs, all correct."""
     sdks(root)
     names = ("make", "clang++", "g++", "aarch64-linux-gnu-g++", "cmake", "adb", "qemu-hexagon", "qemu-aarch64")
     return machine(
@@ -111,7 +111,7 @@ def everything(root: Path) -> Machine:
 
 
 def all_wrong(root: Path) -> Machine:
-    """A machine where every variable names something else, and nothing is installed."""
+    """Return a machine where every variable names something else, and nothing is installed."""
     sdks(root)
     return machine(
         root,
@@ -137,7 +137,7 @@ MACHINES = {"bare": machine, "everything": everything, "all_wrong": all_wrong}
 
 
 def text(name: str, root: Path) -> str:
-    """The report of a machine, whose SDKs lie in /SDKS whatever the folder is."""
+    """Return the report of a machine, with its SDK folder replaced by /SDKS."""
     found = examine(MACHINES[name](root))
     rows = tuple(
         CheckResult(row.check, CheckOutcome(*(each.replace(str(root), "/SDKS") for each in row.outcome)))
@@ -147,7 +147,7 @@ def text(name: str, root: Path) -> str:
 
 
 def write_golden() -> None:
-    """Write tests/doctor/golden anew."""
+    """Rewrite tests/doctor/golden."""
     GOLDEN.mkdir(exist_ok=True)
     for name in MACHINES:
         with tempfile.TemporaryDirectory() as root:

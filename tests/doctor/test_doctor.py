@@ -1,4 +1,4 @@
-"""`udogen doctor`: what is found, what is wrong, what to do; on machines that are made up, and on this one."""
+"""`udogen doctor`: findings, errors and remedies, on fake machines and on this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
 
 
 def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
-    """State and version by the name of the check."""
+    """Return state and version by the name of the check."""
     found = examine(fake.machine(root, **variables))
     return {row.check.id: (row.outcome.state, row.outcome.version) for row in found.rows}
 
@@ -141,7 +141,7 @@ def test_what_does_not_work_here_is_exit_code_3() -> None:
 
 
 def on_a_terminal(**variables: str) -> str:
-    """What a person sees."""
+    """Return the output on a terminal."""
     reader, writer = pty.openpty()
     env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     child = subprocess.Popen(
@@ -157,7 +157,7 @@ def on_a_terminal(**variables: str) -> str:
     try:
         while part := os.read(reader, 65536):
             seen += part
-    except OSError:  # the other end is closed
+    except OSError:  # the other end was closed
         pass
     child.wait()
     os.close(reader)

@@ -1,4 +1,4 @@
-"""What is compiled once: `doctor --warm`, and what a test run does where it is not there yet."""
+"""Caches that are compiled once: `doctor --warm`, and a test run without them."""
 
 from __future__ import annotations
 

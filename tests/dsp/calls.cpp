@@ -1,4 +1,4 @@
-// Calls the op package of Several's op Scale, right and wrong, and prints the code of each call.
+// Calls the op package of Several's op Scale, correctly and incorrectly, and prints the code of each call.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -94,7 +94,7 @@ int main() {
   show("factory of other op", op.createOpFactory(UDO_CORETYPE_DSP, nullptr, head, 1, &factor, &factory));
   show("factory nowhere", op.createOpFactory(UDO_CORETYPE_DSP, nullptr, scale, 1, &factor, nullptr));
   show("factory", op.createOpFactory(UDO_CORETYPE_DSP, nullptr, scale, 1, &factor, &factory));
-  factor.scalarParam.dataValue.floatValue = 99.0f;  // the factory has its own
+  factor.scalarParam.dataValue.floatValue = 99.0f;  // the factory has its own copy
 
   float in[4] = {1, 2, 3, 4}, out[4] = {};
   std::uint32_t dims[1] = {4}, outDims[1] = {4}, current[1] = {0};

@@ -1,4 +1,4 @@
-"""The packages that several files here build and run."""
+"""Packages that several files of this folder build and run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERAL = CONFIGS / "several.xml"
 
 
 def package(config: Path, kernels: str, out: Path) -> Built:
-    """A DSP package of a config here, with finished kernels."""
+    """Build a DSP package of a config of this folder, with finished kernels."""
     need_tools()
     ready = out / "kernels" / "dsp"
     ready.mkdir(parents=True)
@@ -33,5 +33,5 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="session")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """An op that does whatever an op should not do."""
+    """An op that does everything that an op must not do."""
     return package(HERE / "Faults.xml", "faults", tmp_path_factory.mktemp("faults"))

@@ -11,7 +11,7 @@ import pytest
 from tests.dsp.conftest import HERE
 from udogen.runtime.built import Built
 
-# As UdoBase.h and QnnOpPackage.h number them.
+# The codes of UdoBase.h and QnnOpPackage.h.
 EXPECTED = """\
 provider NULL: 3200
 provider: 0

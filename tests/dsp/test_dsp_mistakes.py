@@ -1,4 +1,4 @@
-"""What a kernel for the DSP can do wrong, and what a person can: a sentence each."""
+"""Errors of DSP kernels and user errors: each has a one-sentence message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUANTS = {"x": (1.0, 0), "y": (1.0, 0)}
 
 
 def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
-    """The log of a run that succeeds."""
+    """Return the log of a run that succeeds."""
     call = make_call(
         built.op("Fault", "dsp"), built, "Fault", CallOptions({"x": BYTES}, params={"what": what}, quants=QUANTS)
     )

@@ -1,4 +1,4 @@
-"""Kernels for DSP V65/V66 as Hexagon code under qemu-hexagon: right, whatever they ask of the DSP."""
+"""Kernels for DSP V65/V66 as Hexagon code under qemu-hexagon: right results, with every service of the DSP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_examples_agree_with_numpy(name: str, tmp_path: Path) -> None:
 
 
 def test_softmax_is_the_one_of_the_cpu_package(tmp_path: Path) -> None:
-    """Bytes on the DSP, floats in the real CPU runtime: not more than one step apart."""
+    """Bytes on the DSP, floats in the real CPU runtime: at most one step apart."""
     need_tools()
     need_runtime("cpu")
     example = load_examples(ROOT / "examples" / "softmax")[0]
@@ -120,5 +120,5 @@ def test_packets_are_counted_in_all_workers(tmp_path: Path) -> None:
         packets = run(built, "AddSatU8", {"a": a, "b": a}, count=True).packets
         assert packets is not None
         totals.append(packets.total)
-    # At most 16 packets for each 128 bytes: HVX, in both threads, and nothing of the waiting.
+    # At most 16 packets per 128 bytes: HVX, in both threads, without waiting loops.
     assert 2 * (1 << 16) // 128 < totals[1] - totals[0] < 16 * (1 << 16) // 128, totals

@@ -1,4 +1,4 @@
-"""Graphs of built-in ops and ops of packages, for the tests."""
+"""Graphs of built-in ops and of package ops, for the tests."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ QTI = "qti.aisw"
 
 
 def register(backend: BackendHandle, built: Built) -> None:
-    """Register a package in it."""
+    """Register a package with the backend."""
     backend.register(Path(built.library), built.provider)
 
 
 class Maker:
-    """A graph that is being made."""
+    """A graph under construction."""
 
     def __init__(self, context: ContextHandle, name: str = "graph") -> None:
         self.graph, self._count = context.graph(name), 0
@@ -62,7 +62,7 @@ def run(graph: GraphHandle, inputs: dict[QnnTensor, np.ndarray], output: QnnTens
 
 
 def mixed(context: ContextHandle, package: str, name: str = "graph") -> tuple[Maker, QnnTensor, QnnTensor]:
-    """Transpose, LeakyRelu (ours), a sum with a constant, Softmax: native tensors between."""
+    """Compose Transpose, LeakyRelu (of the package), a sum with a constant, Softmax, with native tensors between."""
     make = Maker(context, name)
     x = make.tensor(APP_WRITE)
     turned, leaked, summed = (make.tensor(NATIVE, (4, 2, 3)) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Packages for the tests, and the emulator's backends opened in this process."""
+"""Packages for the tests, and the emulator's backends in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE = ROOT / "examples" / "leaky_relu"
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """A package with an op for each thing that a kernel can be given."""
+    """A package with an op for each kind of kernel argument."""
     return gpu_package(
         ROOT / "tests/configs/Gpu.xml", tmp_path_factory.mktemp("kinds"), ROOT / "tests/emulator/kernels/gpu"
     )
@@ -38,7 +38,7 @@ def interface() -> Interface:
 
 @pytest.fixture
 def log_lines() -> list[str]:
-    """What the emulator and the packages have logged."""
+    """The log lines of the emulator and the packages."""
     return []
 
 
@@ -60,7 +60,7 @@ def cpu_leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="session")
 def hooks(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Ops with a hook for each thing that QHPI has; one library for all files, for a process registers each op once."""
+    """Ops with a hook for each feature of QHPI; one library for all files, as a process registers each op only once."""
     return htp_package(ROOT / "tests/configs/Hooks.xml", tmp_path_factory.mktemp("hooks"), KERNELS / "hooks")
 
 
@@ -72,7 +72,7 @@ def cpu_interface() -> Interface:
 
 @pytest.fixture(scope="session")
 def real_interface() -> Interface:
-    """That of libQnnCpu.so."""
+    """The table of functions of libQnnCpu.so."""
     need_runtime("cpu")
     return Interface.load(find_runtime("cpu", kind="real").path)
 

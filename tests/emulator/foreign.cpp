@@ -1,4 +1,4 @@
-// A package that is none of ours: it takes every node, and shows what it was given.
+// A package that udogen did not generate: it accepts every node, and shows its arguments.
 #include <cstring>
 #include "CPU/QnnCpuOpPackage.h"
 namespace {

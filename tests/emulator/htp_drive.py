@@ -1,4 +1,4 @@
-"""In a process of its own: what the probe package sees in one of the two HTP runtimes, as JSON (test_htp_probe.py)."""
+"""In a separate process: what the probe package sees in one of the two HTP runtimes, as JSON (test_htp_probe.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMPY = {
 
 
 def run(backend: BackendHandle, name: str, row: dict[str, Any]) -> object:
-    """What one graph of one op tells, or where it ended and with which code."""
+    """Return the output of a graph of one op, or the step that failed and its code."""
     shape, dtype = tuple(row.get("shape", (1, 2, 3, 4))), row.get("dtype", "FLOAT_32")
     data = (np.arange(int(np.prod(shape))) % 100 + 1).astype(NUMPY[dtype]).tobytes()
     quant = ScaleOffset(*row["quant"]) if "quant" in row else None
@@ -38,7 +38,7 @@ def run(backend: BackendHandle, name: str, row: dict[str, Any]) -> object:
             out_shape, out_type = row.get("out", ((1, 1, 1, 256), "FLOAT_32"))
             y = QnnTensor("y", dtype=out_type, shape=out_shape, role=APP_READ, quant=quant if "out" in row else None)
             graph.add_tensor(y)
-            made, after = y, row.get("after")  # a built-in op behind the package's
+            made, after = y, row.get("after")  # a built-in op after that of the package
             if after:
                 made = graph.add_tensor(QnnTensor("m", dtype=out_type, shape=out_shape, role=NATIVE, quant=quant))
             inputs = (

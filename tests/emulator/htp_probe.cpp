@@ -1,5 +1,5 @@
-// A QHPI package that udogen did not generate.  Its ops write down what they are told of their tensors; FAULT spoils one
-// thing of its records.  Built and run by test_htp_probe.py.
+// A QHPI package that udogen did not generate.  Its ops record the properties of their tensors; FAULT breaks one
+// field of its records.  Built and run by test_htp_probe.py.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -41,12 +41,12 @@ std::uint32_t tell(QHPI_RuntimeHandle*, std::uint32_t outputs, QHPI_Tensor** out
     *at++ = static_cast<float>(qhpi_tensor_quant_parameters(tensor).zero_offset);
     *at++ = qhpi_tensor_quant_parameters(tensor).stepsize;
     const unsigned char* const data = static_cast<const unsigned char*>(qhpi_tensor_raw_data(tensor));
-    *at++ = static_cast<float>(data[0]);  // of a truth, the rest is chance
+    *at++ = static_cast<float>(data[0]);  // of a boolean, the other bytes are undefined
   }
   return QHPI_Success;
 }
 
-// Each slice writes its number, once all are there: with fewer threads than slices it would never end.
+// Each slice writes its number once all have started: with fewer threads than slices it would never end.
 std::uint32_t meet(QHPI_RuntimeHandle* handle, std::uint32_t, QHPI_Tensor** output, std::uint32_t,
                    const QHPI_Tensor* const*) {
   auto* const arrived = static_cast<std::atomic<std::uint32_t>*>(qhpi_sync_block(handle));
@@ -72,7 +72,7 @@ std::uint32_t slow(QHPI_RuntimeHandle*, std::uint32_t, QHPI_Tensor** output, std
   return QHPI_Success;
 }
 
-// The input as it is, flat or block by block.
+// The input unchanged, flat or block by block.
 std::uint32_t copied(QHPI_RuntimeHandle*, std::uint32_t, QHPI_Tensor** output, std::uint32_t,
                      const QHPI_Tensor* const* input) {
   const QHPI_Shape shape = qhpi_tensor_shape(input[0]);
@@ -214,7 +214,7 @@ extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t ProbeInterfa
   interface->v1_4.init = [](QnnOpPackage_GlobalInfrastructure_t) -> Qnn_ErrorHandle_t { return 0; };
   interface->v1_4.terminate = []() -> Qnn_ErrorHandle_t { return 0; };
   interface->v1_4.getInfo = [](const QnnOpPackage_Info_t** to) -> Qnn_ErrorHandle_t { return *to = &info, 0; };
-  interface->v1_4.validateOpConfig = [](Qnn_OpConfig_t) -> Qnn_ErrorHandle_t { return 3110; };  // HTP never asks
+  interface->v1_4.validateOpConfig = [](Qnn_OpConfig_t) -> Qnn_ErrorHandle_t { return 3110; };  // HTP never calls it
   interface->v1_4.createOpImpl = [](QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t,
                                     QnnOpPackage_OpImpl_t*) -> Qnn_ErrorHandle_t { return 3100; };
   interface->v1_4.freeOpImpl = [](QnnOpPackage_OpImpl_t) -> Qnn_ErrorHandle_t { return 3100; };

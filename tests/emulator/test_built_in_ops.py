@@ -1,4 +1,4 @@
-"""The built-in ops of the emulator: each held against numpy, and against libQnnCpu where that has it for the type."""
+"""The built-in ops of the emulator: each compared with numpy, and with libQnnCpu if that supports the type."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Array = np.ndarray[Any, np.dtype[Any]]
 RANDOM = np.random.default_rng(11)
 FLOATS = ("FLOAT_32", "FLOAT_16")
 FIXED = ("UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16")
-# Asymmetric, as converters make them; of 16 bits with smaller steps.
+# Asymmetric, like those of converters; 16-bit ones have smaller steps.
 IN = {8: 0.05, 16: 0.0002}
 OUT = {8: 0.125, 16: 0.0005}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One node: inputs as real values or integers, and what numpy makes of them."""
+    """One node: its inputs as real values or integers, and numpy's result."""
 
     op: str
     dtype: str
     inputs: Sequence[Array]
     expected: Array
     params: Sequence[tuple[str, str, Any]] = ()
-    out: str = ""  # the data type of the output, where it is another
+    out: str = ""  # the data type of the output, if it differs
     quants: dict[str, ScaleOffset] = field(default_factory=dict)
-    alone: bool = False  # libQnnCpu computes something else
+    alone: bool = False  # libQnnCpu computes a different result
 
     def quant(self, name: str, dtype: str) -> ScaleOffset | None:
         row = datatypes.parse(dtype)
@@ -65,7 +65,7 @@ def store(values: Array, dtype: str, quant: ScaleOffset | None) -> Array:
 
 
 def execute(backend: BackendHandle, case: Case, *, stored: Sequence[Array]) -> Array:
-    """The stored output."""
+    """Return the stored output."""
     out = case.out or case.dtype
     with backend.context() as context:
         graph = context.graph("graph")
@@ -114,7 +114,7 @@ def cases() -> list[Case]:
         bits = 8 if dtype.endswith("8") else 16
         lowest = 0 if dtype[0] == "U" else -(1 << (bits - 1))
         positive = {"y": ScaleOffset(1 / (1 << bits), -lowest)}
-        # libQnnCpu takes the output's zero point of Relu and Softmax to be 0, whatever the tensor says.
+        # libQnnCpu assumes a zero point of 0 for the output of Relu and Softmax, and ignores that of the tensor.
         made.append(Case("Relu", dtype, [a], np.maximum(a, 0), quants={"y": ScaleOffset(OUT[bits], -lowest)}))
         made += [
             Case("ElementWiseAdd", dtype, [a, b], a + b),
@@ -122,7 +122,7 @@ def cases() -> list[Case]:
             Case("ElementWiseMultiply", dtype, [a, column], a * column),
             Case("ElementWiseMultiply", dtype, [column, row], column * row),
             Case("Softmax", dtype, [a], softmax(a), quants=positive),
-            # Of bytes, libQnnCpu takes the last axis, whatever the parameter says.
+            # For bytes, libQnnCpu uses the last axis and ignores the parameter.
             Case(
                 "Softmax",
                 dtype,
@@ -204,14 +204,14 @@ def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: BackendHandle, real_cpu: Bac
     stored = [store(x, case.dtype, case.quant(f"x{i}", case.dtype)) for i, x in enumerate(case.inputs)]
     found = execute(cpu, case, stored=stored)
     expected = store(case.expected, out, quant)
-    if case.op == "Cast":  # numpy's own: cut off, wrapped around
+    if case.op == "Cast":  # numpy's conversion: truncated, wrapped around
         expected = (
             stored[0].astype(np.int64).astype(dtype_of(out)) if "FLOAT" not in out else stored[0].astype(dtype_of(out))
         )
         if out == "BOOL_8":
             expected = stored[0] != 0
     if quant is not None:
-        # The inputs were rounded too, so the exact result may lie some steps beside numpy's.
+        # The inputs were rounded too, so the exact result may be some steps off numpy's.
         steps = 3 if case.op == "MatMul" else 2
         assert np.abs(found.astype(int) - expected.astype(int)).max() <= (steps if case.op not in EXACT else 0)
     elif out == "FLOAT_16":
@@ -225,19 +225,19 @@ def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: BackendHandle, real_cpu: Bac
     try:
         theirs = execute(real_cpu, case, stored=stored)
     except QnnError as refused:
-        assert refused.code == 3110  # it has fewer types than the operation definitions
+        assert refused.code == 3110  # it supports fewer types than the operation definitions
         assert case.dtype not in REAL.get(case.op, ()) or out == "FLOAT_16"
         return
     if found.dtype.kind == "f":
         assert np.abs(found.astype(float) - theirs.astype(float)).max() <= 2e-6 * max(1, np.abs(found).max())
     else:
-        # A product in integers (libQnnCpu's) may round to the neighbour.
+        # An integer product (in libQnnCpu) may be rounded to the adjacent value.
         most = 1 if case.op in ("ElementWiseAdd", "ElementWiseMultiply", "MatMul", "Softmax") and quant else 0
         assert np.abs(found.astype(np.int64) - theirs.astype(np.int64)).max() <= most
 
 
 EXACT = ("Reshape", "Transpose", "Quantize")
-# What libQnnCpu 2.47 was seen to take of the types above; there the comparison must have happened.
+# The types above that libQnnCpu 2.47 was found to support; for these the comparison is mandatory.
 REAL = {
     "Relu": ("FLOAT_32", "UFIXED_POINT_8"),
     "ElementWiseAdd": ("FLOAT_32", "UFIXED_POINT_8", "INT_32"),

@@ -1,4 +1,4 @@
-"""Several threads in one backend: each has graphs of its own, and what one does is nothing to the others."""
+"""Several threads in one backend: each has its own graphs, and they do not affect each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINE = np.arange(-100, 284, dtype=np.float32).reshape(1, 2, 3, 64)
 
 
 def together(work: Callable[[int], None]) -> None:
-    """The work in several threads, which begin at one moment; the first error of them is raised."""
+    """Run the work in several threads that start at the same time; raise the first of their errors."""
     errors: list[BaseException] = []
     start = threading.Barrier(THREADS)
 
@@ -90,7 +90,7 @@ def htp(hooks: Built) -> Iterator[BackendHandle]:
 
 
 def hooked(context: ContextHandle, package: str, name: str) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
-    """One op whose kernel works in slices, on threads of its own."""
+    """Compose one op whose kernel works in slices, on several threads."""
     graph = context.graph(name)
     x, y = (
         graph.add_tensor(QnnTensor(f"{name}{end}", dtype="FLOAT_32", shape=LINE.shape, role=role))

@@ -139,7 +139,7 @@ def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHan
     rows[1].v1.notifyFunc = NULL
     rows[0].version = 2
     assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 5000
-    assert len(heard) == 6  # nobody hears of what was never begun
+    assert len(heard) == 6  # there is no callback for a list that was refused
 
 
 def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:
@@ -168,7 +168,7 @@ def test_the_level_of_a_log_can_change(cpu_interface: Interface) -> None:
         cpu.context() as context,
     ):
         graph = context.graph("empty")
-        for level, lines in ((ERROR, 1), (0, 1), (INFO, 2)):  # 0 is no level: it stays
+        for level, lines in ((ERROR, 1), (0, 1), (INFO, 2)):  # 0 is not a level: the level is unchanged
             code = cpu_interface._table.logSetLogLevel(log.raw, level)
             assert code == (0 if level else 11003)
             if not level:
@@ -188,7 +188,7 @@ def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
     assert np.allclose(np.load(tmp_path / "y.npy"), np.where(X > 0, X, 0.01 * X))
     done = udogen(*given, "--runtime", "emulator", "--json")
     assert '"emulator": true' in done.stdout
-    done = udogen(*given)  # nobody asked for it: the real one, or none
+    done = udogen(*given)  # not requested: the real runtime is used, or none
     assert "EMULATOR" not in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Packages and mixed graphs in the CPU emulator: as libQnnCpu runs them, and on GPU."""
+"""Packages and mixed graphs in the CPU emulator: results as in libQnnCpu, and on GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NULL = FFI.NULL
 
 @pytest.fixture
 def both(cpu: BackendHandle, real_cpu: BackendHandle, cpu_leaky: Built, tmp_path: Path) -> list[BackendHandle]:
-    """The same package in the emulator and in libQnnCpu; of one file there is one package in a process."""
+    """Return the emulator and libQnnCpu with the same package; a process registers a package file only once."""
     register(cpu, cpu_leaky)
     copied = shutil.copy(cpu_leaky.library, tmp_path)
     real_cpu.register(Path(copied), cpu_leaky.provider)

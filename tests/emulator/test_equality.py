@@ -1,4 +1,4 @@
-"""The same library gives the same bytes in Qualcomm's runtime and in the emulator: random graphs of one op."""
+"""The same library returns the same bytes in Qualcomm's runtime and in the emulator: random graphs of one op."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Both(NamedTuple):
     sessions: list[OpSession]
 
     def check(self, op: str, options: CallOptions) -> None:
-        """The same call gives the same bytes, or is refused by both."""
+        """Check that the same call returns the same bytes, or is refused by both."""
         call = make_call(self.built.op(op, self.backend), self.built, op, options)
         real, emulated = (self._run(session, call) for session in self.sessions)
         assert real == emulated
-        assume(real is not None)  # hypothesis fails if most are refused
+        assume(real is not None)  # hypothesis fails if most calls are refused
 
     @staticmethod
     def _run(session: OpSession, call: OpCall) -> dict[str, bytes] | None:
@@ -71,7 +71,7 @@ def opened(built: Built, backend: str) -> Iterator[Both]:
 
 
 def array(seed: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Numbers of a type; those of 8 and 16 bits use all of it."""
+    """Return numbers of a type; those of 8 and 16 bits use its whole range."""
     random, kind = np.random.default_rng(seed), np.dtype(NUMPY[dtype])
     if kind.kind == "f":
         return (3 * random.standard_normal(shape)).astype(kind)
@@ -83,7 +83,7 @@ def array(seed: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def quant(draw: Draw, dtype: str) -> tuple[float, int] | None:
-    """Scale and offset, where the type has them."""
+    """Draw scale and offset, if the type has them."""
     if "FIXED" not in dtype:
         return None
     scale = draw(st.sampled_from([0.02, 0.05, 0.1])) if dtype.endswith("_8") else 0.001
@@ -92,7 +92,7 @@ def quant(draw: Draw, dtype: str) -> tuple[float, int] | None:
 
 
 def some(draw: Draw, params: dict[str, st.SearchStrategy[object]]) -> dict[str, object]:
-    """Parameters, each of which may be left out."""
+    """Draw parameters, each of which may be omitted."""
     return {name: draw(each) for name, each in params.items() if draw(st.booleans())}
 
 
@@ -113,7 +113,7 @@ CPU_TYPES = ("FLOAT_32", "INT_32", "UINT_32", "UINT_8", "BOOL_8", "UFIXED_POINT_
 
 @st.composite
 def mixes(draw: Draw) -> CallOptions:
-    """A call of Mix: any type into any type, optional and repeated inputs, parameters of all kinds."""
+    """Draw a call of Mix: any type into any type, optional and repeated inputs, parameters of all kinds."""
     shape, seed = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)), draw(st.integers(0, 9999))
     types = {name: draw(st.sampled_from(CPU_TYPES)) for name in ("x", "y")}
     inputs = {"x": array(seed, shape, types["x"])}
@@ -137,13 +137,13 @@ def test_cpu(on_cpu: Both, options: CallOptions) -> None:
 
 
 class Row(NamedTuple):
-    """An op of tests/configs/Twelve.xml, and what it is given."""
+    """An op of tests/configs/Twelve.xml, and its arguments."""
 
     op: str
     inputs: dict[str, str]
     outputs: dict[str, str]
     shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES
-    params: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012 nobody changes it
+    params: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012 never modified
     always: dict[str, st.SearchStrategy[object]] = {}  # noqa: RUF012
 
 
@@ -169,7 +169,7 @@ ROWS = [
 
 @st.composite
 def twelve(draw: Draw) -> tuple[str, CallOptions]:
-    """A call of one of eleven ops; Matrix, whose shapes hang together, has examples of its own."""
+    """Draw a call of one of eleven ops; Matrix, whose shapes depend on each other, has separate examples."""
     row, seed = draw(st.sampled_from(ROWS)), draw(st.integers(0, 9999))
     shape = draw(row.shapes)
     types = {**row.inputs, **row.outputs}

@@ -1,4 +1,4 @@
-"""The GPU kernels of the examples in the emulator on OpenCL: floats, halves and fixed point, held against numpy."""
+"""The GPU kernels of the examples in the emulator on OpenCL: floats, halves and fixed point, compared with numpy."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def chain(
     quant: ScaleOffset | None = None,
     alphas: tuple[float | None, ...] = ALPHAS,
 ) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
-    """One op behind the other, not finalized yet."""
+    """Compose a chain of one op, not finalized yet."""
     graph = context.graph("chain", precision=precision)
     last = first = graph.add_tensor(QnnTensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE, quant=quant))
     for number, alpha in enumerate(alphas):
@@ -66,7 +66,7 @@ def test_three_nodes_with_native_tensors_between(backend: BackendHandle, leaky: 
         error = np.abs(run(graph, x, y) - leaky_thrice(X)).max()
         halves = precision in ("FP16", "HYBRID")
         assert error <= (2e-3 if halves else 1e-5)
-        assert bool(error > 1e-5) is halves  # what is stored as halves shows
+        assert bool(error > 1e-5) is halves  # the rounding of stored halves is visible
 
 
 def test_halves_all_the_way(backend: BackendHandle, leaky: Built) -> None:
@@ -105,7 +105,7 @@ def test_a_program_is_compiled_once_for_a_context(backend: BackendHandle, leaky:
             graph = context.graph(f"graph{number}")
             x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE))
             y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=SHAPE, role=APP_READ))
-            # The same text in both: parameters are arguments.
+            # The same source in both: parameters are arguments.
             params = [Scalar("alpha", "FLOAT_32", 0.5 + number)]
             graph.add_node(
                 OpConfig("n", package=leaky.package, op_type="LeakyRelu", inputs=[x], outputs=[y], params=params)

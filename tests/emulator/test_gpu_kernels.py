@@ -1,4 +1,4 @@
-"""What a kernel on the GPU can be given, each thing held against numpy: the emulator on OpenCL runs it."""
+"""Every kind of argument of a GPU kernel, compared with numpy: the emulator on OpenCL runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a kernel on the GPU is reported with its cause: compilers, arguments, stray writes."""
+"""Errors of GPU kernels are reported with their cause: compilers, arguments, stray writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CL, CPP = "src/ops/LeakyRelu.cl", "src/ops/LeakyRelu.cpp"
 
 @pytest.fixture
 def package(leaky: Built, tmp_path: Path) -> PackageLibrary:
-    """A package of one's own to spoil."""
+    """Return a separate package that a test may break."""
     assert leaky.folder is not None
     shutil.copytree(leaky.folder.path, tmp_path / "package")
     np.save(tmp_path / "x.npy", X)
@@ -95,7 +95,7 @@ MISTAKES = {
             'operation.kernel("k").source("__kernel void k(void) {}").globalSize(1);\n'
             '  return setKernelInfo(args, operation.kernel("LeakyRelu_kernel"));',
         ),
-        "",  # udogen gives each text a name of its own
+        "",  # udogen gives each source a separate name
     ),
 }
 
@@ -127,7 +127,7 @@ def test_an_untouched_package_compiles_and_reports_that_it_is_not_written(tmp_pa
     assert make(built.folder.path, "gpu_x86").returncode == 0
     assert (
         udogen("run", "op", built.library, "Text", *arguments).returncode == 0
-    )  # the kernel compiles, and does nothing
+    )  # the kernel compiles, but does nothing
 
 
 def test_the_real_runtime_is_not_taken_where_it_cannot_run(leaky: Built, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Misuse of the emulator's API answers the documented code, and never ends the process: one row each."""
+"""Misuse of the emulator's API returns the documented code, and never ends the process: one row each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRANGE = FFI.cast("void *", 0x1234567)
 
 
 class World:
-    """Everything that a call may need, right as it is; each row spoils one thing."""
+    """Valid arguments for every call; each row breaks one of them."""
 
     def __init__(self, backend: BackendHandle, package: Built) -> None:
         self.package = package
@@ -55,7 +55,7 @@ class World:
             graph.finalize()
             return context.binary()
 
-    # --- calls with something wrong ---------------------------------------------------------------------------
+    # --- faulty calls -----------------------------------------------------------------------------------------
 
     def add(self, graph: Any, op: OpConfig) -> int:
         entry = FFI.cast("udogen_TakesOpConfig", self.table.graphAddNode)
@@ -211,7 +211,7 @@ ROWS: list[tuple[str, int, Call]] = [
     ("execute with a small buffer", 6004, World.small),
     ("execute with a wrong id", 6004, World.wrong_id),
     ("execute with NULL", 6004, lambda w: w.table.graphExecute(w.graph.raw, NULL, 1, NULL, 1, NULL, NULL)),
-    # what there is not
+    # features that it does not have
     ("async of a strange graph", 6001, lambda w: w.table.graphExecuteAsync(STRANGE, *[NULL, 0] * 2, *[NULL] * 4)),
     ("async without inputs", 6004, lambda w: w.table.graphExecuteAsync(w.graph.raw, *[NULL, 0] * 2, *[NULL] * 4)),
     ("async before finalize", 6023, lambda w: w.table.graphExecuteAsync(w.open.raw, *[NULL, 0] * 2, *[NULL] * 4)),
@@ -237,7 +237,7 @@ ROWS: list[tuple[str, int, Call]] = [
 
 @pytest.fixture(params=["gpu", "cpu"])
 def world(request: pytest.FixtureRequest) -> World:
-    """Of each backend: what they have in common answers alike."""
+    """For each backend: their common functions return the same codes."""
     gpu = request.param == "gpu"
     return World(
         request.getfixturevalue("backend" if gpu else "cpu"), request.getfixturevalue("leaky" if gpu else "cpu_leaky")
@@ -248,13 +248,13 @@ def world(request: pytest.FixtureRequest) -> World:
 def test_misuse_returns_its_code(world: World, name: str) -> None:
     [(_, code, call)] = [row for row in ROWS if row[0] == name]
     assert int(call(world)) == code
-    # And nothing is broken: what was right before is right still.
+    # The state is intact: calls that were valid before still succeed.
     world.x.struct.v1.id = 1
     assert world.execute(world.graph.raw, world.x, world.y) == 0
     world.context.close()
 
 
-# What each function answers to nothing at all: NULL, 0 and empty structs.
+# The code of each function for empty arguments: NULL, 0 and empty structs.
 NOTHING = {
     **dict.fromkeys(["propertyHasCapability"], 1000),
     **dict.fromkeys(["backendCreate", "backendGetApiVersion", "backendGetBuildId"], 4004),
@@ -280,7 +280,7 @@ NOTHING = {
     **dict.fromkeys(["profileFree"], 12000),
     **dict.fromkeys(["deviceGetPlatformInfo", "deviceFreePlatformInfo", "deviceCreate"], 1004),
     **dict.fromkeys(["deviceSetConfig", "deviceGetInfo", "deviceFree"], 14000),
-    # What no backend of the emulator has.
+    # Functions that no backend of the emulator has.
     **dict.fromkeys(["graphCreateSubgraph", "tensorCreateContextTensor", "deviceGetInfrastructure"], 1000),
     **dict.fromkeys(["errorGetVerboseMessage", "errorFreeVerboseMessage", "globalConfigSet", "contextFinalize"], 1000),
     **dict.fromkeys(["graphPrepareExecutionEnvironment", "graphReleaseExecutionEnvironment"], 1000),
@@ -299,7 +299,7 @@ def test_every_function_of_the_table_returns(request: pytest.FixtureRequest, bac
     results = {}
     for name, field in FFI.typeof("QnnInterface_ImplementationV2_t").fields:
         kinds = field.type.args
-        if any(kind.kind == "struct" for kind in kinds):  # by value: libffi wants another way (abi.py)
+        if any(kind.kind == "struct" for kind in kinds):  # by value: libffi needs another call (abi.py)
             entry = FFI.cast("udogen_TakesOpConfig", getattr(table, name))
             results[name] = int(entry(NULL, FFI.new("udogen_OpConfigByValue *")[0]))
             continue

@@ -1,4 +1,4 @@
-"""Misuse, memory and waiting executions once more, with the emulator under AddressSanitizer and UBSan."""
+"""Misuse, memory and waiting executions again, with the emulator under AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_misuse_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
         **os.environ,
         "X86_CXX": "g++ -g -fsanitize=address,undefined -fno-sanitize-recover=undefined",
         "LD_PRELOAD": " ".join(libraries),
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python's and the OpenCL driver's own
+        "ASAN_OPTIONS": "detect_leaks=0",  # leaks of Python and the OpenCL driver
     }
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-s", *map(str, TESTS)]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONG)

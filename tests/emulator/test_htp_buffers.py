@@ -1,4 +1,4 @@
-"""Shared buffers of HTP in the emulator: what Qualcomm's tutorial shows works, and every rule that it has is kept."""
+"""Shared buffers of HTP in the emulator: the examples of Qualcomm's tutorial work, and all its rules are enforced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def interface() -> Interface:
 
 @dataclass
 class World:
-    """The backend with a package, a context binary of two ops with weights, and what the log says."""
+    """The backend with a package, a context binary of two ops with weights, and the log."""
 
     backend: BackendHandle
     log_lines: list[str]
@@ -45,7 +45,7 @@ class World:
     kept: list[Any] = field(default_factory=list)
 
     def context(self, *options: tuple[str, str, Any], deferred: bool = True, binary: bytes = b"") -> ContextHandle:
-        """A context of the binary, with these custom options: (name, field of the union, value)."""
+        """Return a context of the binary, with these custom options: (name, field of the union, value)."""
         rows = []
         if deferred:
             rows.append(FFI.new("QnnContext_Config_t *"))
@@ -112,7 +112,7 @@ class World:
 
 
 def compose(world: World, context: ContextHandle, name: str) -> None:
-    """Tiled twice, with a native tensor between and a constant row: 2 * (2 * x + row) + row."""
+    """Compose Tiled twice, with a native tensor between and a constant row: 2 * (2 * x + row) + row."""
     graph = context.graph(name)
     x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
     row = graph.add_tensor(
@@ -174,7 +174,7 @@ def refused(world: World, code: int, log_lines: str, call: Callable[[], object])
     assert any(log_lines in line for line in world.log_lines), world.log_lines
 
 
-# --- what the tutorial shows --------------------------------------------------------------------------------------
+# --- examples of the tutorial -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -265,13 +265,13 @@ def test_a_descriptor_is_of_one_type(world: World, kind: str) -> None:
         other = lambda: world.register(context, SPILL if kind == WEIGHTS else WEIGHTS, fd, offset=4 * PAGE)  # noqa: E731
         for call in (ion, shared, other):
             refused(world, ALREADY, cannot, call)
-        again = os.dup(fd)  # another number for the same buffer
+        again = os.dup(fd)  # another descriptor of the same buffer
         refused(world, ALREADY, cannot, lambda: MemoryHandle(context, again, dtype="FLOAT_32", shape=X.shape))
         os.close(again)
     with world.context() as context, memory(8 * PAGE) as fd, world.backend.context() as plain:
         with MemoryHandle(plain, fd, dtype="FLOAT_32", shape=X.shape):
             refused(world, ALREADY, "is registered as buffer of a tensor", lambda: world.register(context, kind, fd))
-        world.register(context, kind, fd)  # after it was deregistered
+        world.register(context, kind, fd)  # allowed after it was deregistered
 
 
 def test_each_context_has_weights_of_its_own(world: World) -> None:
@@ -390,7 +390,7 @@ def test_memory_of_a_context_is_not_for_tensors(world: World) -> None:
 
 
 def test_graphs_that_share_a_spill_fill_buffer_do_not_run_in_parallel(world: World) -> None:
-    """Two threads execute as fast as they can: each call succeeds, or is refused with the rule."""
+    """Two threads execute as fast as possible: each call succeeds, or is refused because of the rule."""
     with memory(4 * PAGE) as spill, world.context() as first, world.context() as second:
         for context in (first, second):
             world.register(context, SPILL, spill)

@@ -1,4 +1,4 @@
-"""HTP packages in the emulator: the same library as in the real libQnnHtp, with the same bytes."""
+"""HTP packages in the emulator: the same library as in the real libQnnHtp returns the same bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(built: Built, op: str, options: CallOptions, kind: str) -> OpResult:
 
 
 def equal(built: Built, op: str, options: CallOptions) -> OpResult:
-    """Both runtimes give the same bytes."""
+    """Check that both runtimes return the same bytes."""
     real, own = (run(built, op, options, kind) for kind in KINDS)
     assert own.runtime.emulator and own.runtime.name == "HTP_UDOGEN_EMULATOR"
     assert real.outputs.keys() == own.outputs.keys()

@@ -1,6 +1,6 @@
-"""A QHPI package written by hand, in libQnnHtp and in the emulator: what it gets, and what is refused.
+"""A handwritten QHPI package, in libQnnHtp and in the emulator: its arguments, and what is refused.
 
-The real library runs in a child: it prints, and some of what the emulator refuses crashes it.
+The real library runs in a child: it prints, and crashes for some input that the emulator refuses.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_a_wrong_record_is_refused_at_registration(
         LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
         BackendHandle(interface, log) as backend,
     ):
-        for _ in range(2):  # it is not asked twice, and refused all the same
+        for _ in range(2):  # refused again, without another query
             with pytest.raises(QnnError) as refused:
                 backend.register(build(fault), "ProbeInterfaceProvider")
             assert refused.value.code == 4007
@@ -223,7 +223,7 @@ def execute(graph: GraphHandle, x: QnnTensor, y: QnnTensor, profile: ProfileHand
 
 
 def custom(header: str, **fields: Any) -> tuple[Any, ...]:
-    """A list of one custom config of a graph, and what it leads to."""
+    """Return a list with one custom config of a graph, and the objects that it points to."""
     held, row = FFI.new(f"{header} *"), FFI.new("QnnGraph_Config_t *")
     for key, value in fields.items():
         setattr(held, key, FFI.integer_const(value) if isinstance(value, str) else value)

@@ -1,4 +1,4 @@
-"""Registered memory: bound by handle beside plain buffers, shared by several tensors, and every wrong use of it."""
+"""Registered memory: bound by handle next to plain buffers, shared by several tensors, and every misuse of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RELU = np.maximum(X, 0)
 
 
 class Buffer:
-    """A file of the kernel's memory, mapped here as a client maps it."""
+    """A memfd, mapped here like in a client."""
 
     def __init__(self, size: int = 4096) -> None:
         self.fd, self.size = os.memfd_create("udogen-test"), size
@@ -59,7 +59,7 @@ def buffers() -> Iterator[Callable[..., Buffer]]:
         try:
             each.close()
         except OSError:
-            pass  # the test closed it
+            pass  # the test has closed it
 
 
 def relu(
@@ -104,7 +104,7 @@ def test_tensors_lie_in_registered_memory(
                 graph.execute([x], [y])
                 expected = np.where(factor * X > 0, factor * X, (0.01 if own else 0) * factor * X)
                 assert np.allclose(out.get(1024 if kind == "SHARED" else 0), expected)
-            room = bytearray(24)  # and a plain buffer beside it
+            room = bytearray(24)  # and a plain buffer next to it
             y.bind(room)
             graph.execute([x], [y])
             assert np.allclose(np.frombuffer(room, np.float32).reshape(SHAPE), expected)
@@ -118,7 +118,7 @@ def test_memory_of_a_closed_descriptor_stays(cpu: BackendHandle, buffers: Callab
             buffer.put(X)
             number = buffer.fd
             buffer.close()
-            other = buffers()  # the kernel gives the number anew: that is other memory
+            other = buffers()  # the kernel reuses the number: it is other memory
             assert other.fd == number
             with MemoryHandle(context, other.fd, dtype="FLOAT_32", shape=SHAPE) as second:
                 x.bind_memory(memory.handle)
@@ -150,7 +150,7 @@ def test_the_capabilities_say_so(cpu: BackendHandle) -> None:
         assert ask(FFI.integer_const(f"QNN_PROPERTY_{name}")) == 0
 
 
-# --- wrong use ------------------------------------------------------------------------------------------------------
+# --- misuse ---------------------------------------------------------------------------------------------------------
 
 Ion = dict[str, Any]
 WRONG: dict[str, tuple[Ion, int, str]] = {
@@ -189,14 +189,14 @@ def test_double_registration(cpu: BackendHandle, buffers: Callable[..., Buffer])
             assert (
                 code_of(lambda: MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion)) == 8002
             )  # of another kind
-            with MemoryHandle(other, a.fd, **ion):  # each context has its own
+            with MemoryHandle(other, a.fd, **ion):  # each context has separate registrations
                 pass
         with (
             MemoryHandle(context, a.fd, shared=SharedRange(0, 4096), **ion),
             MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion),
         ):
             assert code_of(lambda: MemoryHandle(context, a.fd, shared=SharedRange(64, 4096), **ion)) == 8002
-        MemoryHandle(context, a.fd, **ion).close()  # free again
+        MemoryHandle(context, a.fd, **ion).close()  # registration is possible again
 
 
 def test_wrong_binding_is_refused(cpu: BackendHandle, log_lines: list[str], buffers: Callable[..., Buffer]) -> None:
@@ -234,7 +234,7 @@ def test_deregistration(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> N
         array = FFI.new("Qnn_MemHandle_t[]", [made[0].handle, FFI.cast("void *", 77), made[1].handle])
         assert table.memDeRegister(NULL, 1) == 8000
         assert table.memDeRegister(array, 0) == 8000
-        assert table.memDeRegister(array, 3) == 8001  # the two that are right are let go of all the same
+        assert table.memDeRegister(array, 3) == 8001  # the two valid ones are released anyway
         assert [table.memDeRegister(array + at, 1) for at in (0, 2)] == [8001, 8001]
 
 
@@ -254,7 +254,7 @@ def test_all_of_a_call_or_nothing(cpu: BackendHandle, buffers: Callable[..., Buf
         assert table.memRegister(context.raw, what, 2, handles) == 8000
         what[1].memType, what[1].dataType, what[1].customInfo = 2, 0x232, NULL
         assert table.memRegister(context.raw, what, 2, handles) == 8000
-        custom = FFI.new("QnnMemHtp_Descriptor_t *", {"type": 2, "size": 64})  # a weights buffer: HTP alone has it
+        custom = FFI.new("QnnMemHtp_Descriptor_t *", {"type": 2, "size": 64})  # a weights buffer: only HTP has it
         what[1].customInfo = custom
         assert table.memRegister(context.raw, what, 2, handles) == 8005
         what[1] = what[0]
@@ -262,7 +262,7 @@ def test_all_of_a_call_or_nothing(cpu: BackendHandle, buffers: Callable[..., Buf
         what[0].memShape.shapeConfig = config = FFI.new("char[]", b"DATA_FORMAT_UBWC_NV12")
         assert config and table.memRegister(context.raw, what, 1, handles) == 8004
         what[0].memShape.shapeConfig = NULL
-        assert table.memRegister(context.raw, what, 1, handles) == 0  # nothing of all that has stayed
+        assert table.memRegister(context.raw, what, 1, handles) == 0  # the refused calls have registered nothing
         assert table.memRegister(FFI.cast("void *", 5), what, 1, handles) == 8001
         assert table.memRegister(context.raw, NULL, 1, handles) == 8000
         assert table.memRegister(context.raw, what, 1, NULL) == 8000

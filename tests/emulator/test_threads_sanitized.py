@@ -1,4 +1,4 @@
-"""Several threads and waiting executions once more, with the emulator and its packages under ThreadSanitizer."""
+"""Several threads and waiting executions again, with the emulator and its packages under ThreadSanitizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.making import LONG, ROOT
 TESTS = [ROOT / "tests" / "emulator" / f"test_{name}.py" for name in ("concurrent", "waiting")]
 COMPILER = ["g++", "-g", "-fsanitize=thread"]
 
-# Only Python needs the library: compilers and shells that have it crash.
+# For Python only: compilers and shells crash with the library preloaded.
 START = "import os, sys, pytest; del os.environ['LD_PRELOAD']; sys.exit(pytest.main(sys.argv[1:]))"
 
 RACE = 'static int count; extern "C" void touch() { for (int i = 0; i < 1000000; ++i) ++count; }'
@@ -29,7 +29,7 @@ for each in threads: each.join()
 
 
 def under_tsan(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python with ThreadSanitizer loaded; skips the test where there is none."""
+    """Run Python with ThreadSanitizer loaded; skip the test if it is not available."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
     asked = subprocess.run(["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True)
@@ -40,7 +40,7 @@ def under_tsan(*arguments: str) -> subprocess.CompletedProcess[str]:
         **os.environ,
         "X86_CXX": " ".join(COMPILER),
         "LD_PRELOAD": str(library),
-        # Python itself is not instrumented: what it locks is seen through the calls of libc.
+        # Python itself is not instrumented: its locks are visible through the calls of libc.
         "TSAN_OPTIONS": "exitcode=0 report_signal_unsafe=0 ignore_noninstrumented_modules=1",
     }
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONG)

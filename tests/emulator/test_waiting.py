@@ -1,4 +1,4 @@
-"""Executions that nobody waits for, signals, and several threads."""
+"""Asynchronous executions, signals, and several threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NULL = FFI.NULL
 
 
 def slow(context: ContextHandle, nodes: int = 40, side: int = 160) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
-    """Some tenths of a second of products, one node behind the other."""
+    """Compose a chain of products that takes some tenths of a second."""
     make = Maker(context)
     x, last = make.tensor(APP_WRITE, (side, side)), None
     for number in range(nodes):
@@ -40,7 +40,7 @@ def slow(context: ContextHandle, nodes: int = 40, side: int = 160) -> tuple[Grap
 
 
 class Waiting:
-    """Asynchronous executions, and what their client has heard."""
+    """Asynchronous executions, and the notifications that their client has received."""
 
     def __init__(self, graph: GraphHandle) -> None:
         self.graph, self.heard, self._done = graph, [], threading.Condition()
@@ -108,7 +108,7 @@ def test_a_full_queue_makes_its_client_wait(cpu: BackendHandle) -> None:
     with ContextHandle(cpu.interface, made[0]) as context:
         graph, x, y = slow(context)
         waiting = Waiting(graph)
-        for number in range(3):  # one runs, one waits; the third has room when the first has ended
+        for number in range(3):  # one runs, one waits; the third is accepted when the first has ended
             assert waiting.start(number, x, y) == 0
         assert waiting.heard[:1] == [(0, 0)]
         assert waiting.wait(3) == [(0, 0), (1, 0), (2, 0)]
@@ -137,15 +137,15 @@ def test_a_signal_aborts(cpu: BackendHandle) -> None:
         graph, x, y = slow(context)
         waiting = Waiting(graph)
         assert waiting.start(1, x, y, signal) == 0
-        assert waiting.start(2, x, y, signal) == 6030  # it belongs to a call
+        assert waiting.start(2, x, y, signal) == 6030  # another call already uses it
         assert table.signalFree(signal) == 9000
         assert table.signalSetConfig(signal, NULL) == 9000
         time.sleep(0.05)
         assert table.signalTrigger(signal) == 0
         assert waiting.wait(1) == [(1, 6031)]
-        graph.execute([x], [y])  # nothing is broken
+        graph.execute([x], [y])  # the graph still works
     assert table.signalSetConfig(signal, NULL) == 0
-    assert table.signalTrigger(signal) == 9005  # it does nothing any more
+    assert table.signalTrigger(signal) == 9005  # it is no longer in use
     assert table.signalFree(signal) == 0
 
 

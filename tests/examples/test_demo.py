@@ -1,4 +1,4 @@
-"""The examples: the demo ends with a report, its cases agree with numpy, and a wrong kernel is found out."""
+"""The examples: the demo ends with a report, its cases agree with numpy, and a wrong kernel is detected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def demo(examples: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
-    """A copy of the examples, so that the demo writes into no checkout."""
+    """Return a copy of the examples, so that the demo does not write into the checkout."""
     need_runtime("cpu")
     return Path(shutil.copytree(ROOT / "examples", tmp_path / "examples"))
 

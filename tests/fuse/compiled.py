@@ -1,4 +1,4 @@
-"""Kernels of single nodes, compiled by the worker of `udogen build` for x86-64 into one library, and called there."""
+"""Kernels of single nodes, compiled for x86-64 into one library by the worker of `udogen build`, and called from it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _STORED = {"float32": "f32", "int32": "i32", "uint8": "u8"}
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node with its inputs; those of `constants` are of the model, the others are calculated."""
+    """A node with its inputs; `constants` are part of the model, the others are computed."""
 
     op: str
-    inputs: Sequence[Any]  # arrays; None where one is left out
+    inputs: Sequence[Any]  # arrays; None for an omitted input
     attributes: Mapping[str, Any] = field(default_factory=dict)
     constants: Sequence[int] = ()
     opset: int = 17
     outputs: int = 1
 
     def source(self) -> SourceModel:
-        """The model of the node alone."""
+        """Return a model of this node alone."""
         names = [f"x{place}" if array is not None else "" for place, array in enumerate(self.inputs)]
         arrays = {name: np.asarray(array) for name, array in zip(names, self.inputs, strict=True) if name}
         fixed = {f"x{place}" for place in self.constants}
@@ -53,7 +53,7 @@ class Node:
         )
 
     def feeds(self) -> dict[str, Any]:
-        """What is calculated, by name."""
+        """Return the computed inputs, by name."""
         rows = enumerate(self.inputs)
         return {f"x{n}": np.asarray(each) for n, each in rows if each is not None and n not in self.constants}
 
@@ -73,7 +73,7 @@ def compile_node(node: Node, name: str, folder: Path) -> Compiled:
 
 
 def compile_nodes(source: SourceModel, nodes: str, feeds: Mapping[str, Any], name: str, folder: Path) -> Compiled:
-    """The same of nodes of a model."""
+    """Do the same for several nodes of a model."""
     op = fused_op(name, source.file, source.subgraph(source.select(nodes), feeds))
     file = folder / f"{name}.py"
     file.write_text(kernel_text(op))
@@ -89,7 +89,7 @@ def compile_nodes(source: SourceModel, nodes: str, feeds: Mapping[str, Any], nam
 
 
 def link(folder: Path) -> ctypes.CDLL:
-    """One library of all object files; none of them may take memory from the heap."""
+    """Link all object files into one library; none of them may allocate heap memory."""
     library, errors = folder / "all.so", folder / "errors.c"
     objects = sorted(map(str, folder.glob("*.o")))
     subprocess.run(["g++", "-shared", "-o", str(library), *objects, "-Wl,--unresolved-symbols=ignore-all"], check=True)
@@ -134,7 +134,7 @@ def _buffer(array: Any, flat: bool) -> tuple[_Buffer, Any]:
 
 
 def call(library: ctypes.CDLL, compiled: Compiled) -> dict[str, Any]:
-    """The outputs of the op, from what its node has in the model."""
+    """Return the outputs of the op for the inputs of its node in the model."""
     op = compiled.op
     arrays = [np.ascontiguousarray(op.part.values[port.value].astype(port.dtype)) for port in op.inputs]
     outputs = {port.name: np.zeros(port.shape, port.dtype) for port in op.outputs}

@@ -1,4 +1,4 @@
-"""Models of which nodes are fused."""
+"""Models with nodes to be fused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def save(
     path: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any] | None = None,
     *, opset: int = 17, types: dict[str, int] | None = None,
 ) -> Path:  # fmt: skip
-    """A model in a file; shapes of inputs may have names in them."""
+    """Write a model to a file; shapes of inputs may contain names."""
     kinds = types or {}
     rows = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), shape) for name, shape in inputs.items()]
     results = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), None) for name in outputs]
@@ -28,12 +28,12 @@ def save(
 
 
 def node(op: str, inputs: str, outputs: str, name: str = "", **attributes: Any) -> Any:
-    """A node; the names are words."""
+    """Return a node; inputs and outputs are names separated by blanks."""
     return helper.make_node(op, inputs.split(), outputs.split(), name=name, **attributes)
 
 
 def attention(path: Path) -> Path:
-    """Scores of two heads, masked, in two outputs, between a Relu and a matrix product; ids choose rows of a table."""
+    """Write scores of two heads, masked, in two outputs, between a Relu and a matrix product; ids select table rows."""
     random = np.random.default_rng(3)
     nodes = [
         node("Relu", "x", "r", "relu"),

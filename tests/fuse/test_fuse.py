@@ -1,4 +1,4 @@
-"""`udogen onnx fuse`: what is cut out of a model, what is written, and that it is right on both backends."""
+"""`udogen onnx fuse`: the nodes it takes from a model, the files it writes, and right results on both backends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
 
 def fuse(model: Path, nodes: str, *options: object, name: str = "Fused") -> Any:
-    """The answer of the verb, which only writes."""
+    """Run the verb, which only writes files, and return its output."""
     done = udogen(
         "onnx",
         "fuse",
@@ -46,7 +46,7 @@ def fuse(model: Path, nodes: str, *options: object, name: str = "Fused") -> Any:
 
 
 def kernel(model: Path) -> list[str]:
-    """The lines of the kernel's function."""
+    """Return the lines of the kernel's function."""
     return (model.parent / "Fused" / "kernels" / "Fused.py").read_text().split("\n\n\n")[1].splitlines()
 
 
@@ -228,7 +228,7 @@ def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
 
 
 def fail_on_qnn(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str, Any], bool]) -> None:
-    """Let QNN fail for some backends and models."""
+    """Make QNN fail for some backends and models."""
     on_qnn = network.run_on_qnn
 
     def finalize(options: Any, model: Any, *rest: Any) -> Any:

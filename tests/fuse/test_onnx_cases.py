@@ -1,4 +1,4 @@
-"""Cases that ONNX has for its own ops: kernels of single nodes return the numbers that come with them."""
+"""ONNX's test cases for its own ops: kernels of single nodes return the expected numbers of these cases."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.fuse.compiled import Compiled, Node, call, compile_node, link
 from udogen.errors import UdogenError
 from udogen.fuse.ops import TABLE
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's and Halide's, of the numbers in the cases
+pytestmark = pytest.mark.filterwarnings("ignore")  # of numpy and Halide, caused by the numbers in the cases
 _EACH = 7  # of about 900 cases; a prime, so that each op has some
-_NEWEST = 23  # the newest opset that ONNX Runtime 1.23 to 1.27 knows
+_NEWEST = 23  # the newest opset that ONNX Runtime 1.23 to 1.27 supports
 
 
 def node_of(case: Any) -> Node | None:
-    """The node of a case of one node with arrays, of an op that the table has; its settings are constants."""
+    """Return the node of a case with a single node of a supported op and array inputs; its settings are constants."""
     [node, *others] = case.model.graph.node
     if others or node.op_type not in TABLE or node.domain or not all(node.output):
         return None
@@ -41,7 +41,7 @@ def node_of(case: Any) -> Node | None:
 
 
 def compiled(folder: Path) -> Iterator[tuple[str, Compiled, list[Any]]]:
-    """Every seventh case: its name, its kernel, and what it returns; without those that are refused."""
+    """Yield every seventh case: its name, its kernel, and its results; without the refused ones."""
     for number, case in enumerate(collect_testcases(None)[::_EACH]):
         node = node_of(case)
         try:

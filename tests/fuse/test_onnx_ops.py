@@ -21,7 +21,7 @@ from udogen.fuse.ops import TABLE
 from udogen.fuse.subgraph import read_source
 from udogen.kernels import onnx_ops
 
-pytestmark = pytest.mark.filterwarnings("ignore:The floating-point value")  # Halide, of Python's floats
+pytestmark = pytest.mark.filterwarnings("ignore:The floating-point value")  # Halide warns about Python's floats
 _NUMBERS = np.random.default_rng(16)
 
 
@@ -249,7 +249,7 @@ NODES = [
 
 
 def expected(compiled: Compiled) -> dict[str, Any]:
-    """As ONNX's own evaluator calculates it, which test files of a fused op name as the reference."""
+    """Return the results of ONNX's own evaluator, which test files of a fused op name as the reference."""
     op = compiled.op
     given = {port.name: op.part.values[port.value].astype(port.dtype) for port in op.inputs}
     with np.errstate(all="ignore"):
@@ -275,7 +275,7 @@ def test_kernels_return_what_onnx_returns(nodes: list[Node], tmp_path: Path) -> 
 
 
 def differing(library: ctypes.CDLL, compiled: Compiled) -> Iterator[str]:
-    """What a kernel does not agree with: ONNX's reference, ONNX Runtime."""
+    """Yield the references that a kernel disagrees with: ONNX's reference, ONNX Runtime."""
     found, reference = call(library, compiled), expected(compiled)
     for port in compiled.op.outputs:
         by_ort = compiled.op.part.values[port.value].astype(port.dtype)
@@ -285,7 +285,7 @@ def differing(library: ctypes.CDLL, compiled: Compiled) -> Iterator[str]:
 
 
 def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
-    """Sums of what is repeated, that other sums and the output use, and in places that Halide does not see through."""
+    """Sums of repeated values that other sums and the output use, also where Halide cannot analyse the indices."""
     chains = {
         "Repeated": [node("Tile", "x twice", "t"), node("ReduceSum", "t last", "y")],
         "Used": [

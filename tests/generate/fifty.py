@@ -1,4 +1,4 @@
-"""Configs with as many ops as a test wants."""
+"""Configs with any number of ops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ udo::Status execute(const Args& args) {
 
 
 def config(count: int) -> str:
-    """An XML config of the package ManyOps with ops Op00, Op01 …; the default step of each is its number."""
+    """Return an XML config of the package ManyOps with ops Op00, Op01 …; the default step of each is its number."""
     ops = "".join(_OP % (number, number) for number in range(count))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<OpDefCollection PackageName="ManyOps" Domain="test" Version="1.0">\n'
@@ -41,12 +41,12 @@ def config(count: int) -> str:
 
 
 def kernel(number: int) -> str:
-    """A finished kernel of one of them."""
+    """Return a finished kernel of one of them."""
     return _KERNEL % {"number": number}
 
 
 def project(folder: Path, count: int) -> None:
-    """A folder for `udogen test`: the config Many.xml, kernels, and one case of each op."""
+    """Write a folder for `udogen test`: the config Many.xml, kernels, and one case of each op."""
     (folder / "kernels").mkdir(parents=True)
     (folder / "Many.xml").write_text(config(count), "utf-8")
     tests = ['config = "Many.xml"', 'kernels = "kernels"']

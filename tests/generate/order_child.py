@@ -1,6 +1,6 @@
-"""Nodes of OrderPackage in a libQnnHtp, in a process of its own: `order_child.py RUNTIME LIBRARY`; prints JSON.
+"""Nodes of OrderPackage in a libQnnHtp, in a separate process: `order_child.py RUNTIME LIBRARY`; prints JSON.
 
-A program that registers a package and ends in an error aborts, and the runtime writes to stdout: so not in pytest's.
+A program that registers a package and ends in an error aborts, and the runtime writes to stdout: so not within pytest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ lines: list[str] = []
 kept: list[Any] = []
 LOG = LogHandle(INTERFACE, lambda _level, text: lines.append(text), 2)
 
-Node = tuple[str, Mapping[str, Any]]  # the op, and its parameters in the order in which they are given
+Node = tuple[str, Mapping[str, Any]]  # the op, and its parameters in the order in which they are passed
 
 
 @contextmanager
@@ -48,14 +48,14 @@ def param(graph: Any, node: str, name: str, value: Any) -> Param:
     if not is_tensor:
         return Scalar(name, dtype, value)
     data = bytearray(np.array(value, NUMPY[dtype]).tobytes())
-    tensor_name = f"{name}_of_{node}"  # which a graph has once
+    tensor_name = f"{name}_of_{node}"  # unique in a graph
     made = graph.add_tensor(QnnTensor(tensor_name, dtype=dtype, shape=(len(value),), role=STATIC, data=data))
     assert isinstance(made, QnnTensor)
     return made
 
 
 def run(nodes: Sequence[Node], **how: Any) -> Any:
-    """The output of each node; or what went wrong, and what the package says of it."""
+    """Return the output of each node; or the error, and the message of the package."""
     with registered() as backend:
         return run_with(backend, nodes, **how)
 
@@ -65,7 +65,7 @@ def node_of(
 ) -> OpConfig:
     params = [param(graph, name, each, value) for each, value in given.items()]
     node = OpConfig(name, package="OrderPackage", op_type=op, inputs=x, outputs=y, params=params)
-    for index, each in enumerate(given):  # a tensor has another name than its parameter
+    for index, each in enumerate(given):  # a tensor and its parameter have different names
         kept.append(abi.ffi().new("char[]", each.encode()))
         node.struct.v1.params[index].name = kept[-1]
     return node
@@ -103,7 +103,7 @@ def run_with(
 
 
 def logged() -> str:
-    """What the package says of it."""
+    """Return the message of the package."""
     return next((line for line in lines if line.startswith(("op ", "package "))), "\n".join(lines))
 
 
@@ -130,7 +130,7 @@ def poly(order: str, **values: Any) -> Node:
 
 
 def orders() -> Any:
-    """All orders of four parameters, in one graph: what is wrong of each."""
+    """Run all orders of four parameters in one graph; return the wrong results."""
     nodes, wanted = [], []
     every = ["".join(order) for order in permutations("abcd")]
     for number, order in enumerate([*every, "a", "ca", "da", "dca", "cda", "dba"]):
@@ -153,7 +153,7 @@ def kinds(names: Sequence[str]) -> Any:
 
 
 def threads() -> list[Any]:
-    """Each thread validates and prepares graphs of its own, with other orders."""
+    """Validate and prepare separate graphs in each thread, with other orders."""
     found: dict[int, Any] = {}
 
     def work(number: int) -> None:
@@ -175,7 +175,7 @@ def threads() -> list[Any]:
 
 
 def memory() -> dict[str, Any]:
-    """Many nodes are validated, and one again and again: how the memory grows, and what became of the first one."""
+    """Validate many nodes, and one repeatedly; return how the memory grows, and the result of the first node."""
     with registered() as backend, backend.context() as context:
         graph = context.graph("g")
         x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(1, 1, 1, 13), role=APP_WRITE))

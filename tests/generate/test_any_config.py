@@ -1,4 +1,4 @@
-"""Ops made up at random, with names that compilers and headers know too, generate and compile without a warning."""
+"""Random ops, whose names also occur in compilers and headers, generate and compile without a warning."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def element(dice: random.Random, tag: str, name: str, types: list[str], rank: st
 def op(dice: random.Random, name: str) -> str:
     from udogen.opdef.names import identifier
 
-    names = {identifier(each): each for each in dice.sample(NAMES, 12)}  # names that would be one are for other tests
+    names = {identifier(each): each for each in dice.sample(NAMES, 12)}  # equal identifiers are tested elsewhere
     picked = list(names.values())
     inputs = [tensor(dice, "Input", picked.pop(), mandatory=True) for _ in range(dice.randint(1, 2))]
     outputs = [tensor(dice, "Output", picked.pop(), mandatory=True) for _ in range(dice.randint(1, 2))]

@@ -1,6 +1,6 @@
-"""What a kernel is given, in the real runtime: every kind of field, given and by default.
+"""The arguments of a kernel in the real runtime: every kind of field, given and by default.
 
-The kernels under tests/generate/kernels write all they see into the log, as `field=value`.
+The kernels under tests/generate/kernels write all their arguments to the log, as `field=value`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Package:
 
 
 def reported(result: OpResult) -> dict[str, str]:
-    """The fields that a kernel reported."""
+    """Return the fields that a kernel reported."""
     pairs = (line.text.partition("=") for line in result.logs if line.source == "package")
     return {name: value for name, equals, value in pairs if equals}
 
@@ -319,7 +319,7 @@ def test_every_type_that_the_runtime_delivers(nasty: Package, dtype: str) -> Non
     np.testing.assert_array_equal(result.outputs["y"], array)
 
 
-# --- the life of a kernel -----------------------------------------------------------------------------------
+# --- the lifetime of a kernel -------------------------------------------------------------------------------
 
 
 def test_state_lives_as_long_as_its_node(nasty: Package) -> None:

@@ -1,4 +1,4 @@
-"""CMake for packages: configured and built on Linux, what it builds runs; for Windows as far as Linux can tell."""
+"""CMake for packages: configured and built on Linux, where the result runs; for Windows as far as Linux can test it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from udogen.build import tools
 from udogen.runtime.built import find_built
 
 SOFTMAX = ROOT / "examples" / "softmax"
-EXPORTED = ("InterfaceProvider", "Executions", "Counted", "Refusal")  # what a package exports, behind its name
+EXPORTED = ("InterfaceProvider", "Executions", "Counted", "Refusal")  # the exports of a package, after its name
 REG_FUNCTIONS = {
     "SnpeUdo_initRegLibrary",
     "SnpeUdo_terminateRegLibrary",
@@ -36,13 +36,13 @@ def _with_cmake() -> None:
 
 
 def cmake(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """CMake in a package's folder, without the SDKs of this machine."""
+    """Run CMake in a package's folder, without the SDKs of this machine."""
     env = {**os.environ, **dict.fromkeys(("QNN_SDK_ROOT", "SNPE_ROOT", "SNPE_UDO_ROOT"), ""), **variables}
     return subprocess.run(["cmake", *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=900)
 
 
 def build(folder: Path, **variables: str) -> None:
-    """As a person would."""
+    """Build like a user."""
     for step in (["--preset", "linux"], ["--build", "--preset", "linux"]):
         done = cmake(folder, *step, **variables)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -50,7 +50,7 @@ def build(folder: Path, **variables: str) -> None:
 
 
 def exports(library: Path) -> set[str]:
-    """What is exported in C; g++ lets instances of the C++ library through, whatever the visibility."""
+    """Return the exported C symbols; g++ exports instances of the C++ library regardless of visibility."""
     done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
     return {name for line in done.stdout.splitlines() if not (name := line.split()[-1]).startswith("_Z")}
 
@@ -167,7 +167,7 @@ def test_the_presets_are_those_of_the_documentation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", [ONE_OP, SOFTMAX / "Softmax_Htp.json"], ids=["qnn", "snpe"])
 def test_windows_libraries_by_zig(config: Path, tmp_path: Path) -> None:
-    """Not MSVC, but Windows all the same: its headers, its way of exporting, its names of libraries."""
+    """Not MSVC, but Windows nevertheless: its headers, its exports, its names of libraries."""
     if not tools.zig():
         pytest.skip("zig is not installed")
     generate(tmp_path, config)

@@ -1,4 +1,4 @@
-"""The converter op package: Qualcomm's tree; functions that answer where the config says enough, the rest marked."""
+"""The converter op package: Qualcomm's tree; complete functions if the config has all facts, the rest marked."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ UNWRITTEN, REFUSED = 1000, 3110
 
 
 def shaped(tag: str, name: str, text: str, *, rank: str = "ND", more: str = "", datatype: str = "FLOAT_32") -> str:
-    """A tensor whose shape has a text."""
+    """Return a tensor with a shape text."""
     return tensor(tag, name, datatype, rank=rank, more=more).replace("</Rank>", f"</Rank><Text>{text}</Text>")
 
 
 def constrained(name: str, kind: str, text: str, datatype: str = "FLOAT_32") -> str:
-    """An output with a constraint."""
+    """Return an output with a constraint."""
     constraint = f'<Constraint id="0" Type="{kind}">{text}</Constraint>'
     return tensor("Output", name, datatype).replace("</Name>", f"</Name>{constraint}")
 
@@ -62,7 +62,7 @@ CONFIG = collection(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of CONFIG, generated and built."""
+    """Return the package of CONFIG, generated and built."""
     out = tmp_path_factory.mktemp("out")
     (out / "demo.xml").write_text(CONFIG)
     done = udogen("generate", out / "demo.xml", "-cop", "-o", out, "--json")
@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Host:
-    """What a converter does: it loads the library, and asks for the outputs of one op."""
+    """The role of a converter: it loads the library, and requests the outputs of one op."""
 
     def __init__(self, folder: Path) -> None:
         self._library = ctypes.CDLL(str(folder / "ConverterOpPackage" / LIBRARY))
@@ -89,7 +89,7 @@ class Host:
         ranks: Sequence[int] = (),
         pointer: bool = False,
     ) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
-        """(status, shape and type of each output); `ranks`: what the converter knows of the outputs already."""
+        """Return (status, shape and type of each output); `ranks`: ranks of outputs that the converter already has."""
         c: Any = ffi()
         keep: list[Any] = []
 
@@ -134,7 +134,7 @@ def test_the_tree_is_the_documented_one(made: Path) -> None:
         "Makefile",
         "ConverterOpPackage/ConverterOpPackage.cpp",
         "ConverterOpPackage/Makefile.linux-x86_64",
-        f"ConverterOpPackage/{LIBRARY}",  # what `make` makes
+        f"ConverterOpPackage/{LIBRARY}",  # the output of `make`
     }
 
 
@@ -154,7 +154,7 @@ def test_every_compiler_builds_it_without_a_warning(cxx: str, made: Path) -> Non
     assert make(made, "-q", "all", cxx=compiler(cxx)).returncode in (0, 1)
 
 
-# --- what it answers ----------------------------------------------------------------------------------------
+# --- its results --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -224,7 +224,7 @@ def test_no_config_at_all_is_refused(made: Path) -> None:
     assert function(None) == 3200
 
 
-# --- what the config says -----------------------------------------------------------------------------------
+# --- facts of the config ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Real configs, as their authors wrote them, become packages that compile without a warning."""
+"""Real configs, as written by their authors, become packages that compile without a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The defaults of inputs reach the kernel, and what supports only its default takes nothing else."""
+"""The defaults of inputs reach the kernel, and a core that supports only the default refuses other values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KERNELS = {
     "dsp": "udo::Status execute(const Args& args) {"
     f"{FOUR.replace('rank() != 4', 'rank() < 2').replace('shape()[2]', 'shape()[args.weights.shape().rank() - 2]')}"
     f"{LOOP}\n}}".replace("shape()[3]", "shape()[args.weights.shape().rank() - 1]"),
-    # Defaults are no memory of the GPU: their numbers are passed by value.
+    # Defaults are not GPU memory: their numbers are passed by value.
     "gpu": """
 udo::Status ShiftOperation(const Args& args, udo::Operation& operation) {
   if (!args.weights.isDefault()) return udo::error("other weights are not supported");
@@ -101,7 +101,7 @@ def run(built: Built, backend: str, inputs: dict[str, Any], **params: object) ->
 
 
 def by_hand(built: Built, inputs: dict[str, Any], params: tuple[ParamArg, ...], **more: Any) -> Any:
-    """Without the checks of `run op`: what another client would send."""
+    """Run without the checks of `run op`, like another client."""
     given = [TensorArg(name, "FLOAT_32", a.shape, a, static=name in more) for name, a in inputs.items()]
     call = OpCall("Shift", "DefaultsPackage", tuple(given), (TensorArg("y", "FLOAT_32", X.shape),), params)
     return op_session(built).run(call).outputs["y"]
@@ -121,7 +121,7 @@ def test_on_the_gpu(tmp_path: Path) -> None:
 
 
 def test_on_htp_udogen_gives_it(tmp_path: Path) -> None:
-    """No input can be left out there: the client gives the default."""
+    """HTP cannot omit an input: the client passes the default."""
     need_runtime("htp")
     built = compiled("htp", tmp_path)
     np.testing.assert_allclose(run(built, "htp", {"x": X}), WANTED, rtol=1e-6)
@@ -184,7 +184,7 @@ def test_any_other_value_is_refused_with_a_sentence(cpu: Built, param: ParamArg)
 
 @pytest.mark.parametrize("static", [True, False])
 def test_of_an_input_too(cpu: Built, static: bool) -> None:
-    """Data that comes with an execution cannot be known to be the default."""
+    """Data that is given at execution time cannot be known to be the default."""
     weights = WEIGHTS if not static else WEIGHTS + 1
     with pytest.raises(RunFailed) as caught:
         by_hand(cpu, {"x": X, "bias": BIAS, "weights": weights}, (), **({"weights": True} if static else {}))

@@ -1,4 +1,4 @@
-"""Encodings of fixed point: one of a whole tensor is right; what a kernel cannot see is refused and not ignored."""
+"""Encodings of fixed point: one for a whole tensor works; one that a kernel cannot see is refused, not ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNTIMES = [("cpu", "real"), ("cpu", "emulator"), ("htp", "real"), ("htp", "emul
 
 
 def quarters(package: Path, backend: str, kind: str, encoding: Any) -> Any:
-    """What LeakyRelu makes of STORED, whose numbers are positive; a text where it is refused."""
+    """Return LeakyRelu of STORED, whose numbers are positive, or the message if it is refused."""
     try:
         with GraphBuilder(backend, runtime=kind, packages=[package]) as builder:
             with builder.graph("g", outputs=["y"]) as graph:
@@ -38,7 +38,7 @@ def quarters(package: Path, backend: str, kind: str, encoding: Any) -> Any:
 def returned(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[Any], Any]]:
-    """`quarters` in a process of its own: the real HTP and the emulator cannot share one."""
+    """`quarters` in a separate process: the real HTP and the emulator cannot share one."""
     backend, kind = request.param
     if kind == "real":
         need_runtime(backend)

@@ -1,4 +1,4 @@
-"""A package of fifty ops: quickly generated, built with all cores, each op runs."""
+"""A package of fifty ops: generated quickly, built with all cores; each op runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
 
 
 def test_the_plan_of_a_test_run_grows_with_the_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each op is resolved alone, a few times; not all of them for each."""
+    """Each op is resolved alone, a few times, instead of all ops for each one."""
     counts: list[int] = []
 
     def resolved(package: OpPackage, *arguments: Any, **options: Any) -> OpPackage:

@@ -1,4 +1,4 @@
-"""What is generated, byte for byte, and that it compiles without a warning."""
+"""Generated files, byte for byte, and that they compile without a warning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
     for made in make_packages([config], tmp_path):
         native = [name for part in made.plan.parts for name in part.targets if name.endswith("_x86")]
         if not native:
-            continue  # for devices alone: tests/build
+            continue  # for devices only: tests/build
         done = make(made.folder, *native, cxx=cxx)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr, done.stderr
@@ -46,13 +46,13 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
 
 
 def kernel_of(package: PackageLibrary, name: str) -> str:
-    """The file of an op that is the user's, as the package says it."""
+    """Return the user-owned file of an op."""
     [kernel] = [path for path in package.user_owned if path.endswith(f"/{name}.cpp") and path in package.sources]
     return kernel
 
 
 def each_op_reports_that_it_is_not_written(folder: Path, backend: str) -> None:
-    """Registered in the real runtime, each op of the untouched package gets as far as its kernel."""
+    """Registered in the real runtime, each op of the untouched package reaches its kernel."""
     need_opencl() if backend == "gpu" else need_runtime(backend)
     built = find_built(folder, backend=backend)
     assert built.folder is not None

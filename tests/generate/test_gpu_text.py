@@ -1,4 +1,4 @@
-"""GPU kernels without .cl files, as the layout `snpe` has them: the skeleton has the text of the kernel in C++."""
+"""GPU kernels without .cl files, as in layout `snpe`: the skeleton has the kernel source in C++."""
 
 from __future__ import annotations
 

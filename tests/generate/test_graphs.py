@@ -44,7 +44,7 @@ def node(name: str, x: QnnTensor, y: QnnTensor, alpha: float | None) -> OpConfig
 
 
 def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
-    """A graph of one LeakyRelu behind the other, not finalized yet; nodes have the same names in every graph."""
+    """Compose a chain of LeakyRelu, not finalized yet; nodes have the same names in every graph."""
     graph = context.graph(name)
     first = last = graph.add_tensor(tensor("x", APP_WRITE))
     for number, alpha in enumerate(alphas):
@@ -56,7 +56,7 @@ def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[Gra
 
 
 def run(graph: GraphHandle, x: QnnTensor, y: QnnTensor) -> float:
-    """What becomes of -1."""
+    """Return the result for -1."""
     room = bytearray(y.nbytes)
     x.bind(bytearray(struct.pack("2f", -1.0, 1.0)))
     y.bind(room)

@@ -1,4 +1,4 @@
-"""What a kernel may tell HTP beyond `execute`, each of it in Qualcomm's own HTP emulator."""
+"""Everything that a kernel can declare to HTP in addition to `execute`, in Qualcomm's own HTP emulator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_preparation_may_fail(built: Built) -> None:
     ("x", "kernel"),
     [
         (X[..., :3], 1),  # the condition holds
-        (Q, 2),  # the type that the second takes
+        (Q, 2),  # the type that the second accepts
         (X, 3),
     ],
 )
@@ -93,8 +93,8 @@ def test_a_kernel_may_write_over_its_input(built: Built) -> None:
 
 
 def test_what_is_counted(built: Built) -> None:
-    """Calls of kernels, one for each tile; and a node that a rewrite replaces, when the graph is prepared."""
-    close_op_sessions()  # it counts from the start of a worker
+    """Calls of kernels, one per tile; and a node that a rewrite replaces, at preparation."""
+    close_op_sessions()  # counts from the start of a worker
     large, row = np.zeros((1, 256, 256, 64), np.float32), np.zeros((1, 1, 1, 64), np.float32)
     prepared = run(built, "Prepared", Q, loops=5, power=2)
     tiled, twice, late = run(built, "Tiled", large, row=row), run(built, "Twice", X), run(built, "Late", X, loops=3)

@@ -1,4 +1,4 @@
-"""HTP packages in Qualcomm's own HTP emulator: what a kernel is given, and what is refused, and how."""
+"""HTP packages in Qualcomm's own HTP emulator: the arguments of a kernel, and what is refused, and how."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ B = np.array([7, 8, 9], np.int32)
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packages of both backends, built, with kernels that write down what they see."""
+    """Return the packages of both backends, built, with kernels that record their arguments."""
     need_runtime("htp")
     folder = tmp_path_factory.mktemp("both")
     for made in make_packages([CONFIGS / "both.xml"], folder, kernels=KERNELS):
@@ -49,7 +49,7 @@ def run(out: Path, backend: str, op: str, options: CallOptions) -> dict[str, np.
 
 
 def seen(out: Path, backend: str, **params: object) -> list[float]:
-    """What ScaleShift sees of its parameters: first and last weight, mode, flag, has_shift, shift, size of in[1]."""
+    """Return ScaleShift's view of its parameters: first and last weight, mode, flag, has_shift, shift, in[1]'s size."""
     options = CallOptions({"in[0]": A, "in[1]": B}, params=params, shapes={"out[1]": (7,)})
     outputs = run(out, backend, "ScaleShift", options)
     np.testing.assert_array_equal(outputs["out[0]"], A + 7)
@@ -104,7 +104,7 @@ def test_parameters_before_the_last_one_given_take_their_defaults(out: Path, bac
 def test_each_type_and_rank_arrives(
     out: Path, dtype: str, numpy: type, quant: tuple[float, int] | None, tolerance: float, shape: tuple[int, ...]
 ) -> None:
-    """Mix copies real values: what comes out as FLOAT_32 is what went in."""
+    """Mix copies real values: the FLOAT_32 output equals the input."""
     stored = (np.arange(np.prod(shape)).reshape(shape) - 4).astype(numpy)
     options = CallOptions({"x": stored}, quants={"x": quant} if quant else {}, dtypes={"x": dtype, "y": "FLOAT_32"})
     real = stored.astype(np.float32) if quant is None else np.float32(quant[0]) * (stored.astype(np.float32) + quant[1])
@@ -113,7 +113,7 @@ def test_each_type_and_rank_arrives(
 
 
 def test_halves_round_to_nearest_even(out: Path) -> None:
-    """udo::Half against numpy, over everything that is hard: subnormal, overflow, ties, infinite, no number."""
+    """udo::Half compared with numpy, for all edge cases: subnormal, overflow, ties, infinite, NaN."""
     bits = np.concatenate([np.arange(0, 1 << 16, 7), [0x7C00, 0xFC00, 0x7E00, 0x0001, 0x8001, 0x03FF, 0x7BFF]])
     halves = bits.astype(np.uint16).view(np.float16).reshape(1, 1, 1, -1)
     wide = run(out, "htp", "Mix", CallOptions({"x": halves}, dtypes={"y": "FLOAT_32"}))["y"]
@@ -128,7 +128,7 @@ def test_halves_round_to_nearest_even(out: Path) -> None:
 
 def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
     built = find_built(out, backend="htp")
-    stranger = Built(built.library, built.provider, built.package, None)  # as a client that does not know the config
+    stranger = Built(built.library, built.provider, built.package, None)  # like a client that does not have the config
     with (
         OpSession(built.library, built.provider, backend="htp", timeout=60) as session,
         pytest.raises(RunFailed) as output,
@@ -261,7 +261,7 @@ udo::Status execute(const Args& args) {
 
 
 def running(built: Built, place: str) -> OpSession | HexagonSession:
-    """A session of the package there."""
+    """Return a session of the package there."""
     if place == "htp":
         library = find_built(built.library, backend="htp")
         return OpSession(library.library, library.provider, backend="htp", timeout=120)
@@ -271,7 +271,7 @@ def running(built: Built, place: str) -> OpSession | HexagonSession:
 
 @pytest.mark.parametrize("place", ["htp", "hexagon"])
 def test_inputs_at_the_end_may_be_left_out(place: str, tmp_path: Path) -> None:
-    """The number of a node's values, or their types, tell HTP's kernels which are given; parameters follow them."""
+    """HTP's kernels identify the given inputs by the number of a node's values, or their types; parameters follow."""
     (tmp_path / "Shift.cpp").write_text(SHIFT)
     (tmp_path / "ends.xml").write_text(ENDS)
     [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
@@ -321,7 +321,7 @@ udo::Status execute(const Args& args) {
 
 @pytest.mark.parametrize("kind", ["SFIXED_POINT_8", "SFIXED_POINT_16"])
 def test_signed_inputs_at_the_end_and_parameters_in_any_order(kind: str, tmp_path: Path) -> None:
-    """Rewrites see signed types, kernels do not; a parameter before a mandatory one may be left out."""
+    """Rewrites see signed types, kernels do not; a parameter before a mandatory one may be omitted."""
     (tmp_path / "Add.cpp").write_text(SIGNED_KERNEL)
     (tmp_path / "signed.xml").write_text(SIGNED.format(kind=kind))
     [made] = make_packages([tmp_path / "signed.xml"], tmp_path / "out", kernels=tmp_path)
@@ -358,7 +358,7 @@ def test_a_tensor_of_5_dimensions_beside_others_of_fewer(tmp_path: Path) -> None
     [("FLOAT_32", "INT_32", False), ("FLOAT_32", "FLOAT_32", True), ("UINT_32", "INT_32", True)],
 )
 def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tmp_path: Path) -> None:
-    """The bias may be the parameter behind it, which may be missing, too; HTP has one type for INT_32 and UINT_32."""
+    """The bias may be the parameter after it, which may be missing, too; HTP has one type for INT_32 and UINT_32."""
     config = tmp_path / "ends.xml"
     text = ENDS.replace("INT_32", kind)
     config.write_text(re.sub(r"(<Name>bias.*<Datatype>)FLOAT_32", rf"\g<1>{bias}", text))

@@ -1,6 +1,6 @@
 """HTP packages in the C++ style of the SDK's headers (`--htp-api core`).
 
-Without an SDK they are held against stand-in headers of our own (tests/generate/core_sdk), which write down what is
+Without an SDK they are compiled with stand-in headers (tests/generate/core_sdk), which record what is
 registered.  With UDOGEN_TEST_SDK, the folder of a QNN SDK, the examples are compiled with its headers; with
 UDOGEN_TEST_HTP, the libQnnHtp.so of the same release, they are executed and compared with numpy as well.
 """
@@ -40,7 +40,7 @@ UNSUPPORTED, FATAL = 7, -1
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What looks like an SDK: our own headers of the C API, and a stand-in of those in C++."""
+    """Return a stand-in for an SDK: udogen's own headers of the C API, and a stand-in for those in C++."""
     root = tmp_path_factory.mktemp("sdk")
     headers = Path(shutil.copytree(resources.qnn_headers(), root / "include" / "QNN"))
     shutil.copytree(HERE / "core_sdk", headers, dirs_exist_ok=True)
@@ -48,7 +48,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built_with(sdk: Path, out: Path, config: Path, kernels: Path | None = None) -> Path:
-    """The library of a package of this config, by plain make, with every warning an error."""
+    """Build the library of a package of this config, by plain make, with every warning an error."""
     [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, htp_api="core", layout="qnn")
     assert not (made.folder / "include" / "QNN").exists(), "only the SDK's headers"
     done = make(made.folder, "htp_x86", cxx="g++", flags="-O0", QNN_SDK_ROOT=str(sdk))
@@ -68,7 +68,7 @@ def leaky(sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Standing:
-    """A library built with the stand-in: what it registered, and its functions to call."""
+    """A library built with the stand-in: its registrations, and its functions to call."""
 
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library))
@@ -92,7 +92,7 @@ class Standing:
         return result
 
     def initialize(self, provider: str) -> int:
-        """What the package answers when it is registered."""
+        """Return the result of registering the package."""
         interface = (ctypes.c_uint64 * 11)()
         assert getattr(self._library, provider)(interface) == 0
         result: int = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(interface[2])(None)
@@ -103,7 +103,7 @@ def scalar(value: float | int) -> np.ndarray:
     return np.full((1, 1, 1, 1), value, np.float32 if isinstance(value, float) else np.int32)
 
 
-# --- what is registered -----------------------------------------------------------------------------------------
+# --- registrations ----------------------------------------------------------------------------------------------
 
 
 def test_every_combination_of_types_is_registered_and_any_type_at_last(leaky: Path, both: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_kernel_sees_its_parameters(both: Path, shift: int | None) -> None:
     total, seen = np.zeros_like(a), np.zeros((1, 1, 1, 7), np.float32)
     tensors = [package.tensor(FLOAT_32, each) for each in (total, seen, a)] + [package.tensor(INT_32, b)]
     tensors.append(package.tensor(FLOAT_32, np.array([4, 5, 6], np.float32).reshape(1, 1, 1, 3)))
-    # HTP brings a BOOL_8 as Float32 of which only the first byte means anything.
+    # HTP passes a BOOL_8 as Float32 of which only the first byte is defined.
     tensors += [package.tensor(INT_32, scalar(0)), package.tensor(FLOAT_32, scalar(0x7BE37800 + (shift is None)))]
     tensors += [package.tensor(INT_32, scalar(shift))] if shift is not None else []
     assert package.call("ScaleShift", int(shift is None), *tensors) == 0
@@ -291,7 +291,7 @@ def test_the_two_interfaces_never_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_interface_is_that_of_the_part_for_htp(tmp_path: Path) -> None:
-    """In a folder that begins with a part for another backend."""
+    """In a folder whose first part is for another backend."""
     chosen = ["cpu", "htp"]
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="core", chosen=chosen, layout="snpe")
     assert [(part.backend, part.api) for part in made.plan.parts][:2] == [("cpu", ""), ("htp", "core")]

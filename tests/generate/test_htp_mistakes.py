@@ -1,4 +1,4 @@
-"""What goes wrong with HTP packages, as a person meets it on the command line: cause, remedy, exit code 5."""
+"""Errors of HTP packages, as users see them on the command line: cause, remedy, exit code 5."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = np.ones((1, 2, 2, 4), np.float32)
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package whose ops do what an op must not do, one with hooks, and one for the CPU; and arrays for them."""
+    """Return a package whose ops do what an op must not do, one with hooks, one for the CPU, and arrays for them."""
     folder = tmp_path_factory.mktemp("mistakes")
     for name in ("Faults", "Hooks"):
         htp_package(ROOT / "tests" / "configs" / f"{name}.xml", folder, KERNELS / name.lower())
@@ -110,7 +110,7 @@ def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
 
 
 def test_an_optional_input_that_htp_always_has(tmp_path: Path) -> None:
-    """`udogen test` skips such a case, with the reason; `run op` asks for the input."""
+    """`udogen test` skips such a case, with the reason; `run op` requires the input."""
     optional = "<Input><Name>b</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype></Input>"
     text = ONE_OP.read_text("utf-8").replace("<Output>", f"{optional}<Output>", 1)
     (tmp_path / "One.xml").write_text(text.replace("<SupportedBackend>CPU<", "<SupportedBackend>HTP<"), "utf-8")

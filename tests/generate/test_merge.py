@@ -1,4 +1,4 @@
-"""The three-way merge: nothing of the user's is ever lost."""
+"""The three-way merge: the user's changes are always kept."""
 
 from __future__ import annotations
 

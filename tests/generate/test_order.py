@@ -1,6 +1,6 @@
-"""Parameters of HTP packages by their names: in whatever order a client gives them, and left out between others.
+"""Parameters of HTP packages by name: in any order of the client, and omitted between others.
 
-Each runtime runs all cases once, in a process of its own (`order_child.py`).
+Each runtime runs all cases once, in a separate process (`order_child.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(runtime: Path, built: Built) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, env=env, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    # What the runtime printed may come before it or after it.
+    # The output of the runtime may come before it or after it.
     [result] = [line for line in done.stdout.splitlines() if line.startswith('{"')]
     found: dict[str, Any] = json.loads(result)
     return found
@@ -53,7 +53,7 @@ def test_a_client_that_never_validates_gives_the_order_of_the_config(answers: di
 
 
 def test_every_order_in_one_graph(answers: dict[str, Any]) -> None:
-    """24 orders of four parameters, and six nodes that leave some out."""
+    """24 orders of four parameters, and six nodes that omit some."""
     assert answers["orders"] == [0] * 30
 
 
@@ -117,7 +117,7 @@ def test_validation_reports_what_is_wrong(answers: dict[str, Any], case: str, lo
 
 
 def test_an_integer_of_another_type_is_taken_where_it_fits(answers: dict[str, Any]) -> None:
-    """ONNX Runtime gives every integer as an INT_32."""
+    """ONNX Runtime passes every integer as an INT_32."""
     assert answers["integers"] == [1.5, -3, 250, -300, 65000, -70000, 5, 1]
 
 
@@ -126,12 +126,12 @@ def test_threads(answers: dict[str, Any]) -> None:
 
 
 def test_what_is_remembered_is_bounded(answers: dict[str, Any]) -> None:
-    """4,096 nodes: one that was validated before them is refused, never taken for another."""
+    """4,096 nodes: one that was validated before them is refused, never confused with another."""
     assert answers["memory"]["kilobytes"] < 4096
     assert answers["memory"]["forgotten"]["logged"].startswith(IN_ORDER)
 
 
-# --- our own command line ---------------------------------------------------------------------------------------
+# --- udogen's own command line ----------------------------------------------------------------------------------
 
 
 def test_what_is_missing_is_named_before_the_runtime_is_started(built: Built, tmp_path: Path) -> None:

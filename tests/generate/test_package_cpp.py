@@ -1,4 +1,4 @@
-"""C++ that every generated package brings along, called directly: what is stored, and nodes made in several threads."""
+"""C++ files of every generated package, called directly: stored values, and nodes created in several threads."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(folder: Path, text: str, include: str, sources: Sequence[str] = (), *flags: str) -> Path:
-    """A program of this text and of files in this folder, one compiler call each, so that ccache has them."""
+    """Build a program of this text and of files in this folder, with one compiler call each, so that ccache works."""
     (folder / "main.cpp").write_text(text)
     objects = []
     for number, source in enumerate(("main.cpp", *sources)):
@@ -150,7 +150,7 @@ def test_what_is_stored_is_the_nearest_value_in_the_range(package: Path, tmp_pat
 
 @pytest.mark.parametrize("early", [False, True])
 def test_a_compiler_that_looks_for_the_kernel_too_early_refuses_it(package: Path, early: bool, tmp_path: Path) -> None:
-    """A header that is compiled first, which Clang can instantiate there: before the kernel's file is read."""
+    """A precompiled header, which Clang can instantiate at once: before it reads the file of the kernel."""
     clang = shutil.which("clang++") or pytest.skip("clang++ is not installed")
     flags = [clang, "-std=c++17", *(f"-I{package / each}" for each in ("include", "include/QNN", "src/utils"))]
     header = [*flags, "-x", "c++-header", *(["-fpch-instantiate-templates"] if early else [])]

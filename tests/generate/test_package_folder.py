@@ -1,4 +1,4 @@
-"""A package folder has one writer at a time, nothing leads out of it, and a call that was killed is completed."""
+"""A package folder has one writer at a time, nothing is written outside it, and a call that was killed is completed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def work(package: Path, tmp_path: Path) -> Work:
 
 
 def generate(work: Work, **options: bool) -> None:
-    """In this process; the config has one more op, so that there is something to write."""
+    """Generate in this process; the config has one more op, so that there are files to write."""
     work.grow()
     packages, problems = load([work.config])
     from udogen.generate.pipeline import GenerateOptions
@@ -93,7 +93,7 @@ def test_a_kernel_may_be_a_link_and_stays_one(work: Work) -> None:
 
 
 def test_a_forged_manifest_deletes_nothing_outside(work: Work) -> None:
-    """A folder that is no longer generated, and leads elsewhere."""
+    """A folder that is no longer generated, and is a link to another place."""
     outside = work.out.parent / "outside"
     outside.mkdir()
     (outside / "precious.txt").write_text("precious\n")
@@ -171,7 +171,7 @@ def test_one_that_waited_for_a_folder_that_was_moved_aside_takes_the_new_one(wor
 
 
 def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
-    """Two configs of one package, six times; the tree is that of the second of them."""
+    """Two configs of one package, six times; the tree is that of the second config."""
     small, large = Work(tmp_path), Work(tmp_path / "large" if (tmp_path / "large").mkdir() is None else tmp_path)
     large.grow()
     right = []
@@ -217,7 +217,7 @@ class Killed(BaseException):
 def test_interrupted_after_each_step_it_is_completed(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """Stopped before every fourth renaming; then the config changes back, and the tree is as it should be."""
+    """Stopped before every fourth renaming; then the config changes back, and the tree is right again."""
     right = kill_generate.snapshot(work.package)
     steps, replace = 0, os.replace
     while True:
@@ -286,7 +286,7 @@ def test_what_was_left_before_anything_was_begun_goes(work: Work) -> None:
 
 
 def test_a_copy_that_is_not_what_was_generated_last_is_not_merged_with(work: Work) -> None:
-    """With the user's own file as the copy, the user's lines would look like lines that udogen takes back."""
+    """With the user's own file as the copy, the user's lines would look like lines that udogen has removed."""
     work.edit(HEADER, "#pragma once", "#pragma once\n// mine")
     (work.package / ".udogen/last" / HEADER).write_text(work.text(HEADER))
     work.grow()

@@ -1,4 +1,4 @@
-"""Generating again: what is yours stays, what is ours comes up to date, and nothing is lost on the way."""
+"""Generating again: the user's changes are kept, generated parts are updated, and no content is dropped."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class Work:
         self.package = self.out / "LeakyReluPackage"
 
     def grow(self) -> None:
-        """One more param, one more op."""
+        """Add one param and one op."""
         text = self.config.read_text("utf-8")
         text = text.replace("      <SupportedBackend>", PARAM + "      <SupportedBackend>", 1)
         self.config.write_text(text.replace("  </OpDefList>", OP + "  </OpDefList>"), "utf-8")
 
     def shrink(self) -> None:
-        """As it was at first."""
+        """Restore the first version."""
         self.config.write_text(FIRST.read_text("utf-8"), "utf-8")
 
     def generate(self, *options: str) -> subprocess.CompletedProcess[str]:
@@ -97,7 +97,7 @@ class Work:
         return (self.package / path).read_text("utf-8")
 
     def state(self) -> dict[str, tuple[bytes, int]]:
-        """Every file with its content and time."""
+        """Return every file with its content and time."""
         files = (path for path in self.out.rglob("*") if path.is_file())
         return {str(path.relative_to(self.out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
@@ -160,7 +160,7 @@ def test_edits_of_a_generated_file_away_from_the_new_lines_are_merged(work: Work
 
 
 def test_what_no_config_changes_has_no_copy_and_an_edit_of_it_is_noticed(work: Work) -> None:
-    """A support source that a newer udogen has changed: nothing to merge with is kept, so both stay."""
+    """A support file that a newer udogen has changed: no copy is kept for a merge, so both stay."""
     last = work.package / ".udogen/last"
     kept = {path.relative_to(last).as_posix() for path in last.rglob("*") if path.is_file()}
     assert {"Makefile", HEADER} <= kept and not kept & {KERNEL, "config/LeakyRelu.xml", SUPPORT}
@@ -314,7 +314,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir()
     locked.chmod(0o555)
-    out = Path("/proc/self") if os.getuid() == 0 else locked  # for root nothing else is locked
+    out = Path("/proc/self") if os.getuid() == 0 else locked  # root can write to any other folder
     done = udogen("generate", FIRST, "-o", out)
     assert done.returncode == 2, done.stderr
     assert f"cannot write into {out / 'LeakyReluPackage'}: " in done.stderr
@@ -402,7 +402,7 @@ def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path)
     ids=ascii,
 )  # fmt: skip
 def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: object, merges: bool) -> None:
-    precious = work.out.parent / "precious.txt"  # no file of the machine: this is deleted where the check is missing
+    precious = work.out.parent / "precious.txt"  # a temporary file: it is deleted if the check is missing
     precious.write_text("precious\n")
     if isinstance(files, dict):
         key = content_key(b"precious\n")

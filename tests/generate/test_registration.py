@@ -1,4 +1,4 @@
-"""The registration library of a UDO package: what it tells, what it accepts, what it refuses and with which code."""
+"""The registration library of a UDO package: its descriptions, the calls that it accepts or refuses, and the codes."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ BEFORE_INIT = 0xFFFFFFFF
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generated sources of a package with every kind of tensor and parameter."""
+    """Return the generated sources of a package with every kind of tensor and parameter."""
     return registering.write(MANY, tmp_path_factory.mktemp("udo"))
 
 
 @pytest.fixture(scope="module")
 def built(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library made of them."""
+    """Return the library built from them."""
     return registering.build(sources, tmp_path_factory.mktemp("built") / "libUdoManyUdoReg.so")
 
 
 @pytest.fixture
 def library(built: Path) -> Any:
-    """The library, initialised."""
+    """Return the library, initialised."""
     opened = udo.open_library(str(built))
     assert opened.SnpeUdo_initRegLibrary() == OK
     return opened
@@ -94,7 +94,7 @@ def test_nothing_runs_and_nothing_is_allocated_when_it_is_loaded(built: Path) ->
     output = subprocess.run(["nm", "-DC", "--undefined-only", built], capture_output=True, text=True, check=True).stdout
     assert not [line for line in output.splitlines() if "malloc" in line or "operator new" in line]
     symbols = subprocess.run(["nm", "-C", built], capture_output=True, text=True, check=True).stdout
-    assert "_GLOBAL__sub_I" not in symbols  # what a constructor of a static would be called
+    assert "_GLOBAL__sub_I" not in symbols  # the name of a constructor of a static object
 
 
 def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_null_is_answered_with_a_code(library: Any) -> None:
 
 
 class _Definition:
-    """An operation of a network, as SNPE hands it over."""
+    """An operation of a network, as SNPE passes it."""
 
     def __init__(self, op: str, core: int) -> None:
         ffi = abi.ffi(abi.UDO)
@@ -345,7 +345,7 @@ def test_what_it_refuses_and_with_which_code(library: Any, name: str, capfd: pyt
 
 
 def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """On the cores whose supplements say so; inputs with a default may be left out."""
+    """On the cores whose supplements declare it; inputs with a default are optional."""
     made = registering.build(registering.write(DEFAULTS, tmp_path / "sources"), tmp_path / "libReg.so")
     library = udo.open_library(str(made))
     assert library.SnpeUdo_initRegLibrary() == OK

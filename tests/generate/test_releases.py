@@ -41,7 +41,7 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def answers(ordered: Built) -> dict[str, Any]:
-    """What becomes of parameters in every order, in the release that is installed."""
+    """Return the results of parameters in every order, in the installed release."""
     return test_order.run(find_runtime("htp").path, ordered)
 
 
@@ -67,7 +67,7 @@ def test_the_same_libraries_in_this_release(
             options = CallOptions({"x": X}, dtypes={"y": dtype})
             found = session.run(make_call(built.op("Mix", "htp"), built, "Mix", options)).outputs["y"]
             np.testing.assert_allclose(found.astype(np.float32), X.astype(np.float32), atol=tolerance)
-    # Told of a processor, HTP asks what kernels cost; from 2.50 on it asks in another way than before.
+    # With a processor set, HTP queries the cost of kernels; from 2.50 on it uses another query than before.
     with OpSession(hooked.library, hooked.provider, backend="htp", runtime=runtime, timeout=60, soc=SM8650) as session:
         x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
         for op, real in (("Chosen", np.ones_like(x)), ("Twice", x + 4), ("Late", x + 1), ("Sliced", x * 2)):
@@ -81,7 +81,7 @@ def test_the_same_libraries_in_this_release(
         options = CallOptions({"x": table}, params={"power": 1}, quants={"x": (0.1, 0), "y": (0.1, 0)})
         found = session.run(make_call(hooked.op("Prepared", "htp"), hooked, "Prepared", options)).outputs["y"]
         np.testing.assert_array_equal(found, table)
-    # Sentence for sentence; what is behind the 7 numbers of Defaults is left from other graphs.
+    # Message by message; the values after the 7 numbers of Defaults are left over from other graphs.
     found, wanted = test_order.run(runtime, ordered), dict(answers)
     for each in (found, wanted):
         each["defaults"] = [row[0][:7] for row in each["defaults"]]

@@ -1,4 +1,4 @@
-"""Compiled templates are kept between runs, and never outlive the template they were made from."""
+"""Compiled templates are kept between runs, but never longer than the template they were made from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAKEFILE = "qnn/shared/Makefile.mako"
 
 @pytest.fixture
 def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the templates, all as old as files in a wheel, and an empty cache."""
+    """Return a copy of the templates, with the timestamps of files in a wheel, and an empty cache."""
     copy = Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
     monkeypatch.setattr(resources, "templates", lambda: copy)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -31,7 +31,7 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def makefile(out: Path) -> str:
-    render._lookup.cache_clear()  # as a new process would
+    render._lookup.cache_clear()  # like a new process
     [made] = make_packages([CONFIG], out)
     return made.rendered["Makefile"].decode("utf-8")
 

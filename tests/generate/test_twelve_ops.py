@@ -40,7 +40,7 @@ def stored(values: np.ndarray, quant: tuple[float, int], dtype: type) -> np.ndar
 FIVE = F + H.astype(np.float32) + real(U8, Q8) + I32.astype(np.float32) + real(U16, Q16)
 BIAS = np.array([1, 2, 3], np.float32)[np.arange(F.size) % 3].reshape(SHAPE)
 
-# (op, options, what must come out, units of it that may be wrong)
+# (op, options, expected outputs, allowed error in steps)
 CASES: list[tuple[str, CallOptions, dict[str, np.ndarray], float]] = [
     (
         "FiveThree",
@@ -109,7 +109,7 @@ def test_every_op_with_its_types(number: int, built: Built, session: OpSession) 
     for name, array in expected.items():
         assert outputs[name].dtype == (array.dtype if array.dtype != np.int64 else np.int32)
         difference = np.abs(outputs[name].astype(np.float64) - array.astype(np.float64)).max()
-        # the tolerance of floats grows with them; a step of fixed point is a step
+        # the tolerance is relative for floats; a fixed-point step is constant
         scale = max(1.0, float(np.abs(array).max())) if array.dtype.kind == "f" else 1.0
         assert difference <= tolerance * scale, name
     if op == "FiveThree":

@@ -1,4 +1,4 @@
-"""CPU packages under clients that need not validate: nodes that validateOpConfig never saw, many, and in threads."""
+"""CPU packages under clients that need not validate: many nodes that validateOpConfig never saw, also in threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ udo::Status execute(const Args& args) {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package and its client in one program, with the sanitizer that sees races."""
+    """Return the package and its client in one program, with ThreadSanitizer."""
     root = tmp_path_factory.mktemp("unvalidated")
     (root / "kernels").mkdir()
     (root / "kernels/Affine.cpp").write_text(KERNEL)

@@ -1,4 +1,4 @@
-"""A folder for each version of DSP, as Qualcomm's generator makes them since about release 2.20."""
+"""A folder for each DSP version, as Qualcomm's generator has made them since about release 2.20."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_folder_for_each_version(config: Path, tmp_path: Path) -> None:
 
 
 def sdk(root: Path, release: str) -> dict[str, str]:
-    """QNN_SDK_ROOT of an SDK that has only its number."""
+    """Return QNN_SDK_ROOT of an SDK that has only its version number."""
     header = root / release / "include/QNN/QnnSdkBuildId.h"
     header.parent.mkdir(parents=True)
     header.write_text(f'#define QNN_SDK_BUILD_ID "v{release}.0.240728104910"\n')

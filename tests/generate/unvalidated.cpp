@@ -1,5 +1,6 @@
-// Plays a client of a CPU package that asks validateOpConfig never, often, or in several threads.  For test_unvalidated.py,
-// which links it with the package of Unvalidated.xml: y = x * factor + bias[0], with `bias` and `factor` optional.
+// Acts as a client of a CPU package that calls validateOpConfig never, often, or in several threads.  Used by
+// test_unvalidated.py, which links it with the package of Unvalidated.xml: y = x * factor + bias[0], with `bias` and
+// `factor` optional.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -26,7 +27,7 @@ void check(bool holds, const char* what) {
 
 QnnCpuOpPackage_Tensor_t tensor(QnnCpuOpPackage_DataType_t type, void* data) {
   QnnCpuOpPackage_Tensor_t made = {};
-  std::memset(&made.quantizeParams, 0x5A, sizeof made.quantizeParams);  // as the runtime leaves it
+  std::memset(&made.quantizeParams, 0x5A, sizeof made.quantizeParams);  // uninitialized, as in the runtime
   made.dataType = type;
   made.rank = 2;
   made.maxDimensions = made.currentDimensions = dims;
@@ -34,7 +35,7 @@ QnnCpuOpPackage_Tensor_t tensor(QnnCpuOpPackage_DataType_t type, void* data) {
   return made;
 }
 
-/// A node with its tensors, as libQnnCpu makes it: counts that are zero are unset, and their arrays too.
+/// A node with its tensors, as libQnnCpu makes it: counts that are zero are unset, and so are their arrays.
 struct Node {
   float in[6] = {0, 1, 2, 3, 4, 5};
   std::uint8_t stored[6] = {3, 4, 5, 6, 7, 8};
@@ -68,7 +69,7 @@ struct Node {
   Qnn_ErrorHandle_t create(QnnOpPackage_OpImpl_t& impl) {
     return package.v1_4.createOpImpl(nullptr, reinterpret_cast<QnnOpPackage_Node_t>(&node), &impl);
   }
-  /// y[5], or -1 where the op is refused.
+  /// y[5], or -1 if the op is refused.
   float run() {
     QnnOpPackage_OpImpl_t impl = nullptr;
     if (create(impl) != QNN_SUCCESS) return -1;
@@ -79,7 +80,7 @@ struct Node {
   }
 };
 
-/// What a client passes to validation for a node.
+/// The arguments of a client's validation of a node.
 struct Config {
   Qnn_Tensor_t inputs[2] = {}, output = {};
   Qnn_Param_t param = {};
@@ -147,7 +148,7 @@ void never() {
 }
 
 void many() {
-  constexpr int count = 3000;  // of one name, and all validated before the first is made
+  constexpr int count = 3000;  // all with one name, and all validated before the first is created
   for (int i = 0; i < count; ++i) check(Config("", i % 2 == 0, true).validate(), "validate");
   std::vector<Node> nodes(count);
   std::vector<QnnOpPackage_OpImpl_t> made(count);
@@ -162,7 +163,7 @@ void many() {
   }
 }
 
-/// Validations that no node follows: their memory is bounded, and comes back with the last terminate.
+/// Validations without a following node: their memory is bounded, and released by the last terminate.
 void asked() {
   auto megabytes = [] {
     rusage used = {};

@@ -1,4 +1,4 @@
-"""The packages that several files here run, built once."""
+"""Packages that several files of this folder run, built once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOTH_KERNELS = ROOT / "tests" / "generate" / "kernels" / "both"
 
 @pytest.fixture(scope="session")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """A package whose records are written by hand, built for x86 too."""
+    """A package with handwritten records, also built for x86."""
     need_tools()
     [made] = make_packages([HERE / "Raw.xml"], tmp_path_factory.mktemp("raw"))
     shutil.copy(HERE / "tables.cpp", made.folder / "src" / "RawInterface.cpp")

@@ -1,4 +1,4 @@
-"""How the tests here run a call: as Hexagon code under qemu-hexagon, and in Qualcomm's HTP emulator."""
+"""Helpers that run a call as Hexagon code under qemu-hexagon, and in Qualcomm's HTP emulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def on_x86(built: Built, call: OpCall) -> OpResult:
 
 
 def called(built: Built, op: str, *inputs: Array, params: tuple[ParamArg, ...] = (), out: Any = None) -> OpCall:
-    """A call of an op of Raw: INT_32 or UINT_8 tensors."""
+    """Return a call of an op of Raw: INT_32 or UINT_8 tensors."""
     args = tuple(
         TensorArg(f"x{i}", "INT_32" if each.dtype == np.int32 else "UINT_8", each.shape, each)
         for i, each in enumerate(inputs)

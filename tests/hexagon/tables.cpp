@@ -1,4 +1,4 @@
-// Takes the place of the generated src/RawInterface.cpp: kernel records by hand, of every kind that QHPI has.
+// Replaces the generated src/RawInterface.cpp: handwritten kernel records, of every kind that QHPI has.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 #include <hexagon_types.h>
 #endif
 
-// What the sources of the package expect of generated tables, which this package does without.
+// Symbols of the generated tables that the sources of the package need; this package has no such tables.
 namespace udo {
 namespace {
 Counter counters[] = {"Add"};
@@ -62,7 +62,7 @@ std::uint32_t addOnHvx(QHPI_RuntimeHandle*, std::uint32_t, Outputs out, std::uin
   std::uint8_t* y = data<std::uint8_t>(out[0]);
   std::size_t left = count(out[0]);
 #ifdef __hexagon__
-  // One element before the vectors, so that none of them is aligned.
+  // One element before the vectors, to make all of them unaligned.
   if (left > 0) {
     addScalar(a++, b++, y++, 1);
     --left;
@@ -79,7 +79,7 @@ std::uint32_t addOnHvx(QHPI_RuntimeHandle*, std::uint32_t, Outputs out, std::uin
   return QHPI_Success;
 }
 
-// --- Seen: what HTP says of its tensors, as numbers -------------------------------------------------------------------
+// --- Seen: the properties of HTP's tensors, as numbers ----------------------------------------------------------------
 
 std::uint32_t seen(QHPI_RuntimeHandle* handle, std::uint32_t outputs, Outputs out, std::uint32_t inputs, Inputs in) {
   std::int32_t* to = data<std::int32_t>(out[0]);
@@ -114,7 +114,7 @@ std::uint32_t seen(QHPI_RuntimeHandle* handle, std::uint32_t outputs, Outputs ou
   return QHPI_Success;
 }
 
-// --- Slices: each adds its number plus one to its part, and waits until all others have come --------------------------
+// --- Slices: each adds its number plus one to its part, and waits until all others have started -----------------------
 
 std::uint32_t slices(QHPI_RuntimeHandle* handle, std::uint32_t, Outputs out, std::uint32_t, Inputs in) {
   const std::uint32_t number = qhpi_slice_number(handle);
@@ -152,7 +152,7 @@ std::uint32_t runPrepared(QHPI_RuntimeHandle*, const void* room) {
   const Ready* const ready = static_cast<const Ready*>(room);
   std::int32_t* const y = data<std::int32_t>(ready->output);
   for (std::size_t i = 0; i < count(ready->output); ++i) y[i] = data<std::int32_t>(ready->input)[i] + ready->k;
-  y[0] = ready->first;  // nothing was there yet
+  y[0] = ready->first;  // nothing was written yet
   return QHPI_Success;
 }
 
@@ -171,7 +171,7 @@ std::uint32_t answer(QHPI_RuntimeHandle*, std::uint32_t, Outputs out, std::uint3
   return QHPI_Success;
 }
 
-// --- Wrong: does what its first number says -----------------------------------------------------------------------
+// --- Wrong: the first number selects the fault --------------------------------------------------------------------
 
 std::uint32_t wrong(QHPI_RuntimeHandle*, std::uint32_t, Outputs out, std::uint32_t, Inputs in) {
   std::int32_t* const y = data<std::int32_t>(out[0]);

@@ -1,4 +1,4 @@
-"""The examples as Hexagon code: right, equal to Qualcomm's emulator, and HVX equal to scalar."""
+"""The examples as Hexagon code: right, equal to Qualcomm's emulator, and HVX results equal to scalar ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LENGTHS = [1, 2, 127, 128, 129, 255, 256, 257, 1000, 4095, 4096, 4097]
 
 @pytest.fixture(scope="module")
 def add_sat(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The example with an HVX kernel beside a scalar one."""
+    """The example with an HVX kernel and a scalar one."""
     need_tools()
     [example] = load_examples(ROOT / "examples" / "add_sat_u8")
     out = tmp_path_factory.mktemp("add_sat")
@@ -90,7 +90,7 @@ def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
             assert result.kernel.endswith(f" on {kernel}")
             np.testing.assert_array_equal(result.outputs["sum"], expected)
 
-    with ThreadPoolExecutor() as pool:  # a process of its own for each run
+    with ThreadPoolExecutor() as pool:  # a separate process for each run
         list(pool.map(check, sessions))
 
 

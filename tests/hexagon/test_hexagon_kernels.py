@@ -1,4 +1,4 @@
-"""Kernels of every kind that QHPI has, as Hexagon code, held against Qualcomm's HTP emulator."""
+"""Kernels of every kind that QHPI has, as Hexagon code, compared with Qualcomm's HTP emulator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_packets_are_counted_and_repeat(raw: Built) -> None:
         assert "addOn" in first.functions[0][0] or "addScalar" in first.functions[0][0]
         assert not any("udogen_" in name for name, _ in first.functions)
         counted[kernel] = first.total
-    # Each of the vectors is unaligned, which takes twice the packets of aligned ones.
+    # All vectors are unaligned, which takes twice the packets of aligned ones.
     assert counted["main"] >= 80 * counted["hvx"], counted
     small = on_hexagon(raw, called(raw, "Add", x[:1], x[:1]), kernel=KernelChoice("main"), count=True).packets
     assert small is not None and 1 < small.total < 200
@@ -71,7 +71,7 @@ def test_packets_of_several_executions_are_not_counted(raw: Built) -> None:
 
 @pytest.mark.parametrize("slices", [1, 2, 4])
 def test_slices_run_at_once(slices: int, raw: Built) -> None:
-    """They wait for each other, in memory that is zeroed for each execution."""
+    """They wait for each other, in memory that is zeroed before each execution."""
     x = np.arange(12, dtype=np.int32)
     call = replace(called(raw, "Slices", x), loops=3)
     outputs = on_hexagon(raw, call, kernel=KernelChoice(slices=slices)).outputs["y"]
@@ -85,7 +85,7 @@ def test_precomputation_has_no_data_but_constants_in_ddr(op: str, answer: list[i
     x = np.array([5, 6, 7], np.int32)
     call = replace(called(raw, op, x, params=(ParamArg("k", 10, "INT_32"),)), loops=3)
     assert on_hexagon(raw, call).outputs["y"].tolist() == answer
-    # The first is what the input held when nobody had written it yet: of libQnnHtp's memory that may be anything.
+    # The first value is the uninitialized input: undefined memory in libQnnHtp.
     np.testing.assert_array_equal(on_x86(raw, call).outputs["y"][1:], answer[1:])
 
 
@@ -102,7 +102,7 @@ def test_conditions_are_asked(size: int, answer: int, raw: Built) -> None:
     np.testing.assert_array_equal(on_x86(raw, call).outputs["y"], [answer] * size)
 
 
-# --- what hooks() of a generated package says -------------------------------------------------------------------------
+# --- hooks() of a generated package -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What goes wrong with kernels under qemu-hexagon is a sentence; and the command line."""
+"""Errors of kernels under qemu-hexagon have a one-sentence message; and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors and parameters arrive under qemu-hexagon as Qualcomm's HTP emulator delivers them."""
+"""Tensors and parameters arrive under qemu-hexagon as in Qualcomm's HTP emulator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -
     table = np.int32([1, 2])
     params = (ParamArg("p", value, dtype), ParamArg("t", table, "INT_32"))
     call = OpCall("Seen", "Raw", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "INT_32", (99,)),), params)
-    # Of a BOOL_8 HTP sets the first byte, the 37th that the op tells; what is in the other three is chance.
+    # HTP sets only the first byte of a BOOL_8, the 37th byte of the op's output; the other three are undefined.
     same_everywhere(raw, call, but=slice(37, 40) if dtype == "BOOL_8" else slice(0))
 
 

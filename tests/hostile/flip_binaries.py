@@ -1,8 +1,8 @@
-"""Flips bits of context binaries and runs them through `udogen run context`: nothing may be wrong without a word.
+"""Flips bits of context binaries and runs them through `udogen run context`: no error may be silent.
 
     python -m tests.hostile.flip_binaries [--flips 500] [--seed 1]
 
-With a manifest every flip must be refused.  Without one the runtime decides; whatever it does, a warning must have been
+With a manifest every flip must be refused.  Without one the runtime decides; in any case a warning must have been
 printed before, and udogen itself must end properly, with a result for each file.
 """
 
@@ -28,7 +28,7 @@ _REFUSED, _SAME, _OTHER = "refused or failed", "the same numbers", "other number
 
 
 def main() -> int:
-    """Print the figures; 1 where something was silently wrong."""
+    """Print the figures; return 1 if an error was silent."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("--flips", type=int, default=500)
     options.add_argument("--seed", type=int, default=1)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def flip(backend: str, count: int, *, vouched: bool, chance: random.Random, wrong: list[str]) -> Counter[str]:
-    """What came of so many flips; what must not be is added to `wrong`."""
+    """Count the results of so many flips; forbidden ones are added to `wrong`."""
     found: Counter[str] = Counter()
     whole = binary(backend, "real")
     with tempfile.TemporaryDirectory() as scratch:
@@ -82,7 +82,7 @@ def flip(backend: str, count: int, *, vouched: bool, chance: random.Random, wron
 
 
 def _run(backend: str, files: list[Path], inputs: list[str], out: Path, wrong: list[str]) -> list[dict[str, Any]]:
-    """The results of `udogen run context --json`, one for each file."""
+    """Return the results of `udogen run context --json`, one for each file."""
     argv = [sys.executable, "-m", "udogen", "run", "context", *map(str, files), "--backend", backend, *inputs]
     argv += ["--runtime", "real", "--output-dir", str(out), "--timeout", "30", "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)

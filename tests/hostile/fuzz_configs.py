@@ -1,12 +1,12 @@
-"""Fuzzes configs: `check`, `generate` and `convert` must agree about each, fail properly, and escape what they write.
+"""Fuzzes configs: `check`, `generate` and `convert` must agree about each, fail properly, and escape their output.
 
     python -m tests.hostile.fuzz_configs [--count 10000] [--seed 1] [--every 100] [--compile 20]
 
-The configs of the repository are changed as a person would, and as an attacker would.  Each is read, checked, converted
-to both languages and generated into memory in this process; each N-th also by the real command line.  Wrong is: any
-exception that is no UdogenError, an exit code other than 0 and 2, `check` and `generate` that disagree, a converted
-config that `check` refuses, text of a config that is not escaped in what is generated, more than some seconds of work
-for one config, generated C++ that does not compile (a sample is tried).
+The configs of the repository are changed like a user would, and like an attacker would.  Each is read, checked,
+converted to both languages and generated into memory in this process; each N-th also by the real command line.  Errors
+are: any exception that is not a UdogenError, an exit code other than 0 and 2, `check` and `generate` that disagree, a
+converted config that `check` refuses, text of a config that is not escaped in generated files, more than some seconds
+of work for one config, generated C++ that does not compile (a sample is tried).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from udogen.generate.pipeline import Generated, GenerateOptions, resolve_all
 from udogen.generate.pipeline import generate as generate_packages
 from udogen.opdef.problems import Problems
 
-MOST_SECONDS = 10.0  # of processor time, for all that is done with one config
-_STUCK = 120  # seconds by the clock after which a config counts as one that never ends
+MOST_SECONDS = 10.0  # CPU time, for all work on one config
+_STUCK = 120  # wall-clock seconds after which a config counts as one that never ends
 
 _FOLDERS = ("tests/configs", "tests/golden/configs", "tests/opdef", "examples")
 _TYPES = (
@@ -57,7 +57,7 @@ _TAGS: Mapping[str, Sequence[str]] = {
     "SupportedBackend": _XML_BACKENDS, "Repeated": ("true", "false"), "IsStaticTensor": ("true", "false"),
 }  # fmt: skip
 
-# What stands between the two halves must be escaped, or refused.
+# The text between the two halves must be escaped, or refused.
 _HEAD, _TAIL = "Fz", "zF"
 _SPECIAL = (
     '"', "'", "\n", "\r", "\\", "\\\n", "$(", "${", "$", "`", "*/", "//", "#", "%>", "${'", "<%", "??/", "??=", ";",
@@ -98,27 +98,27 @@ _ANY_JSON = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The exit codes of the verbs, for one config."""
+    """The exit codes of the verbs for one config."""
 
     data: bytes
     name: str
     check: int
     generate: int
-    converted: int | None  # of `convert` to the other language; None where `check` refuses the config
-    again: int | None  # of `check` of what it wrote
+    converted: int | None  # of `convert` to the other language; None if `check` refuses the config
+    again: int | None  # of `check` of its output
     printed: str
     layout: str = ""
-    wrong: tuple[str, ...] = ()  # what else must not be
+    wrong: tuple[str, ...] = ()  # other errors
     made: tuple[Generated, ...] = field(default=(), repr=False)
 
     @property
     def agree(self) -> bool:
-        """Whether the verbs say the same, and none of them breaks."""
+        """Return whether the verbs agree, and none of them breaks."""
         return (self.check == 0) == (self.generate == 0) and self.again in (None, 0) and self.sane and not self.wrong
 
     @property
     def sane(self) -> bool:
-        """Only the codes of a config: 0 and 2."""
+        """Return whether all codes are those of a config: 0 and 2."""
         return all(code in (None, 0, 2) for code in (self.check, self.generate, self.converted, self.again))
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Verdict:
 
 
 def configs() -> list[Path]:
-    """The configs that are changed."""
+    """Return the configs that are changed."""
     folders = [ROOT / each for each in _FOLDERS] + ([CORPUS] if CORPUS.is_dir() else [])
     found = [path for folder in folders for ending in ("*.xml", "*.json") for path in sorted(folder.rglob(ending))]
     found = [path for path in found if path.is_file()]
@@ -137,7 +137,7 @@ def configs() -> list[Path]:
 
 
 def changed(data: bytes, dice: random.Random, *, xml: bool) -> bytes:
-    """The config with one to three changes: most of them a person could make, the others an attacker would."""
+    """Return the config with one to three changes: most of them like a user's, the others like an attacker's."""
     for _ in range(dice.choice((1, 1, 1, 1, 2, 3))):
         kind = dice.random()
         if kind < 0.05:
@@ -149,7 +149,7 @@ def changed(data: bytes, dice: random.Random, *, xml: bool) -> bytes:
         else:
             text = _attacked_xml(text, dice) if xml else _attacked_json(text, dice)
         try:
-            data = text.encode("utf-8", "surrogateescape")  # as it was read
+            data = text.encode("utf-8", "surrogateescape")  # the encoding that it was read with
         except UnicodeEncodeError:
             data = text.encode("utf-8", "surrogatepass")
     return data
@@ -228,7 +228,7 @@ def _attacked_xml(text: str, dice: random.Random) -> str:
         return _at_random(leaf, dice.choice(_UNICODE), text, dice)
     if kind == 5:
         return _at_random(leaf, dice.choice(_ENTITIES), text, dice)
-    if kind == 6:  # elements twice, removed, moved
+    if kind == 6:  # elements duplicated, removed, moved
         blocks = list(re.finditer(r"<(\w+)>(?:(?!<\1>).)*?</\1>", text, re.DOTALL))
         if not blocks:
             return text
@@ -324,7 +324,7 @@ def _at_random(pattern: str, new: str | Callable[[re.Match[str]], str], text: st
 
 
 def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> Verdict:
-    """What the verbs say of a config, for a layout or the usual one."""
+    """Return the exit codes of the verbs for a config, with this layout or the default one."""
     data = config.encode() if isinstance(config, str) else config
     path = folder / name
     path.write_bytes(data)
@@ -408,13 +408,13 @@ _TOKENS = re.compile(
     r'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|R"(\w*)\((.*?)\)\1"', re.DOTALL
 )
 _RAW = re.compile(rf"{_HEAD}[^\w]|(?<!\w){_TAIL}", re.ASCII)
-_RAW_IN_MAKE = re.compile(rf"{_HEAD}[^\w /:]|(?<![\w /:]){_TAIL}", re.ASCII)  # a path has these, in quotes
+_RAW_IN_MAKE = re.compile(rf"{_HEAD}[^\w /:]|(?<![\w /:]){_TAIL}", re.ASCII)  # a quoted path contains these
 
 
 def unescaped(rendered: Mapping[str, bytes]) -> Iterator[str]:
-    """Where text of a config stands in generated files so that it is more than text there."""
+    """Yield places in generated files where text of a config is not only text."""
     for path, content in rendered.items():
-        if "config" in Path(path).parts[:-1]:  # the config as it is
+        if "config" in Path(path).parts[:-1]:  # the unchanged config
             continue
         text = content.decode("utf-8", "surrogateescape")
         if re.search(rf"[^\w./+-]|{_HEAD}[^\w.]", path):
@@ -424,14 +424,14 @@ def unescaped(rendered: Mapping[str, bytes]) -> Iterator[str]:
         elif _HEAD in text or _TAIL in text:
             pattern = _RAW_IN_MAKE
             if path.endswith(_CXX):
-                # Comments and literals hold anything, as long as they end where they should.
+                # Comments and literals may contain anything, as long as they end at the right place.
                 text, pattern = _TOKENS.sub('""', text), _RAW
             if found := pattern.search(text):
                 yield f"{path}: {found[0]!r} in {text[max(0, found.start() - 40) : found.end() + 40]!r}"
 
 
 def verdicts(count: int, seed: int, folder: Path, sources: Sequence[Path] = ()) -> Iterator[Verdict]:
-    """So many verdicts; the first ones of the configs as they are."""
+    """Yield so many verdicts; the first ones for the unchanged configs."""
     dice = random.Random(seed)
     every = list(sources) or configs()
     broken = [path for path in every if "broken" in path.parts]
@@ -450,7 +450,7 @@ def verdicts(count: int, seed: int, folder: Path, sources: Sequence[Path] = ()) 
 
 
 def by_command_line(found: Verdict, folder: Path) -> list[str]:
-    """What the real command line does otherwise with a config."""
+    """Return the differences between the real command line and the verdict for a config."""
     path = folder / found.name
     path.write_bytes(found.data)
     wrong = []
@@ -469,7 +469,7 @@ def by_command_line(found: Verdict, folder: Path) -> list[str]:
 
 
 def does_not_compile(made: Sequence[Generated], folder: Path, compiler: str = "g++") -> Iterator[str]:
-    """What a compiler says of the sources of generated packages."""
+    """Yield the compiler's errors for the sources of generated packages."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     script = folder / "cxx"
@@ -489,7 +489,7 @@ def does_not_compile(made: Sequence[Generated], folder: Path, compiler: str = "g
             yield "" if code == "0" else f"{there.name}/{source}: {text[:2000]}"
 
 
-# Stands for a compiler of which nothing but its opinion is wanted.
+# A stand-in compiler that only checks the syntax.
 _SYNTAX_ONLY = """\
 #!/bin/sh
 out= previous= last=
@@ -505,7 +505,7 @@ exit $code
 
 
 def main() -> int:
-    """Print the figures, and the configs with which something is wrong; 1 if there is any."""
+    """Print the figures, and the faulty configs; return 1 if there is any."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("--count", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
-"""Kills `udogen build` at random moments: nothing may live on, and a plain build afterwards gives the right library.
+"""Kills `udogen build` at random moments: no child may survive, and a plain build afterwards makes the right library.
 
     python -m tests.hostile.kill_build [--kills 100] [--seed 1]
 
-Each round writes another kernel with the time stamp of the first, begins to build, ends the build with SIGKILL and
-builds again: the library must give the numbers of this round's kernel.
+Each round writes another kernel with the time stamp of the first, starts a build, ends it with SIGKILL and
+builds again: the library must return the numbers of this round's kernel.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ udo::Status execute(const Args& args) {
 }
 }  // namespace ops::LeakyReluPackage::LeakyRelu
 """
-_TURN = "kill_build_turn"  # a variable of the environment by which what a build has started is found
+_TURN = "kill_build_turn"  # an environment variable that identifies the processes of a build
 
 
 def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
-    """Kill so many; what was found, how often."""
+    """Kill so many builds; count the results."""
     found: Counter[str] = Counter()
     [made] = make_packages([ONE_OP], scratch, kernels=ONE_KERNEL)
     folder = made.folder
@@ -55,7 +55,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
 
 
 def main_of(title: str | None, kill: Callable[..., Counter[str]]) -> int:
-    """The command line: prints the figures; 1 where one of them is bad, which capitals show."""
+    """Run the command line: print the figures; return 1 if one of them is bad, which is in capitals."""
     options = argparse.ArgumentParser(description=(title or "").partition("\n")[0])
     options.add_argument("--kills", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
@@ -67,7 +67,7 @@ def main_of(title: str | None, kill: Callable[..., Counter[str]]) -> int:
 
 
 def end(child: subprocess.Popen[str], after: float) -> Counter[str]:
-    """End a program with SIGKILL after so many seconds; whether that was before its own end."""
+    """End a program with SIGKILL after so many seconds; count whether that was before its own end."""
     try:
         child.wait(after)
     except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ def _turn(folder: Path, turn: int, after: float, everything: bool) -> Counter[st
     kernel = folder / "src/ops/LeakyRelu.cpp"
     kernel.write_text(_KERNEL.replace("ROUND", f"{turn}.0f"))
     os.utime(kernel, (978307200, 978307200))
-    if everything:  # otherwise one file and the library
+    if everything:  # otherwise only one file and the library
         header = folder / "src/utils/BackendUtils.hpp"
         header.write_text(header.read_text() + f"// {turn}\n")
     found = end(_build(folder, turn), after)
@@ -104,7 +104,7 @@ def _build(folder: Path, turn: int) -> subprocess.Popen[str]:
 
 
 def _alive(turn: int) -> list[str]:
-    """The command lines of programs that this round's build has started, and that still run."""
+    """Return the command lines of programs that this round's build has started, and that still run."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -117,7 +117,7 @@ def _alive(turn: int) -> list[str]:
 
 
 def _factor(folder: Path) -> float:
-    """What the library multiplies by."""
+    """Return the factor of the library."""
     built = find_built(folder, backend="cpu")
     one = np.ones((1, 2), np.float32)
     call = OpCall(

@@ -1,9 +1,9 @@
-"""Kills `udogen generate` at random moments: a plain generate afterwards gives the right tree, with the user's edits.
+"""Kills `udogen generate` at random moments: a plain generate afterwards makes the right tree, with the user's edits.
 
     python -m tests.hostile.kill_generate [--kills 100] [--seed 1]
 
-Each round takes one of two packages, a new one or one with edits in a kernel, a header and the Makefile; gives the
-config more or fewer ops, begins to generate, ends that with SIGKILL, gives the config a third form and generates again.
+Each round uses one of two packages, a new one or one with edits in a kernel, a header and the Makefile; gives the
+config more or fewer ops, starts to generate, ends that with SIGKILL, changes the config again and generates again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PACKAGE = "LeakyReluPackage"
 
 
 def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
-    """Kill so many; what was found, how often."""
+    """Kill so many runs; count the results."""
     config = scratch / "LeakyRelu.xml"
     forms = [_config(count) for count in (0, 3, 6)]
     right: dict[tuple[str, bool], dict[str, bytes]] = {}
@@ -71,7 +71,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
         config.write_text(chance.choice(forms[::2]))
         child = _generate(config, out)
         after = chance.uniform(0.3, 1.1) * longest  # before that Python starts, and nothing is written
-        if chance.random() < 0.8:  # at a moment after it has begun to write
+        if chance.random() < 0.8:  # at a moment after the first write
             after = chance.uniform(0.0, 0.02)
             while child.poll() is None and not (out / _PACKAGE / ".udogen/next").exists():
                 time.sleep(0.0005)
@@ -94,7 +94,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file of a package."""
+    """Return every file of a package."""
     files = (each for each in sorted(folder.rglob("*")) if each.is_file())
     return {str(each.relative_to(folder)): each.read_bytes() for each in files}
 

@@ -2,9 +2,9 @@
 
     python -m tests.hostile.random_graphs [--count 300] [--seed 1] [--backend cpu] [--backend htp]
 
-Each graph has two to five nodes of ops of several packages, two of them from our examples: chains and branches, one or
-two inputs, parameters given, left out or in lists, shapes that change.  No graph says the shapes between its nodes.
-Prints figures; exits with 1 where a number is wrong or a graph does not run.
+Each graph has two to five nodes of ops of several packages, two of them from the examples: chains and branches, one or
+two inputs, parameters that are given, omitted or lists, shapes that change.  No graph declares the shapes between its
+nodes.  Prints figures; exits with 1 if a number is wrong or a graph does not run.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Array = Any
 
 @dataclass(frozen=True)
 class Op:
-    """An op on rows and columns of floats: its config, its kernel, and what numpy says."""
+    """An op on rows and columns of floats: its config, its kernel, and its reference in numpy."""
 
     name: str
     body: str  # C++ of `execute`
     numpy: Callable[..., Array]
     inputs: tuple[str, ...] = ("x",)
-    shape: str = ""  # of the output, by the names of the input's axes; empty: that of the input
+    shape: str = ""  # of the output, in the names of the input's axes; empty: that of the input
     params: Mapping[str, object] = field(default_factory=dict)  # with their defaults; a list is a tensor
-    rules: str = ""  # where no config can say the shape
+    rules: str = ""  # if no config can express the shape
 
 
 def _poly(x: Array, c: Sequence[float]) -> Array:
@@ -75,7 +75,7 @@ def _softmax(x: Array) -> Array:
     return made / made.sum(axis=1, keepdims=True)
 
 
-# Those of our examples: name -> (config, kernels, numpy, parameters with their defaults).
+# Those of the examples: name -> (config, kernels, numpy, parameters with their defaults).
 EXAMPLES: Mapping[str, tuple[str, str, Callable[..., Array], Mapping[str, object]]] = {
     "LeakyRelu": (
         "leaky_relu/LeakyRelu.xml", "leaky_relu/kernels",
@@ -89,7 +89,7 @@ EXAMPLES: Mapping[str, tuple[str, str, Callable[..., Array], Mapping[str, object
 
 
 def packages(folder: Path, backends: Sequence[str] = BACKENDS, names: Sequence[str] = ()) -> Path:
-    """A built package for each op and backend, for ONNX Runtime takes one op of each; and rules for their shapes."""
+    """Build a package for each op and backend, as ONNX Runtime takes one op of each; and rules for their shapes."""
     ops = [op for op in OPS if not names or op.name in names]
     for op in ops:
         config = folder / f"{op.name}.xml"
@@ -152,17 +152,17 @@ def _write_kernel(op: Op, backend: str, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """A node: what it takes, its parameters, and the tensor it makes."""
+    """A node: its inputs, its parameters, and its output."""
 
     op: str
     inputs: tuple[str, ...]
-    params: Mapping[str, object]  # as given: some of them are left out
+    params: Mapping[str, object]  # as given: some of them are omitted
     output: str
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A random graph with its inputs, and what numpy says of its outputs."""
+    """A random graph with its inputs, and its outputs in numpy."""
 
     steps: tuple[Step, ...]
     feeds: Mapping[str, Array]
@@ -170,7 +170,7 @@ class Graph:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """Each op once."""
+        """Return each op once."""
         return tuple(dict.fromkeys(step.op for step in self.steps))
 
 
@@ -179,7 +179,7 @@ _KNOWN = (*_BY_NAME, *EXAMPLES)
 
 
 def draw(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
-    """A graph of two to five nodes of these ops, or of all; what no node takes is its output."""
+    """Draw a graph of two to five nodes of these ops, or of all; tensors that no node uses are its outputs."""
     shape = (int(random.integers(1, 6)), int(random.integers(1, 9)))
     feeds = {name: random.normal(size=shape).astype(np.float32) for name in ("a", "b")}
     values = dict(feeds)
@@ -209,7 +209,7 @@ def draw(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
 def _choose(
     values: Mapping[str, Array], steps: Sequence[Step], number: int, random: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Tensors of one shape, rather late ones, so that chains come about."""
+    """Choose tensors of one shape, preferably late ones, so that chains are formed."""
     names = list(values)
     first = steps[-1].output if steps and random.random() < 0.7 else str(random.choice(names))
     same = [name for name in names if values[name].shape == values[first].shape]
@@ -223,7 +223,7 @@ def _value(default: object, random: np.random.Generator) -> object:
 
 
 def write(graph: Graph, path: Path) -> Path:
-    """The model; nothing in it says the shapes between its nodes."""
+    """Write the model; it does not declare the shapes between its nodes."""
     from onnx import TensorProto, helper
 
     def value(name: str, array: Array) -> Any:
@@ -245,7 +245,7 @@ def write(graph: Graph, path: Path) -> Path:
 
 
 def run(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Run graphs in this process, and count what is right."""
+    """Run graphs in this process, and count the right ones."""
     from udogen.clients.ort import session
     from udogen.errors import UdogenError
 
@@ -283,7 +283,7 @@ def run(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] 
 
 
 def run_apart(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The same in a process of its own: what a graph does to it is seen."""
+    """Do the same in a separate process, so that a crash is seen."""
     argv = [sys.executable, "-m", "tests.hostile.random_graphs", "--child", str(folder), "--backend", backend]
     argv += ["--count", str(count), "--seed", str(seed), *(f"--op={name}" for name in names)]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=LONG + 10 * count)
@@ -294,7 +294,7 @@ def run_apart(folder: Path, backend: str, count: int, seed: int, names: Sequence
 
 
 def main() -> int:
-    """Run graphs on each backend; 1 where one is wrong."""
+    """Run graphs on each backend; return 1 if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""The programs here that change files at random and end processes at random moments, with a bounded number of tries."""
+"""The programs of this folder that change files at random and end processes at random moments, with few tries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAMS = {
     "flip_binaries": "--flips 80",
     "random_graphs": "--count 40",
 }
-# What libQnnHtp.so prints of its progress.
+# The progress messages of libQnnHtp.so.
 _HTP_SAYS = re.compile(r"^((Starting|Completed) stage: .*|=+ DDR .*|\w+_bytes=\d+|)\n", re.MULTILINE)
 
 

@@ -13,7 +13,7 @@ from tests.making import need_runtime
 
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
 COUNT, SEED = 12, 7
-OPS = ("Lerp", "Turn", "Poly", "Twice", "Softmax")  # few: each is a package of its own, which is compiled
+OPS = ("Lerp", "Turn", "Poly", "Twice", "Softmax")  # few: each is a separate package, which is compiled
 
 
 @pytest.fixture(scope="module")

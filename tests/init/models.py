@@ -1,4 +1,4 @@
-"""ONNX models with custom nodes, each in the style of somebody who makes such models."""
+"""ONNX models with custom nodes, each in the style of a typical exporter or author."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 
 
 def torch_style() -> onnx.ModelProto:
-    """As torch.onnx.export writes autograd functions: names with paths, weights by module, no type behind the op."""
+    """Autograd functions as torch.onnx.export writes them: names with paths, weights by module, no type after ops."""
     random = np.random.default_rng(2026)
     weights = {
         "backbone.conv.weight": random.normal(size=(8, 3, 3, 3)).astype(np.float32),
@@ -104,22 +104,22 @@ loops (float[3, 5] x, bool flag, int64 times) => (float[3, 5] y, float[3, 5] z) 
 
 
 def function_style() -> onnx.ModelProto:
-    """A model-local function: the model defines what the op does."""
+    """A model-local function: the model defines the behaviour of the op."""
     return onnx.parser.parse_model(_FUNCTION)
 
 
 def optional_inputs() -> onnx.ModelProto:
-    """Inputs that are left out by an empty name, and outputs without a consumer."""
+    """Inputs that are omitted by an empty name, and outputs without a consumer."""
     return onnx.parser.parse_model(_OPTIONAL)
 
 
 def repeated_inputs() -> onnx.ModelProto:
-    """As many inputs as there are."""
+    """A variable number of inputs."""
     return onnx.parser.parse_model(_REPEATED)
 
 
 def subgraphs() -> onnx.ModelProto:
-    """Uses in the bodies of Loop and If."""
+    """Nodes in the bodies of Loop and If."""
     return onnx.parser.parse_model(_SUBGRAPHS)
 
 
@@ -188,7 +188,7 @@ ALL: Mapping[str, Callable[[], onnx.ModelProto]] = {
 
 
 def save(name: str, folder: Path) -> Path:
-    """One of the models as a file."""
+    """Save one of the models to a file."""
     path = folder / f"{name}.onnx"
     onnx.save(ALL[name](), path)
     return path

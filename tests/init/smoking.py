@@ -1,6 +1,6 @@
-"""The smoke test of a config from a model: generated, built, and run with the model's shapes; no number is checked.
+"""The smoke test of a config from a model: generated, built, and run with the model's shapes; numbers are not checked.
 
-The kernels do nothing and return ok: what is shown is that the op is registered, validated and given
+The kernels do nothing and return ok: the test shows that the runtime registers and validates the op and passes it
 tensors of these shapes and types by the runtime.
 """
 
@@ -28,7 +28,7 @@ udo::Status execute(const Args&) { return udo::ok; }
 
 
 def array(tensor: CaseTensor) -> np.ndarray:
-    """An input of a case."""
+    """Return an input of a case."""
     dtype = np.dtype(BY_NAME[tensor.dtype].numpy)
     if tensor.values is not None:
         return tensor.values.reshape(tensor.shape).astype(dtype)
@@ -36,7 +36,7 @@ def array(tensor: CaseTensor) -> np.ndarray:
 
 
 def run(draft: Draft, config: Path, out: Path, *, backend: str) -> int:
-    """Every case of a draft in the real runtime of a backend; how many ran."""
+    """Run every case of a draft in the real runtime of a backend; return how many ran."""
     need_runtime(backend)
     kernels = out / "kernels"
     kernels.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`udogen new NAME`: an op from flags, or from answers to questions; all mistakes at once."""
+"""`udogen new NAME`: an op from flags, or from an interview; all mistakes at once."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
 
 
 def test_an_interview() -> None:
-    """Each wrong answer gets a reason, and the question again."""
+    """Each wrong answer gets a reason, and the question is repeated."""
     replies = iter(
         ["1st", "First", "x:FLOT", "x:FLOAT_32:4D", "", "y", "", "axis:INT_32=a", "axis:INT_32=1", "", "cpu tpu", "cpu"]
     )
@@ -147,7 +147,7 @@ def test_an_interview() -> None:
 
 
 def test_on_a_terminal(tmp_path: Path) -> None:
-    """The real thing: a terminal of its own, keys pressed."""
+    """With a real terminal and keys."""
     own, other = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "udogen", "new"],
@@ -169,5 +169,5 @@ def _until_closed(terminal: int) -> Iterator[bytes]:
     try:
         while chunk := os.read(terminal, 4096):
             yield chunk
-    except OSError:  # Linux reports a closed other end so
+    except OSError:  # how Linux reports a closed other end
         return

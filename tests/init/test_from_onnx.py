@@ -1,4 +1,4 @@
-"""What `udogen new --from-onnx` concludes from a model, and what it leaves to a person."""
+"""The facts that `udogen new --from-onnx` derives from a model, and those that it leaves to the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
 
 
 def of_text(text: str, folder: Path, **options: object) -> Draft:
-    """The draft of a model in onnx's text form; its head is the same for all."""
+    """Return the draft of a model in onnx's text form; its head is the same for all."""
     path = folder / "model.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20, "acme": 1]>\n{text}'), path)
     return from_onnx.draft(path, **options)  # type: ignore[arg-type]
@@ -35,7 +35,7 @@ def of_text(text: str, folder: Path, **options: object) -> Draft:
 def of_nodes(
     nodes: list[onnx.NodeProto], folder: Path, *, inputs: dict[str, object], outputs: dict[str, object]
 ) -> Draft:
-    """The draft of a model of nodes; inputs and outputs are floats of a shape, or of none."""
+    """Return the draft of a model of nodes; inputs and outputs are floats of a shape, or of none."""
     rows = [
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in side.items()]
         for side in (inputs, outputs)
@@ -69,7 +69,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
 
 
 def test_one_custom_op_after_another_is_confirmed_together(tmp_path: Path) -> None:
-    """No rule of one op alone leads from the input to the declared output."""
+    """No rule for a single op leads from the input to the declared output."""
     text = "g (float[N, 3, 8] x, float[3] w) => (float[N, 3, 8] y) { h = acme.Mish (x)  y = acme.Gate (h, w) }"
     draft = of_text(text, tmp_path)
     why = "not in the model, inferred: with the shape of input 0 the rest of the model has its declared shapes"
@@ -80,7 +80,7 @@ def test_one_custom_op_after_another_is_confirmed_together(tmp_path: Path) -> No
 
 
 def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
-    """The op halves the last axis: as the model's output shows, its own is not that of its input."""
+    """The op halves the last axis: the model's output shows that its shape differs from that of its input."""
     draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)
     assert words(draft, "Halve", "output", decide=True) == [
         "the model does not name its data type; FLOAT_32 is a guess",
@@ -256,7 +256,7 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
 
 
 def test_an_empty_constant_is_an_input_that_is_left_out(tmp_path: Path) -> None:
-    """As Resize of opset 11 has its `roi`."""
+    """Like `roi` of Resize in opset 11."""
     nodes = [helper.make_node("Op", ["x", "none", "x"], ["y"], domain="acme")]
     rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
     graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(np.zeros(0, np.float32), "none")])
@@ -334,7 +334,7 @@ def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path
     from onnx.reference import ReferenceEvaluator
 
     session = ReferenceEvaluator(onnx.load_from_string(draft.files["Swish.reference.onnx"]))
-    x = np.linspace(-3, 3, 12).reshape(2, 6)  # of 64 bits, which the function would not take
+    x = np.linspace(-3, 3, 12).reshape(2, 6)  # 64-bit floats, which the function would not accept
     data, beta = session.input_names
     [found] = session.run(None, {data: x, beta: np.float32(1.5)})
     assert beta == "beta" and np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
@@ -370,7 +370,7 @@ def test_why_a_function_becomes_no_kernel(body: str, reason: str, tmp_path: Path
     assert f"a kernel cannot be made of its body in the model: {reason}" in words(draft, "Op")
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
+# --- written files ----------------------------------------------------------------------------------------------------
 
 
 def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_comments_name_open_points(tmp_path: Path) -> None:
 
 
 def test_weights_are_not_read(tmp_path: Path) -> None:
-    """A model of 200 MB takes no 200 MB; values of its weights are not known, shapes are."""
+    """A model of 200 MB does not take 200 MB of memory; the values of its weights are unknown, the shapes are known."""
     path = tmp_path / "large.onnx"
     weights = np.zeros((50 << 20,), np.float32)
     nodes = [helper.make_node("Op", ["x", "a.weight"], ["y"], domain="acme")]

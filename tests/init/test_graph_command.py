@@ -139,7 +139,7 @@ def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_measures_no_text_outside_of_its_box(tmp_path: Path) -> None:
-    """Chromium lays the document out with its own fonts, and gives the position of each text."""
+    """Chromium lays out the document with its own fonts, and reports the position of each text."""
     diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
     script = """<script>addEventListener('load', () => {
       const wrong = [...document.querySelectorAll('g > rect')].filter((rect) => {

@@ -22,7 +22,7 @@ RUNS = {
 
 
 def written(name: str, folder: Path) -> tuple[Draft, Path]:
-    """The draft of a model, and its config."""
+    """Return the draft of a model, and its config."""
     draft = from_onnx.draft(models.save(name, folder))
     [(config, data)] = project.of_drafts([draft]).configs.items()
     (folder / config).write_bytes(data)
@@ -46,7 +46,7 @@ def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize(("name", "runs"), [("torch_style", 1), ("optional_inputs", 1), ("quantized", 2)])
 def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, tmp_path: Path) -> None:
-    """Qualcomm's emulator of HTP; what HTP cannot take is not among these cases (an input that is left out)."""
+    """In Qualcomm's emulator of HTP; features that HTP does not have are not among these cases (an omitted input)."""
     assert smoking.run(*written(name, tmp_path), tmp_path / "out", backend="htp") == runs
 
 
@@ -73,7 +73,7 @@ udo::Status execute(const Args& args) {
 def test_a_kernel_is_compared_with_the_function_of_the_model(
     kernel: str, code: int, shown: str, tmp_path: Path
 ) -> None:
-    """From a model with a function to `udogen test`: nothing but the kernel is written by hand."""
+    """From a model with a function to `udogen test`: only the kernel is written by hand."""
     need_runtime("cpu")
     folder = tmp_path / "project"
     made = udogen("new", folder, "--from-onnx", models.save("function_style", tmp_path))

@@ -16,14 +16,14 @@ from tests.making import ROOT, need_runtime
 
 
 def next_command(stderr: str) -> str:
-    """The command of the last line."""
+    """Return the command of the last line."""
     last = stderr.rstrip().splitlines()[-1]
     assert last.startswith("next: "), stderr
     return re.findall(r"`(.+?)`", last)[0]
 
 
 def run_in_shell(command: str, folder: Path, programs: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """Run a command as it was printed; also returns the folder that the shell is in afterwards."""
+    """Run a command as printed; return the result, and the shell's folder afterwards."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}:{os.environ['PATH']}"}
     script = f"{command} && pwd > {programs}/pwd"
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True)

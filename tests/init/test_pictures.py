@@ -1,4 +1,4 @@
-"""Pictures of graphs: nothing overlaps, nothing leaves the page, everything has a label; whatever the graph."""
+"""Pictures of graphs: nothing overlaps, nothing leaves the page, everything has a label, for any graph."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def overlap(one: Rectangle, other: Rectangle) -> bool:
 
 
 def curve(points: tuple[tuple[float, float], ...], *, sideways: bool) -> list[tuple[float, float]]:
-    """Points of a wire as it is drawn: straight down, and between rows a cubic."""
+    """Return points of a wire as it is drawn: straight down, and between rows a cubic curve."""
     if sideways:
         turned = tuple((y, x) for x, y in points)
         return [(x, y) for y, x in curve(turned, sideways=False)]
@@ -39,18 +39,18 @@ def curve(points: tuple[tuple[float, float], ...], *, sideways: bool) -> list[tu
     for (x0, y0), (x1, y1) in pairwise(points):
         for step in range(21):
             t = step / 20
-            bend = 3 * t * t - 2 * t**3 if x0 != x1 else t  # both handles at the middle height
+            bend = 3 * t * t - 2 * t**3 if x0 != x1 else t  # both control points at the middle height
             along = 1.5 * t - 1.5 * t * t + t**3 if x0 != x1 else t
             found.append((x0 + (x1 - x0) * bend, y0 + (y1 - y0) * along))
     return found
 
 
 def hold(layout: DiagramLayout) -> None:
-    """Boxes do not overlap, wires touch only the boxes that they join, and all is on the page."""
+    """Check that boxes do not overlap, wires touch only the boxes that they join, and all is on the page."""
     boxes = {each.box.id: box for each, box in zip(layout.boxes, rectangles(layout), strict=True)}
     for (first, one), (second, other) in combinations(boxes.items(), 2):
         assert not overlap(one, other), (first, second)
-    right, bottom = layout.width + 0.15, layout.height + 0.15  # places are rounded to tenths
+    right, bottom = layout.width + 0.15, layout.height + 0.15  # positions are rounded to tenths
     assert all(x >= -0.15 and y >= -0.15 and r <= right and b <= bottom for x, y, r, b in boxes.values())
     for wire in layout.connectors:
         assert all(-0.15 <= x <= right and -0.15 <= y <= bottom for x, y in wire.points)
@@ -69,7 +69,7 @@ def test_no_box_overlaps_and_no_line_crosses_a_box(seed: int) -> None:
         for n in range(count)
     ]
     edges = [(str(dice.randrange(count)), str(dice.randrange(count))) for _ in range(dice.randint(0, 2 * count))]
-    layout = layered(boxes, edges)  # with loops, circles and edges twice
+    layout = layered(boxes, edges)  # with loops, cycles and duplicate edges
     hold(layout)
     joined = {frozenset(edge) for edge in edges if edge[0] != edge[1]}
     assert {frozenset((wire.source, wire.target)) for wire in layout.connectors} == joined
@@ -110,7 +110,7 @@ def texts(root: etree._Element) -> list[Rectangle]:
 
 
 def check_document(text: str) -> None:
-    """Well-formed, with titles, without overlapping texts, all on the page."""
+    """Check that it is well-formed, with titles, without overlapping texts, all on the page."""
     root = etree.fromstring(text.encode())
     assert root.get("role") == "img" and root.get("aria-labelledby") == "title what"
     width, height = float(root.get("width", "")), float(root.get("height", ""))
@@ -147,7 +147,7 @@ def test_texts_have_contrast_in_light_and_dark() -> None:
 
 
 def test_kinds_are_also_in_words(tmp_path: Path) -> None:
-    """Whoever does not see colours reads `custom`, `input`, `output`."""
+    """Readers who cannot distinguish the colours read `custom`, `input`, `output`."""
     diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
     for section in diagram.sections:
         for box in section.boxes:

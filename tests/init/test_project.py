@@ -1,4 +1,4 @@
-"""`udogen new`: a project works at once, or names what to write; nothing is overwritten."""
+"""`udogen new`: a project works at once, or lists the files to write; nothing is overwritten."""
 
 from __future__ import annotations
 

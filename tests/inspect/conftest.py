@@ -1,4 +1,4 @@
-"""Op packages in all states, built in a moment: for this machine with gcc, for others with clang and lld of zig."""
+"""Op packages in all states, built quickly: for this machine with gcc, for others with zig's clang and lld."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_name("package.c")
 
 @pytest.fixture(scope="session")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """A package for this machine, with these macros and flags."""
+    """Build a package for this machine, with these macros and flags."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
 
@@ -46,7 +46,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 @pytest.fixture(scope="session")
 def make_for(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """The same for another machine, without a C library: `hexagon v73`, `x86`."""
+    """Build the same for another machine, without a C library: `hexagon v73`, `x86`."""
     zig = tools.zig()
     if not zig:
         pytest.skip("zig is not installed")
@@ -67,7 +67,7 @@ def make_for(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 @pytest.fixture(scope="session")
 def look() -> Look:
-    """Inspect a library, without anything of this machine's environment."""
+    """Inspect a library, without the environment of this machine."""
 
     def run(path: Path, *against: Path, register: bool = False) -> InspectedLibrary:
         return inspect(path, InspectOptions(against, Environment(), register=register))

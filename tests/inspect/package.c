@@ -1,5 +1,5 @@
-/* An op package in a few lines; macros make it HTP or core style, or break one thing of it.
- * Compiled for this machine and, without any header but our own, for others. */
+/* A minimal op package; macros make it HTP or core style, or break one part of it.
+ * Compiled for this machine and, with udogen's own headers only, for others. */
 #include "HTP/core/qhpi.h"
 #include "QnnOpPackage.h"
 

@@ -1,4 +1,4 @@
-"""Reading ELF files: the same as pyelftools and the compiler say, quick, and no file makes it stumble."""
+"""Reading ELF files: the same results as pyelftools and the compiler, quickly, and without a crash for any file."""
 
 from __future__ import annotations
 

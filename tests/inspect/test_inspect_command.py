@@ -1,4 +1,4 @@
-"""`udogen inspect` as a person calls it: packages, folders, exit codes, streams, and the shape of its JSON."""
+"""`udogen inspect` as users call it: packages, folders, exit codes, streams, and the structure of its JSON."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make
     shutil.copy(make("-DNO_PROVIDER"), tmp_path / "libHelper.so")
     found = reply(tmp_path)
     assert [(Path(row["path"]).name, row["verdict"]) for row in found["libraries"]] == [
-        ("libHelper.so", "will not register"),  # it is not an op package, and does not count beside one
+        ("libHelper.so", "will not register"),  # it is not an op package, and is ignored next to one
         ("libToy.so", "will register"),
     ]
     assert f"{tmp_path / 'libHelper.so'}: not an op package\n" in udogen("inspect", tmp_path).stdout

@@ -1,4 +1,4 @@
-"""Against the real runtimes of devices."""
+"""Compared with the real runtimes of devices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_a_skel_does_not_have(make_for: Make, look: Look, device: Path) -> 
 
 def test_a_package_for_the_arm_side(make_for: Make, look: Look, device: Path) -> None:
     package = make_for("aarch64", "-DQHPI")
-    for against in (device, device / "libQnnHtp.so"):  # QHPI is in libQnnHtpPrepare.so beside it
+    for against in (device, device / "libQnnHtp.so"):  # QHPI is in libQnnHtpPrepare.so next to it
         found = look(package, against)
         assert (found.verdict, shown(found)) == ("will register", "")
     message = shown(look(package, device / "libQnnHtpV73Skel.so"))

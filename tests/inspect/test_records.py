@@ -1,4 +1,4 @@
-"""The kernel records of QHPI packages, read by a library of udogen's in place of the runtime."""
+"""The kernel records of QHPI packages, read by a library of udogen that replaces the runtime."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
     ],
 )
 def test_records_that_a_runtime_stumbles_over(make: Make, look: Look, htp: Path, flag: str, words: str) -> None:
-    # Linked as if it were called, so that it is a QHPI package at all.
+    # Linked as if it were called, which makes it a QHPI package.
     assert words in shown(look(make("-DQHPI", flag), htp, register=True))
 
 
 def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Path) -> None:
-    """Without the reserved pointers: libQnnHtp reads beyond them, and whatever it then does has that one cause."""
+    """Without the reserved pointers: libQnnHtp reads beyond the records, and all later faults have that one cause."""
     headers = Path(shutil.copytree(resources.qnn_headers(), tmp_path / "include"))
     header = headers / "HTP" / "core" / "qhpi.h"
     old = header.read_text().replace("  void* reserved[4];\n", "")

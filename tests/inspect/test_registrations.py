@@ -24,13 +24,13 @@ BROKEN = ROOT / "tests" / "runtime" / "registration.c"
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Generated sources."""
+    """Return generated sources."""
     return registering.write(MANY, tmp_path_factory.mktemp("udo"))
 
 
 @pytest.fixture(scope="module")
 def library(sources: Path) -> Path:
-    """The library made of them."""
+    """Return the library built from them."""
     return registering.build(sources, sources / "libUdoManyUdoReg.so")
 
 

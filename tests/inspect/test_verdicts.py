@@ -1,4 +1,4 @@
-"""Every reason why a library does not register, on a library that has it; where there is a real runtime, it agrees."""
+"""Every reason why a library does not register, with a library that has it; real runtimes, if available, agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SKEL = "-DSKEL"
 
 
 def refused(path: Path, backend: str, provider: str = "ToyInterfaceProvider") -> str:
-    """The message of the real runtime, which must refuse."""
+    """Return the message of the real runtime, which must refuse it."""
     with pytest.raises(RunFailed) as caught, OpSession(path, provider, backend=backend, timeout=20):
         pass
     return caught.value.message
@@ -60,7 +60,7 @@ def test_packages_of_another_backend(make: Make, look: Look, htp: Path, cpu: Pat
     assert "neither qhpi_init nor op_pkg_init" in refused(make(), "htp")
     found = look(make("-DQHPI"), cpu, register=True)
     assert "its kernels are for HTP, libQnnCpu.so is the cpu backend" in shown(found)
-    assert "undefined symbol" not in shown(found)  # it would only repeat it
+    assert "undefined symbol" not in shown(found)  # it would only repeat the error
     refused(make("-DQHPI"), "cpu")
 
 
@@ -101,7 +101,7 @@ def test_libraries_that_the_loader_does_not_find(make: Make, look: Look, cpu: Pa
 def test_a_c_library_that_is_too_old(make: Make, look: Look, cpu: Path, tmp_path: Path) -> None:
     content = make("-DNEEDS_MALLOC").read_bytes()
     assert b"\0GLIBC_2.2.5\0" in content
-    # The loader looks for a version by the hash of its name.
+    # The loader looks up a version by the hash of its name.
     content = content.replace(b"\0GLIBC_2.2.5\0", b"\0GLIBC_2.9.5\0").replace(
         elf_hash("GLIBC_2.2.5").to_bytes(4, "little"), elf_hash("GLIBC_2.9.5").to_bytes(4, "little")
     )
@@ -112,7 +112,7 @@ def test_a_c_library_that_is_too_old(make: Make, look: Look, cpu: Path, tmp_path
 
 
 def elf_hash(name: str) -> int:
-    """The hash of the ELF gABI."""
+    """Return the hash of the ELF gABI."""
     value = 0
     for character in name.encode():
         value = (value << 4) + character
@@ -160,7 +160,7 @@ def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     found = look(package)
     assert found.verdict == "cannot be judged"
     assert "no runtime was found to compare it with = give the libQnnHtpV73Skel.so" in shown(found)
-    for against in (skel, skel.parent):  # what the skel uses, its system must have
+    for against in (skel, skel.parent):  # the symbols that the skel imports must be in its system
         assert look(package, against).verdict == "will register"
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), skel)
     assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in shown(found)

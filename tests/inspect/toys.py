@@ -1,4 +1,4 @@
-"""What the tests of `udogen inspect` share."""
+"""Helpers for the tests of `udogen inspect`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Look = Callable[..., InspectedLibrary]
 
 
 def shown(found: InspectedLibrary) -> str:
-    """All findings, as one text."""
+    """Return all findings, as one text."""
     return "\n".join(f"{each.weight}: {each.message} = {each.remedy}" for each in found.findings)

@@ -1,4 +1,4 @@
-"""Functions of `udogen.kernels.math`, which kernels are compiled with, against numpy in doubles."""
+"""Functions of `udogen.kernels.math`, which kernels are compiled with, compared with numpy in doubles."""
 
 from __future__ import annotations
 

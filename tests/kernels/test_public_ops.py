@@ -1,4 +1,4 @@
-"""Ten custom ops of public projects as kernels in Python; their references against other implementations."""
+"""Ten custom ops of public projects as kernels in Python; their references compared with other implementations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFERENCES = load_module(OPS / "reference.py")
 
 
 def onnxruntime_results(op: str, domain: str, inputs: Mapping[str, Any], outputs: list[str], **attributes: Any) -> Any:
-    """What ONNX Runtime's CPU makes of one node; inputs that are None are left out."""
+    """Return the results of ONNX Runtime's CPU for one node; inputs that are None are omitted."""
     given = {name: value for name, value in inputs.items() if value is not None}
     names = [name if name in given else "" for name in inputs]
     node = helper.make_node(op, names, outputs, domain=domain, **attributes)
@@ -96,7 +96,7 @@ def test_mat_mul_n_bits(zeros: bool) -> None:
 
 
 def test_wkv() -> None:
-    """Against the recurrence that the definition's sums are calculated by."""
+    """Compared with the recurrence that calculates the sums of the definition."""
     w, u, k, v = -abs(floats(16)), floats(16), floats(2, 30, 16, low=-30, high=30), floats(2, 30, 16)
     total, weight = np.zeros((2, 2, 16))
     top = np.full((2, 16), -1e38)
@@ -137,7 +137,7 @@ def test_roi_align(aligned: int) -> None:
 
 
 def onnx_results(op: str, inputs: Mapping[str, Any], **attributes: Any) -> Any:
-    """What ONNX's own evaluator makes of one node."""
+    """Return the results of ONNX's own evaluator for one node."""
     from onnx.reference import ReferenceEvaluator
 
     node = helper.make_node(op, list(inputs), ["y"], **attributes)

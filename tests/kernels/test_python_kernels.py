@@ -1,4 +1,4 @@
-"""Kernels in Python: compiled by Halide, run in the runtimes; what is wrong in one is a sentence with its line."""
+"""Kernels in Python: compiled by Halide, run in the runtimes; each error in a kernel has a message with its line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def LeakyRelu(input, output, alpha):
 
 
 def package(tmp_path: Path, source: str, backend: str = "cpu") -> Path:
-    """A package of one op with this kernel."""
+    """Generate a package of one op with this kernel."""
     kernels = tmp_path / "kernels"
     kernels.mkdir(exist_ok=True)
     (kernels / "LeakyRelu.py").write_text(source)
@@ -99,7 +99,7 @@ def test_plain_make_needs_no_halide_once_it_was_built(tmp_path: Path) -> None:
     build_package(open_package(folder), on_step=steps.append)
     steps.clear()
     build_package(open_package(folder), on_step=steps.append)
-    assert steps == []  # nothing is compiled again
+    assert steps == []  # nothing is recompiled
     make(folder, "clean")
     done = make(folder)  # warnings are errors
     assert done.returncode == 0, done.stderr
@@ -201,7 +201,7 @@ def test_a_sanitizer_checks_functions_of_halide(tmp_path: Path) -> None:
 
 
 def test_division_on_hvx() -> None:
-    """HVX has none; what replaces it is executed here on this machine's processor, with floats as strict."""
+    """HVX has no division; its replacement is executed on this machine's processor, with equally strict floats."""
     import halide as hl
 
     from udogen.kernels.math import inverse
@@ -319,7 +319,7 @@ def test_explain_in_80_columns(machine: str, monkeypatch: pytest.MonkeyPatch) ->
             "      threads: 64 in each group",
             "      scalar in each thread",
         ]
-    else:  # checks of tensors before the loop, which have shifts in vectors, are not counted
+    else:  # excludes checks of tensors before the loop, which have shifts in vectors
         assert lines[2:4] == [
             "    vector instructions in loops: 2 load and store, 1 compare, 1 multiply, 1",
             "                                  select and bits",

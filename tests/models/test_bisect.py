@@ -1,4 +1,4 @@
-"""Where a model goes wrong: cut short, with contexts replaced, and bisected; contexts and ONNX networks."""
+"""Locating errors in a model: truncated, with contexts replaced, and bisected; contexts and ONNX networks."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def built(base: Path, backend: str, kind: str) -> Path:
 
 @pytest.fixture
 def folder(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    """Two shards for the CPU emulator, to change."""
+    """Return two shards for the CPU emulator, to be changed."""
     made = Path(shutil.copytree(built(tmp_path_factory.getbasetemp(), "cpu", "emulator"), tmp_path / "model"))
     (tmp_path / "reference.py").write_text(REFERENCE)
     return made
 
 
 def expected_tensors(steps: int) -> dict[str, np.ndarray]:
-    """What the contexts of the model write, from numpy."""
+    """Return the outputs of the model's contexts, computed by numpy."""
     numbers, rows = Numpy(), {}
     for step in range(steps):
         x = ramp(step)

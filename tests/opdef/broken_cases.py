@@ -1,4 +1,4 @@
-"""The broken configs: those in broken/, and those too big to be kept, which are made when they are needed."""
+"""The broken configs: those in broken/, and those too large to be stored, which are generated on demand."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ROOT = HERE.parents[1]
 CPU_SECONDS = 2
 MEMORY = 300 << 20
 
-# What is wrong only for one backend; every other file is wrong by itself.
+# Cases that are broken only with these options; every other file is always broken.
 ARGUMENTS = {"cpu": ["--backend", "cpu"], "htp": ["--backend", "htp"], "strict": ["--strict"]}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What the command did."""
+    """The result of the command."""
 
     code: int
     out: str
@@ -38,25 +38,25 @@ class Ran:
 
 
 def names() -> list[str]:
-    """Every case: a file of broken/, or one that `make` writes."""
+    """Return every case: a file of broken/, or a generated one."""
     return sorted([path.name for path in BROKEN.iterdir()] + ["missing.xml"] + list(MADE))
 
 
 def arguments(name: str) -> list[str]:
-    """What `check` needs to see the fault."""
+    """Return the options with which `check` detects the fault."""
     return ARGUMENTS.get(name.partition("_")[0], [])
 
 
 def place(name: str, scratch: Path) -> Path:
-    """The folder where the file lies; made ones are written into `scratch`."""
+    """Return the folder of the file; generated ones are written into `scratch`."""
     if name not in MADE:
         return BROKEN
     (scratch / name).write_bytes(MADE[name]())
     return scratch
 
 
-# A process that has imported what `check` and `generate` need, and is forked for each call.  It is a small one: what it
-# imported counts as memory of each child.
+# A process that has imported the modules of `check` and `generate`, and forks for each call.  It is kept small, because
+# its memory counts for each child.
 _SERVE = """
 import json, os, resource, sys
 from udogen.cli import check, generate
@@ -92,7 +92,7 @@ for line in sys.stdin:
 
 @cache
 def _server() -> tuple[IO[str], IO[str]]:
-    """Where calls are written, and answers read.  It ends with this process."""
+    """Return the streams for calls and replies.  The server ends with this process."""
     environment = {key: text for key, text in os.environ.items() if not key.startswith(("COV_", "PYTEST"))}
     path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     server = subprocess.Popen(
@@ -108,7 +108,7 @@ def _server() -> tuple[IO[str], IO[str]]:
 
 
 def run(*args: str, cwd: Path) -> Ran:
-    """`udogen ARGS` in a process of its own, measured."""
+    """Run `udogen ARGS` in a separate process, and measure it."""
     calls, answers = _server()
     with tempfile.TemporaryDirectory() as scratch:
         out, err = Path(scratch) / "out", Path(scratch) / "err"
@@ -118,11 +118,11 @@ def run(*args: str, cwd: Path) -> Ran:
 
 
 def golden_text(name: str, scratch: Path) -> str:
-    """What `udogen check` says of a broken config, and the file it is kept in."""
+    """Return the output of `udogen check` for a broken config."""
     return run("check", name, *arguments(name), cwd=place(name, scratch)).err
 
 
-# --- too big to be kept -----------------------------------------------------------------------------------
+# --- too large to be stored -------------------------------------------------------------------------------
 
 _NEARLY = (4 << 20) - 4096
 _HEAD = b'<OpDefCollection PackageName="Demo" Domain="aisw" Version="1.0">\n<OpDefList>\n'

@@ -1,4 +1,4 @@
-"""What `udogen check` says of every broken config, kept under golden/ so that a changed message is seen."""
+"""The output of `udogen check` for every broken config, kept under golden/ so that changed messages are visible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.opdef.broken_cases import GOLDEN, golden_text, names
 
 
 def write_golden() -> None:
-    """Write golden/ anew."""
+    """Rewrite golden/."""
     GOLDEN.mkdir(exist_ok=True)
     for stale in set(GOLDEN.iterdir()) - {GOLDEN / f"{name}.txt" for name in names()}:
         stale.unlink()

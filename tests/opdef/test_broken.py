@@ -1,4 +1,4 @@
-"""Every broken config through the real command: what it says, what it costs, and that it leaves nothing behind."""
+"""Every broken config through the real command: its output, its cost, and that it leaves no files behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files become packages: several files, several packages, habits of writers of JSON, places of what was read."""
+"""Files become packages: several files, several packages, habits of JSON authors, source locations."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_decode_never_fails() -> None:
     assert decode(b"<\0a\0>\0") == decode(b"\0<\0a\0>") == "<a>"
 
 
-# --- places -----------------------------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------------------
 
 
 def test_an_element_is_where_its_tag_begins(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_places_in_json(tmp_path: Path) -> None:
     assert found.location.line == 3
 
 
-# --- habits of writers of JSON ----------------------------------------------------------------------------
+# --- habits of JSON authors -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_paths_are_kept(tmp_path: Path) -> None:
     assert (package.output_path, package.snpe_udo_root) == ("out", "/opt/snpe")
 
 
-# --- what XML says ----------------------------------------------------------------------------------------
+# --- the content of XML -----------------------------------------------------------------------------------
 
 
 def test_everything_of_a_tensor(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Names become identifiers, and whatever text becomes a C++ literal."""
+"""Names become identifiers, and any text becomes a C++ literal."""
 
 from __future__ import annotations
 

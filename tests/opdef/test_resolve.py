@@ -1,4 +1,4 @@
-"""What one backend sees: supplements merged, nothing left open, types that its runtime delivers."""
+"""The view of one backend: supplements merged, nothing left open, types that its runtime delivers."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_only_ops_of_the_backend(tmp_path: Path) -> None:
     ]
 
 
-# --- what stays open, and what is never delivered ---------------------------------------------------------
+# --- undefined types, and types that are never delivered --------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", backends.ALL)
@@ -173,7 +173,7 @@ def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
     for key in ("per_core_data_types", "per_core_data_type"):
         text = udo(inputs=[{"name": "x", key: {"CPU": "FLOAT_32", "DSP": "UINT_8"}}], core_types=["CPU", "DSP"])
         assert types(resolved(tmp_path, text)[0].inputs[0]) == "FLOAT_32"
-        # what the UDO documents call UINT_8 on DSP is fixed point
+        # the type that the UDO documents call UINT_8 on DSP is fixed point
         assert types(resolved(tmp_path, text, "dsp")[0].inputs[0]) == "UFIXED_POINT_8 UINT_8"
 
 
@@ -226,7 +226,7 @@ def test_repeated(tag: str, backend: str, fine: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chosen", [(), ("htp",)])
 def test_a_limit_of_one_backend_stops_that_backend_alone(chosen: tuple[str, ...], tmp_path: Path) -> None:
-    """A text, which HTP cannot have: the CPU's package is made all the same, unless HTP was asked for."""
+    """A string, which HTP does not support: the CPU's package is generated anyway, unless HTP was requested."""
     texts = [param("mode", "STRING"), param("kind", "STRING", default="near")]
     [package] = packages(tmp_path, collection(op(X + Y + "".join(texts), backends="CPU HTP")))
     problems = Problems()
@@ -252,7 +252,7 @@ def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
 
 
 def listed(*names: str) -> str:
-    """Supplements that say nothing of the op but that they support it."""
+    """Return supplements that only declare support of the op."""
     supported = "<SupportedOps><OpName>Scale</OpName></SupportedOps>"
     one = "<SupplementalOpDefList Backend={!r}>{}</SupplementalOpDefList>"
     return "".join(one.format(name, supported) for name in names)

@@ -1,4 +1,4 @@
-"""A config converted there and back is the same model; what is not, is named in a warning."""
+"""A config converted there and back is the same model; each difference is named in a warning."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_loss_is_named(package: OpPackage) -> None:
 
 
 def differences(old: OpPackage, new: OpPackage) -> Iterator[tuple[str, ...]]:
-    """What a warning must name: (package), (op) or (tensor, op)."""
+    """Yield the names that a warning must contain: (package), (op) or (tensor, op)."""
     if (old.domain, old.version, old.use_qhpi) != (new.domain, new.version, new.use_qhpi):
         yield (old.name,)
     assert [each.name for each in old.ops] == [each.name for each in new.ops]
@@ -126,10 +126,10 @@ def scalars(kind: type) -> list[str]:
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Tensor) if field.compare])
 def test_no_field_of_a_tensor_is_forgotten(field: str) -> None:
-    """A new field of the model must come into the models above, or be listed as one of a single language."""
+    """A new field of the model must be in the models above, or be listed as one of a single language."""
     source = (Path(__file__).parent / "models.py").read_text("utf-8")
     of_one_language = {"quantization_mode", "only_default"}
-    of_none = {"converted", "given"}  # what resolving adds
+    of_none = {"converted", "given"}  # added by resolving
     assert f"{field}=" in source or field in of_one_language | of_none
 
 
@@ -196,7 +196,7 @@ def test_the_schemas_know_every_data_type() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (Path(__file__).parent / "habits").iterdir()))
 def test_real_habits(name: str, tmp_path: Path) -> None:
-    """Configs as people write them are accepted, resolve, and convert into themselves."""
+    """Real configs are accepted, resolve, and convert into themselves."""
     path = Path(__file__).parent / "habits" / name
     (package,) = packages(tmp_path, path.read_bytes())
     problems = Problems()

@@ -1,4 +1,4 @@
-"""Every rule that no schema can say: where it speaks, and where it is silent."""
+"""Every rule that a schema cannot express: configs that it reports, and configs that it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check`, `generate` and `convert` agree about configs, whatever was changed in them."""
+"""`check`, `generate` and `convert` agree about configs, regardless of the changes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_keys_of_tensors_in_scalar_parameters_are_ignored(tmp_path: Path, key: s
 
 
 def test_of_several_types_one_is_written_that_the_backends_deliver(tmp_path: Path) -> None:
-    """Not the first: JSON names one, and the result must be a config that means the same."""
+    """Not the first: JSON has only one type, and the result must be an equivalent config."""
     text = collection(op(tensor("Input", "x", "FLOAT_16 UINT_16 FLOAT_32") + Y, backends="CPU HTP"))
     found = verdict(text, "config.xml", tmp_path)
     assert found.agree, found.printed
@@ -93,7 +93,7 @@ def test_a_default_chooses_the_type(tmp_path: Path) -> None:
 
 
 def test_what_would_be_refused_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the writer does."""
+    """Regardless of the writer."""
     json_text = udo().replace("FLOAT_32", "FLOAT_33")
     monkeypatch.setattr(json_write, "write", lambda packages, problems: json_text)
     found = verdict(collection(), "config.xml", tmp_path)

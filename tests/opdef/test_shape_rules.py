@@ -1,4 +1,4 @@
-"""Shape rules: what a rule sees, what it may return, and what its mistakes are reported as."""
+"""Shape rules: their arguments, their permitted results, and the reports of their mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that stand for values: booleans, ranks, defaults."""
+"""Texts that represent values: booleans, ranks, defaults."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_json_that_is_no_default(raw: object) -> None:
     assert values.from_json(raw, (FLOAT,)) is None
 
 
-# --- do they fit? -----------------------------------------------------------------------------------------
+# --- range checks -----------------------------------------------------------------------------------------
 
 SCALAR = Rank(scalar=True)
 

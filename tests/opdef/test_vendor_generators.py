@@ -1,4 +1,4 @@
-"""What Qualcomm's generators take: the rules of `udogen check --vendor`, and the generators where a copy is named."""
+"""Configs that Qualcomm's generators accept: the rules of `udogen check --vendor`, and generators of a private SDK."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED = (
 
 
 def plain() -> str:
-    """A config of one op that both generators take."""
+    """Return a config of one op that both generators accept."""
     return collection().replace("</Name>", "</Name><Description></Description>", 1)
 
 
@@ -68,7 +68,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def configs() -> list[Path]:
-    """Every config of the repository, of the copy, and of the folders in UDOGEN_VENDOR_CONFIGS, that udogen accepts."""
+    """Return the configs that udogen accepts: of the repository, the copy, and the folders in UDOGEN_VENDOR_CONFIGS."""
     others = [Path(each) for each in os.environ.get("UDOGEN_VENDOR_CONFIGS", "").split(":") if each]
     folders = [ROOT / "tests", ROOT / "examples", CORPUS, vendor_generators.sdk() / "examples", *others]
     found = [each for folder in folders for each in folder.rglob("*.[xj][ms][lo]*")]
@@ -86,7 +86,7 @@ def _is_accepted(path: Path) -> bool:
 
 
 def agree(paths: list[Path]) -> dict[Path, set[str]]:
-    """The generators that take each config, which must be those that the rules name."""
+    """Return the generators that accept each config, after checking that the rules name the same ones."""
     root = vendor_generators.sdk()
     takes: dict[Path, set[str]] = {path: set() for path in paths}
     wrong: list[str] = []
@@ -121,7 +121,7 @@ def test_the_rules_say_what_the_generators_do_with_what_is_written(tmp_path: Pat
 
 
 def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
-    """Also what comes from the SDK's own JSON, there and back."""
+    """Also conversions of the SDK's own JSON, there and back."""
     root = vendor_generators.sdk()
     paths = []
     samples = root.glob("examples/SNPE/NativeCpp/UdoExample/*/config/*.json")
@@ -139,7 +139,7 @@ def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
 
 
 def random_package(random: Random) -> OpPackage:
-    """A package like those that people write, with seldom a thing that the generators refuse."""
+    """Return a typical package that rarely has a feature that the generators refuse."""
     choices = (("CPU",), ("CPU",), ("HTP",), ("HTP",), ("GPU",), ("DSP",), ("CPU", "DSP"), ("CPU", "HTP"))
     backends = random.choice(choices)
     archs = random.choice([(), ("v68",), ("v68", "v73"), ("v65", "v68")]) if "DSP" in backends else ()

@@ -1,4 +1,4 @@
-"""Configs as texts, for tests, and what loading them says."""
+"""Config texts for tests, and the problems that loading them reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from udogen.opdef.problems import ConfigError, Problem
 def tensor(
     tag: str, name: str, datatype: str = "FLOAT_32", *, rank: str = "ND", mandatory: str = "true", more: str = ""
 ) -> str:
-    """An <Input>, <Output> or <Parameter>; `more` is put before its end."""
+    """Return an <Input>, <Output> or <Parameter>; `more` is inserted before its end."""
     types = "".join(f"<Datatype>{each}</Datatype>" for each in datatype.split())
     return (
         f"<{tag}><Name>{name}</Name><Mandatory>{mandatory}</Mandatory>{types}"
@@ -23,7 +23,7 @@ def tensor(
 
 
 def param(name: str, datatype: str = "FLOAT_32", *, rank: str = "SCALAR", default: str = "", more: str = "") -> str:
-    """A <Parameter>, optional where it has a default."""
+    """Return a <Parameter>, optional if it has a default."""
     mandatory = "false" if default else "true"
     more += f"<Default>{default}</Default>" if default else ""
     return tensor("Parameter", name, datatype, rank=rank, mandatory=mandatory, more=more)
@@ -34,13 +34,13 @@ Y = tensor("Output", "y")
 
 
 def op(body: str = X + Y, name: str = "Scale", backends: str = "CPU") -> str:
-    """An <OpDef>."""
+    """Return an <OpDef>."""
     supported = "".join(f"<SupportedBackend>{each}</SupportedBackend>" for each in backends.split())
     return f"<OpDef><Name>{name}</Name>\n{body}{supported}</OpDef>\n"
 
 
 def collection(ops: str = op(), supplements: str = "", name: str = "Demo") -> str:
-    """An <OpDefCollection>."""
+    """Return an <OpDefCollection>."""
     return (
         f'<OpDefCollection PackageName="{name}" Domain="aisw" Version="1.0">\n<OpDefList>\n{ops}</OpDefList>\n'
         f"{supplements}</OpDefCollection>\n"
@@ -48,7 +48,7 @@ def collection(ops: str = op(), supplements: str = "", name: str = "Demo") -> st
 
 
 def supplement(body: str, backend: str = "CPU", name: str = "Scale") -> str:
-    """A <SupplementalOpDefList> for one op."""
+    """Return a <SupplementalOpDefList> for one op."""
     return (
         f'<SupplementalOpDefList Backend="{backend}">\n<SupplementalOpDef><Name>{name}</Name>\n{body}'
         "</SupplementalOpDef>\n</SupplementalOpDefList>\n"
@@ -56,7 +56,7 @@ def supplement(body: str, backend: str = "CPU", name: str = "Scale") -> str:
 
 
 def udo(name: str = "Demo", **changes: Any) -> str:
-    """A JSON UDO config of one op; None takes a key away."""
+    """Return a JSON UDO config of one op; None removes a key."""
     body = {
         "type": "Scale",
         "inputs": [{"name": "x", "data_type": "FLOAT_32"}],
@@ -69,17 +69,17 @@ def udo(name: str = "Demo", **changes: Any) -> str:
 
 
 def packages(tmp_path: Path, *texts: str | bytes) -> tuple[OpPackage, ...]:
-    """The packages of configs that are right."""
+    """Return the packages of valid configs."""
     return load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[0]
 
 
 def only_op(tmp_path: Path, text: str) -> Op:
-    """The op of a config that has one."""
+    """Return the op of a config that has one."""
     return packages(tmp_path, text)[0].ops[0]
 
 
 def problems_of(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
-    """Everything that loading says."""
+    """Return all problems that loading reports."""
     try:
         return list(load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[1].all())
     except ConfigError as fault:
@@ -87,12 +87,12 @@ def problems_of(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
 
 
 def errors(tmp_path: Path, *texts: str | bytes) -> list[str]:
-    """The messages of what must be mended."""
+    """Return the messages of errors."""
     return [problem.message for problem in problems_of(tmp_path, *texts) if not problem.doubtful]
 
 
 def warnings(tmp_path: Path, *texts: str | bytes) -> list[str]:
-    """The messages of what is doubtful."""
+    """Return the messages of warnings."""
     return [problem.message for problem in problems_of(tmp_path, *texts) if problem.doubtful]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the QNN API share."""
+"""Fixtures for the tests of the QNN API."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def interface(cpu_runtime: RuntimeLibrary) -> Interface:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache folder of its own."""
+    """An empty cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     yield tmp_path / "udogen" / "abi"

@@ -1,4 +1,4 @@
-"""The parsed headers are kept, found again and mended when broken; without a cache folder it works too."""
+"""The parsed headers are cached, found again and replaced if the cache is damaged; a cache folder is not required."""
 
 from __future__ import annotations
 

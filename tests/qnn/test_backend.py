@@ -1,4 +1,4 @@
-"""The thin objects over a real libQnnCpu, with one of its own ops."""
+"""The thin wrapper objects over a real libQnnCpu, with one of its own ops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES = (-1.5, 0.0, 2.5, -7.0)
 
 
 def relu(context: ContextHandle) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
-    """A finalized graph with one Relu."""
+    """Return a finalized graph with one Relu."""
     graph = context.graph("relu")
     x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(2, 2), role=APP_WRITE))
     y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=(2, 2), role=APP_READ))
@@ -77,7 +77,7 @@ def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
 
 
 def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it cannot read the binary."""
+    """Also if it cannot read the binary."""
     table, freed = system._table(cpu_runtime.system), []
 
     class Watched:
@@ -99,7 +99,7 @@ def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
     with BackendHandle(interface) as backend, pytest.raises(QnnError) as output:
         backend.restore(data)
     assert output.value.function == "contextCreateFromBinary"
-    data.clear()  # a BufferError where something still points at it
+    data.clear()  # a BufferError if something still refers to it
 
 
 def test_the_log_arrives_formatted(interface: Interface) -> None:
@@ -195,7 +195,7 @@ def test_quantization_encodings() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "htp"])
 def test_onnx_runtime_may_be_imported_after_a_runtime_is_open(backend: str) -> None:
-    """Its exceptions end the process if it finds functions of Qualcomm's C++ library."""
+    """Its exceptions end the process if the loader binds them to functions of Qualcomm's C++ library."""
     need_runtime(backend)
     pytest.importorskip("onnxruntime")
     program = f"""

@@ -1,4 +1,4 @@
-"""The table of error codes and the enumerators of our headers say the same."""
+"""The table of error codes agrees with the enumerators of udogen's headers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from udogen.error_tables import describe, interface
 from udogen.qnn import abi
 
 ROWS = interface("qnn").codes
-# Headers of one backend alone, which ours leave out.
+# Headers of a single backend, which udogen's headers leave out.
 ELSEWHERE = ("QNN_SAVER_", "QNN_HTP_PERF_", "QNN_DSP_PERF_")
 
 
 def enumerators() -> dict[str, int]:
-    """Every enumerator of an `..._Error_t` type."""
+    """Return every enumerator of an `..._Error_t` type."""
     ffi = abi.ffi()
     names = [name for name in ffi.list_types()[0] if name.endswith("_Error_t")]
     return {enumerator: value for name in names for enumerator, value in ffi.typeof(name).relements.items()}

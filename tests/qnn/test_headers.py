@@ -1,4 +1,4 @@
-"""Our headers compile alone, in C and in C++, and the compiler agrees with what cffi made of them."""
+"""udogen's headers compile alone, in C and in C++, and the compiler agrees with cffi about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACKENDS = {
     "CPU/QnnCpuOpPackage.h": (),
     "GPU/QnnGpuOpPackage.h": ("QnnGraph.h", "GPU/QnnGpuGraph.h"),
 }
-# As the public header of SDK 2.43 (GPU API 3.12) has them; each is a place in which a package and a device must agree.
+# From the public header of SDK 2.43 (GPU API 3.12); a package and a device must agree about each of them.
 GPU_LAYOUT = {
     "sizeof(QnnGpu_DeviceProperties_t)": 240,
     "offsetof(QnnGpu_DeviceProperties_t, maxWorkGroupSize)": 160,
@@ -55,7 +55,7 @@ needs_gcc = pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++"))
 
 
 def compile_and_run(folder: Path, source: str, *, include: Path, language: str = "c++") -> str:
-    """The output of a program."""
+    """Return the output of a program."""
     code, program = folder / f"program.{ENDINGS[language]}", folder / "program"
     code.write_text(source)
     subprocess.run([*COMPILERS[language], f"-I{include}", code, "-o", program], check=True)
@@ -74,7 +74,7 @@ def test_each_header_compiles_alone(tmp_path: Path, language: str) -> None:
 @needs_gcc
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_each_initializer_fits_its_type(tmp_path: Path, language: str) -> None:
-    """As programs for the SDK use them: `Qnn_Tensor_t tensor = QNN_TENSOR_INIT;`."""
+    """In the style of programs for the SDK: `Qnn_Tensor_t tensor = QNN_TENSOR_INIT;`."""
     texts = {name: (resources.qnn_headers() / name).read_text("utf-8") for name in HEADERS}
     found = {
         (name, type_name, macro)
@@ -165,7 +165,7 @@ def test_every_name_of_udo_exists_with_and_without_snpe() -> None:
 
 
 def agreed(folder: Path, headers: abi.Headers) -> dict[str, int]:
-    """What cffi believes about some headers, after a C++ compiler has confirmed it."""
+    """Return cffi's values for some headers, after a C++ compiler has confirmed them."""
     expected = dict(facts(headers))
     lines = [
         "#include <cstddef>",
@@ -181,7 +181,7 @@ def agreed(folder: Path, headers: abi.Headers) -> dict[str, int]:
 
 
 def facts(headers: abi.Headers) -> Iterator[tuple[str, int]]:
-    """Every size, offset and enumerator that cffi believes in, as a C expression."""
+    """Yield every size, offset and enumerator of cffi, as a C expression."""
     ffi = abi.ffi(headers)
     for name in ffi.list_types()[0]:
         if "udogen" in name or name == "va_list":
@@ -200,8 +200,8 @@ def facts(headers: abi.Headers) -> Iterator[tuple[str, int]]:
 
 
 def offsets(ffi: Any, kind: Any, base: int = 0) -> Iterator[tuple[str, int]]:
-    """The named members of a struct, also those in its unnamed unions."""
-    ffi.sizeof(kind)  # cffi fills in the members of a struct when it is first measured
+    """Yield the named members of a struct, including those of unnamed unions."""
+    ffi.sizeof(kind)  # cffi completes the members of a struct when its size is first requested
     for name, field in kind.fields:
         if field.bitsize >= 0:  # C has no offset of a bit field
             continue

@@ -1,4 +1,4 @@
-"""Every quantization encoding, written into a C struct and read back; numbers are such as a float holds exactly."""
+"""Every quantization encoding, written into a C struct and read back; all numbers are exact floats."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ENCODINGS: dict[str, Quantization] = {
 @pytest.mark.parametrize(("name", "quant"), ENCODINGS.items(), ids=list(ENCODINGS))
 def test_round_trip(name: str, quant: Quantization) -> None:
     tensor = QnnTensor("t", dtype="UFIXED_POINT_8", shape=SHAPE, role=APP_WRITE, quant=quant)
-    gc.collect()  # what is not kept alive would be reused now
+    gc.collect()  # memory that is not kept alive would be reused now
     junk = [FFI.new("float[]", [7.0] * 12) for _ in range(200)]
     params = tensor.struct.v1.quantizeParams
     assert quantization.read(params, SHAPE) == quant
@@ -105,6 +105,6 @@ def test_a_tensor_with_an_id_and_one_with_an_axis_that_changes() -> None:
 def test_a_client_buffer_has_32_bits() -> None:
     huge = QnnTensor("t", dtype="FLOAT_32", shape=(1 << 15, 1 << 15), role=APP_WRITE)
     assert huge.nbytes == 1 << 32
-    untouched = mmap.mmap(-1, 1 << 32, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # addresses, no memory yet
+    untouched = mmap.mmap(-1, 1 << 32, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # only addresses, no memory yet
     with untouched, pytest.raises(RunFailed, match=r"needs 4294967296 bytes; a client buffer holds at most 4294967295"):
         huge.bind(untouched)

@@ -1,4 +1,4 @@
-"""Descriptions of context binaries as C structs: every version, what HTP adds, and what no sound file has."""
+"""Descriptions of context binaries as C structs: every version, HTP's additions, and invalid content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FFI = abi.ffi()
 
 
 class Description:
-    """A `QnnSystemContext_BinaryInfo_t` with one graph, and all that it points at."""
+    """A `QnnSystemContext_BinaryInfo_t` with one graph, and everything that it points to."""
 
     def __init__(self, version: int) -> None:
         self.kept: list[Any] = []
@@ -70,14 +70,14 @@ def test_spill_fill_of_older_descriptions(version: int) -> None:
     blobs = made.keep(FFI.new("QnnHtpSystemContext_HwBlobInfo_t[]", 2))
     blobs[0].version, blobs[0].contextBinaryHwInfoBlobV1_t.graphListIndex = 1, 1
     blobs[0].contextBinaryHwInfoBlobV1_t.spillFillBufferSize = 4096
-    blobs[1].version = 9  # of a newer release: not understood
+    blobs[1].version = 9  # of a newer release: not supported
     made.body.hwInfoBlob, made.body.hwInfoBlobSize = blobs, FFI.sizeof(blobs)
     assert [graph.htp for graph in made.read().graphs] == [None, HtpGraph(spill_fill=4096)]
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(39, None), (40, "first"), (111, "first"), (112, "both")])
 def test_the_blob_of_a_graph(size: int, wanted: str | None) -> None:
-    """Of one version, and behind it, where there is room, of the next."""
+    """Of one version, followed by the next one if there is enough space."""
     made = Description(3)
     room = made.keep(FFI.new("char[]", 112))
     first = FFI.cast("QnnHtpSystemContext_GraphBlobInfo_t *", room)

@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("probe_package.cpp")
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Build the probe package, with more flags of g++ if need be."""
+    """Return a function that builds the probe package, with additional flags of g++ if needed."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
     try:
@@ -39,12 +39,12 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def probe(build: Build) -> Path:
-    """The probe package as it should be."""
+    """Return the probe package without faults."""
     return build()
 
 
 @pytest.fixture(scope="module")
 def session(probe: Path) -> Iterator[OpSession]:
-    """A session with it."""
+    """Yield a session with it."""
     with OpSession(probe, PROVIDER, timeout=20) as opened:
         yield opened

@@ -24,7 +24,7 @@ THREADS, TIMES = 8, 500
 
 
 def leaky(context: Context, package: str, nodes: int = 1) -> tuple[GraphHandle, list[QnnTensor], list[QnnTensor]]:
-    """A finalized graph of so many LeakyRelu, side by side."""
+    """Return a finalized graph of so many LeakyRelu, side by side."""
     graph = context.new_graph("graph")
     x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
     made = []
@@ -40,7 +40,7 @@ def leaky(context: Context, package: str, nodes: int = 1) -> tuple[GraphHandle, 
 
 
 def two_packages() -> object:
-    """Each counts its own, also where both have the same op, and one of them two nodes."""
+    """Each package counts its own executions, even if both have the same op, and one of them two nodes."""
     with Runtime("cpu") as runtime:
         runtime.register(CPU)
         runtime.register(OTHER)
@@ -68,7 +68,7 @@ def two_backends() -> object:
 
 
 def threads() -> object:
-    """Graphs of their own, executed at once: not one execution is lost."""
+    """Separate graphs, executed at once: every execution is counted."""
     with Runtime("cpu") as runtime:
         runtime.register(CPU)
         contexts = [runtime.new_context() for _ in range(THREADS)]
@@ -93,7 +93,7 @@ def threads() -> object:
 
 
 def initialized_twice() -> object:
-    """The codes of init and terminate, and what the function says of ops."""
+    """The codes of init and terminate, and the counts that the function returns for ops."""
     package = LoadedPackage(str(CPU), "LeakyReluPackageInterfaceProvider")
     init, terminate = package.v1_4("init"), package.v1_4("terminate")
     null = abi.ffi().NULL
@@ -104,7 +104,7 @@ def initialized_twice() -> object:
 
 
 def counted_at_the_end() -> object:
-    """Two runtimes, the library stays loaded; the process changes its folder, and forks."""
+    """Two runtimes while the library stays loaded; the process changes its folder, and forks."""
     kept = ctypes.CDLL(str(CPU))
     for number in (1, 2):
         with Runtime("cpu") as runtime:
@@ -115,13 +115,13 @@ def counted_at_the_end() -> object:
                 for _ in range(number):
                     graph.execute(inputs, outputs)
             if number == 2 and os.fork() == 0:
-                sys.exit(0)  # it has an execution that nobody has heard of, and informs nobody
+                sys.exit(0)  # its execution is not reported, and it reports nothing
     os.wait()
     return str(kept)
 
 
 def left_alone() -> object:
-    """Nobody closes the runtime."""
+    """The runtime is never closed."""
     runtime = Runtime("cpu")
     runtime.register(CPU)
     graph, inputs, outputs = leaky(runtime.new_context(), "LeakyReluPackage")

@@ -16,12 +16,12 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def tensor(name: str = "x", array: Any = X, dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
-    """An input."""
+    """Return an input."""
     return TensorArg(name, dtype, tuple(array.shape), array, **more)
 
 
 def result(name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
-    """An output."""
+    """Return an output."""
     return TensorArg(name, dtype, shape, **more)
 
 
@@ -34,7 +34,7 @@ def call(
     package: str = "Probe",
     loops: int = 1,
 ) -> OpCall:
-    """A call of an op of the probe package; without more, one FLOAT_32 tensor in and one out."""
+    """Return a call of an op of the probe package; by default with one FLOAT_32 tensor in and one out."""
     return OpCall(
         op_type=op_type,
         package=package,

@@ -1,7 +1,7 @@
-// An op package for the tests of udogen/qnn and udogen/runtime: each op shows, or does wrong, one thing.
+// An op package for the tests of udogen/qnn and udogen/runtime: each op has one feature or one fault.
 // The tests build it with: g++ -std=c++17 -shared -fPIC -I udogen/qnn/include probe_package.cpp
-//   -DUNDEFINED   needs a symbol that nobody has        -DVERSION_2   announces interface version 2.0
-//   -DINITIALIZED says that it is registered already     -DMISSING_METHOD leaves a member NULL
+//   -DUNDEFINED   needs an undefined symbol             -DVERSION_2   announces interface version 2.0
+//   -DINITIALIZED reports that it is already registered -DMISSING_METHOD leaves a member NULL
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -115,7 +115,7 @@ Qnn_ErrorHandle_t execute(void *data) {
   if (type == "Throw") throw std::runtime_error("thrown by the op");
   if (type == "Loop") for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (type == "Spin") for (volatile unsigned long i = 0;;) i = i + 1;
-  if (type == "Daemon") {  // leaves the session twice over; its process id is the result
+  if (type == "Daemon") {  // leaves the session twice; its process id is the result
     int ends[2];
     if (pipe(ends) != 0) return 1;
     if (fork() == 0) {
@@ -133,17 +133,17 @@ Qnn_ErrorHandle_t execute(void *data) {
     static_cast<float *>(node->outputs[0]->data)[0] = float(daemon);
     return 0;
   }
-  if (type == "Scribble") {  // into whatever is open, from descriptor `first` on
+  if (type == "Scribble") {  // into every open descriptor from `first` on
     const std::string text(size_t(param(node, "bytes", 1)), '{');
     for (int each = int(param(node, "first", 3)); each < 8192; ++each)
       if (fcntl(each, F_GETFD) != -1 && write(each, text.data(), text.size()) < 0) continue;
     return 0;
   }
-  if (type == "Pretend") {  // to be the library that watches what kernels do
+  if (type == "Pretend") {  // to be the library that watches kernels
     std::fprintf(stderr, "udogen-fault nonsense\nudogen-frame x\nudogen-region 1\n");
     std::abort();
   }
-  if (type == "CrashElsewhere") {  // what the watching library prints if a runtime crashes by itself
+  if (type == "CrashElsewhere") {  // the output of the watching library if a runtime itself crashes
     std::fprintf(stderr, "udogen-fault 11 read 0x8\nudogen-frame 0x10 /nowhere/libOther.so\n");
     std::abort();
   }

@@ -1,4 +1,4 @@
-// A registration library that does one thing wrong, chosen with -D.
+// A registration library with one fault, chosen with -D.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ static SnpeUdo_RegInfo_t info;
 #endif
 static SnpeUdo_LibVersion_t version = {{1, 0, 0}, {1, MINOR, 0}};
 
-// As it was in API 1.3: without the infos of tensors.
+// As in API 1.3: without the infos of tensors.
 typedef struct {
   SnpeUdo_String_t operationType;
   SnpeUdo_Bitmask_t supportedByCores;

@@ -1,4 +1,4 @@
-"""Messages arrive unchanged, with their memory; other bytes are detected."""
+"""Messages arrive unchanged, with their memory; other data is detected."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_silence_and_the_end_are_two_things() -> None:
 
 
 def frames(*messages: Any) -> bytes:
-    """What a channel writes."""
+    """Return the bytes that a channel writes."""
     ours, theirs = socket.socketpair()
     sender = Channel(theirs.detach())
     for message in messages:

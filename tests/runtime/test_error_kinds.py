@@ -1,4 +1,4 @@
-"""What udogen does about an error depends on its class and its fields, never on how its sentence is worded."""
+"""udogen reacts to the class and the fields of an error, never to the wording of its message."""
 
 from __future__ import annotations
 

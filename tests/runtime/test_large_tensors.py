@@ -1,4 +1,4 @@
-"""A large tensor is copied once on its way to an op, or never, and leaves nothing behind."""
+"""A large tensor is copied at most once on its way to an op, and leaves no memory behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 64 << 20  # bytes
 
 
 def memories(pid: int | str) -> list[str]:
-    """The shared memory that a process has open or mapped."""
+    """Return the shared memory that a process has open or mapped."""
     folder = Path(f"/proc/{pid}/fd")
     names = [os.readlink(folder / each) for each in os.listdir(folder) if (folder / each).is_symlink()]
     maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
@@ -27,7 +27,7 @@ def memories(pid: int | str) -> list[str]:
 
 @pytest.mark.parametrize(("make", "most"), [(np.empty, 2.0), (shared_array, 1.0)])
 def test_memory_of_a_large_tensor(build: object, probe: Path, make: object, most: float) -> None:
-    """Beyond input and output: the copy of the input that libQnnCpu makes, and that for the worker."""
+    """In addition to input and output: the copy of the input that libQnnCpu makes, and that for the worker."""
     array = make(SHAPE, np.float32)  # type: ignore[operator]
     array[:] = 1
     gc.collect()  # arrays of other tests
@@ -59,7 +59,7 @@ def test_a_worker_that_dies_leaves_no_memory(probe: Path) -> None:
 
 
 def test_one_shared_array_for_several_tensors_and_more_than_a_message_refers_to(probe: Path) -> None:
-    """Each tensor has guards of its own, and there is no limit to how many arrays are shared."""
+    """Each tensor has separate guards, and the number of shared arrays is unlimited."""
     array = shared_array((2, 3), np.float32)
     array[:] = 4
     many = [shared_array((2, 3), np.float32) for _ in range(300)]

@@ -1,4 +1,4 @@
-"""Finding the runtime, and refusing libraries in words."""
+"""Finding the runtime, and refusing libraries with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each way in which a package or an op can fail is one sentence with a remedy; the session lives on."""
+"""Each way in which a package or an op can fail has a one-sentence message with a remedy; the session survives."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from udogen.runtime import OpCall, OpCrashed, OpFailed, OpRefused, OpSession, Op
 
 
 def children() -> set[int]:
-    """The process ids of our children, dead ones too."""
+    """Return the process ids of the children of this process, including dead ones."""
     return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
 def alive(pid: int) -> bool:
-    """Whether a process still runs (a zombie does not)."""
+    """Return whether a process still runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):  # before it is opened, or after
@@ -49,7 +49,7 @@ def test_an_undefined_symbol_is_named(build: Build) -> None:
     [
         ("-DVERSION_2", "4008", "1.4.0"),
         ("-DMISSING_METHOD", r"4008.*Missing interface method", ""),
-        # The runtime calls init again in a package that another backend of the same process has registered.
+        # The runtime calls init again for a package that another backend of the same process has registered.
         ("-DINITIALIZED", r"cannot be registered .* already", ""),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_wrong_provider_a_missing_package_a_missing_runtime(probe: Path, tmp_p
 
 
 def test_a_runtime_that_is_none(probe: Path) -> None:
-    before = children()  # a session of another file may still end
+    before = children()  # a session of another file may still be ending
     with (
         pytest.raises(RegistrationFailed, match="is not a QNN runtime library"),
         OpSession(probe, PROVIDER, runtime=probe, timeout=20),
@@ -86,7 +86,7 @@ def test_a_runtime_that_is_none(probe: Path) -> None:
 
 
 def refused_by_udogen_or_the_package() -> dict[str, tuple[OpCall, type[RunFailed], str, str]]:
-    """Name -> the call, its error, what its message matches, and what its hint has."""
+    """Return name -> the call, its error, a pattern of the message, and a part of the hint."""
     half = X.astype(np.float16)
     wide = (tensor(array=half, dtype="FLOAT_16"),), (result(dtype="FLOAT_16"),)
     whole = (tensor(array=X.astype(np.int32), dtype="INT_32"),)

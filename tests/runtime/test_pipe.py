@@ -1,4 +1,4 @@
-"""Whatever an op does to the descriptors of its process, the parent ends with a sentence that names the op."""
+"""If an op damages any descriptor of its process, the parent raises an error that names the op."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_op_that_closes_every_descriptor(session: OpSession) -> None:
 
 @dataclass(frozen=True)
 class Dance:
-    """A command that no worker knows."""
+    """A command that the worker does not have."""
 
     steps: int = 1
 

@@ -1,4 +1,4 @@
-"""Memory that holds a certain byte before an op writes it: what it does not write shows, on every host runtime."""
+"""Memory that is filled with a known byte before an op writes it: unwritten elements keep it, on every host runtime."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_nothing_is_left_behind(session: OpSession) -> None:
     fds, maps = open_now()
     run(50)
     after = open_now()
-    assert after[0] <= fds + 2  # an answer arrives before the worker has closed its memory; a leak would be 100
+    assert after[0] <= fds + 2  # a reply arrives before the worker has closed its memory; a leak would be 100
     assert after[1] <= maps + 4  # the heap may get an arena
 
 

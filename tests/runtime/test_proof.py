@@ -1,4 +1,4 @@
-"""Packages count what is executed: in the real libQnnCpu and libQnnHtp, for whoever asks, and to a file."""
+"""Packages count executions: in the real libQnnCpu and libQnnHtp, for any caller, and to a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def htp(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The same op in a package of another name."""
+    """Return the same op in a package of another name."""
     folder = tmp_path_factory.mktemp("other")
     text = ONE_OP.read_text("utf-8")
     assert "LeakyReluPackage" in text
@@ -76,7 +76,7 @@ def test_an_op_on_htp_counts_calls_of_its_kernel(htp: Built, x: str) -> None:
 
 
 def test_on_gpu_nodes_are_counted_for_the_backend_runs_their_kernels(tmp_path: Path, x: str) -> None:
-    """udogen's emulator on PoCL."""
+    """On udogen's emulator on PoCL."""
     built = gpu_package(EXAMPLE / "LeakyRelu.xml", tmp_path, EXAMPLE / "kernels")
     run = ("run", "op", built.library, "LeakyRelu", "--backend", "gpu", "--input", x, "--prove")
     done = udogen(*run, "--save-context", tmp_path / "c.bin")
@@ -94,7 +94,7 @@ def test_a_session_counts_from_call_to_call(cpu: Built) -> None:
 
 
 def test_an_op_of_qnn_itself_does_not_count(cpu: Built) -> None:
-    """What a runtime does that takes its own op: here because the call says so."""
+    """As in a runtime that uses its own op: here because the call requests it."""
     relu = replace(call("Relu", (tensor("input"),), (result("output"),)), package="qti.aisw", loops=2)
     with OpSession(cpu.library, cpu.provider, timeout=20) as session:
         answer = session.run(relu)
@@ -165,7 +165,7 @@ def test_a_library_that_is_not_loaded_here(cpu: Built) -> None:
 
 
 def test_contexts(cpu: Built, other: Built, x: str, tmp_path: Path) -> None:
-    """A package that is registered, and of which no graph has a node, is an error."""
+    """A package that is registered but has no node in any graph is an error."""
     binary = tmp_path / "c.bin"
     assert udogen("run", "op", cpu.library, "LeakyRelu", "--input", x, "--save-context", binary).returncode == 0
     (tmp_path / "d.bin").write_bytes(binary.read_bytes())
@@ -265,7 +265,7 @@ def test_a_package_may_be_initialized_several_times(cpu: Built) -> None:
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """A package that is built with --prove."""
+    """Return a package that is built with --prove."""
     [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL)
     done = udogen("build", "--prove", "-C", made.folder)
     assert done.returncode == 0, done.stderr
@@ -274,7 +274,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "htp"])
 def test_only_a_package_built_with_prove_knows_the_variable(backend: str, tmp_path: Path) -> None:
-    """And building it without makes it a product again, from the same folder."""
+    """Building it without --prove in the same folder makes it a product again."""
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path, chosen=[backend], kernels=EXAMPLE / "kernels")
     for options in ([], ["--prove"], []):
         done = udogen("build", f"{backend}_x86", *options, "-C", made.folder)
@@ -295,7 +295,7 @@ def test_a_product_writes_nothing_and_a_script_that_proves_refuses_it(cpu: Built
 
 
 def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Built, tmp_path: Path) -> None:
-    """Two backends one after the other; the file is named relative to a folder that the process leaves."""
+    """Two backends one after the other; the file name is relative to a folder that the process leaves."""
     assert run_case("counted_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
     assert (tmp_path / "proof.txt").read_text() == (
         "LeakyReluPackage LeakyRelu 1 executions\nLeakyReluPackage LeakyRelu 2 executions\n"

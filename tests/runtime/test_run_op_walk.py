@@ -1,4 +1,4 @@
-"""The walk of `udogen run op`: names are checked before a runtime starts, config and manifest are read once."""
+"""The steps of `udogen run op`: names are checked before a runtime starts, config and manifest are read once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ runpy.run_module("udogen", run_name="__main__")
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A generated package with a library that nothing can load."""
+    """Return a generated package with a library that cannot be loaded."""
     folder = tmp_path_factory.mktemp("walk")
     (folder / "Scale.xml").write_text("""<?xml version="1.0"?>
 <OpDefCollection PackageName="ScalePackage" Domain="aisw" Version="1.0">

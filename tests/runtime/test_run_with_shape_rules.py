@@ -1,4 +1,4 @@
-"""`udogen run op --rules`: outputs of the shape that shape rules return, in the real runtime."""
+"""`udogen run op --rules`: outputs have the shape that shape rules return, in the real runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POOL = ROOT / "examples" / "max_pool"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built for CPU, and an image."""
+    """Return the example, built for CPU, and an image."""
     need_runtime("cpu")
     out = tmp_path_factory.mktemp("pool")
     cpu_package(POOL / "MaxPool.xml", out, POOL / "kernels")

@@ -1,4 +1,4 @@
-"""Ops that behave, in the real libQnnCpu."""
+"""Ops without faults, in the real libQnnCpu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from udogen.runtime import OpSession, ParamArg, TensorArg
 
 
 def printed(session: OpSession, op_call: object) -> list[str]:
-    """The package's own log lines of a call."""
+    """Return the package's own log lines of a call."""
     return [line.text for line in session.run(op_call).logs if line.source == "package"]  # type: ignore[arg-type]
 
 
@@ -171,7 +171,7 @@ def test_numbers_of_numpy_are_numbers(session: OpSession) -> None:
 
 
 def test_a_call_from_another_thread_waits_until_the_first_one_is_over(probe: Path) -> None:
-    """While the first call is in the middle, nothing of the second one is heard."""
+    """While the first call is in progress, the second one does not start."""
     heard: list[str] = []
     other: list[threading.Thread] = []
     second = threading.Event()

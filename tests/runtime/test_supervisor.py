@@ -1,4 +1,4 @@
-"""What a program of ours starts ends with it, daemons too; what others have started does not."""
+"""Programs that a child of udogen starts end with it, daemons too; programs of others do not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from probe import PROVIDER, call
 from udogen import process
 from udogen.runtime import OpCrashed, OpSession, ParamArg
 
-# Leaves its session, is nobody's child, and says who it is.
+# Leaves its session, has no parent, and writes its process id.
 DAEMON = '(setsid sh -c "sleep 600 & echo \\$! > {file}; wait" >/dev/null 2>&1 &) ; while [ ! -s {file} ]; do :; done;'
 
 

@@ -39,14 +39,14 @@ CPU, GPU, DSP = (f"libUdoSoftmaxUdoPackageImpl{core}.so" for core in ("Cpu", "Gp
 
 @pytest.fixture(scope="session")
 def registration(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The registration library of the documentation's softmax."""
+    """Return the registration library of the documentation's softmax."""
     folder = tmp_path_factory.mktemp("reg")
     return registering.build(registering.write(SOFTMAX, folder), folder / "libUdoSoftmaxUdoPackageReg.so")
 
 
 @pytest.fixture(scope="session")
 def cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The CPU package of the same config, built."""
+    """Return the CPU package of the same config, built."""
     need_runtime("cpu")
     [made] = make_packages([SOFTMAX], tmp_path_factory.mktemp("cpu"), chosen=["cpu"], kernels=KERNELS)
     done = make(made.folder, "cpu_x86")
@@ -56,13 +56,13 @@ def cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def htp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its HTP package, built."""
+    """Return its HTP package, built."""
     return htp_package(SOFTMAX, tmp_path_factory.mktemp("htp"), KERNELS).library
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, the only one of LD_LIBRARY_PATH."""
+    """Return an empty folder, the only one of LD_LIBRARY_PATH."""
     folder = tmp_path / "libraries"
     folder.mkdir()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
@@ -70,7 +70,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def broken(folder: Path, *flags: str) -> Path:
-    """A registration library with one thing wrong."""
+    """Return a registration library with one fault."""
     made = folder / "libUdoThingReg.so"
     argv = ["gcc", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", f"-I{resources.qnn_headers()}", str(BROKEN)]
     subprocess.run([*argv, "-o", str(made), *flags], check=True)
@@ -78,7 +78,7 @@ def broken(folder: Path, *flags: str) -> Path:
 
 
 def foreign(made: Path, target: str = "aarch64-linux-gnu", name: str = "SoftmaxUdoPackage") -> Path:
-    """A library for another machine with a provider of this name."""
+    """Return a library for another machine with a provider of this name."""
     zig = tools.zig()
     if not zig:
         pytest.skip("zig is not installed")
@@ -193,7 +193,7 @@ def test_a_library_that_is_missing(registration: Path, place: Path) -> None:
 
 
 def test_one_core_is_enough_where_the_others_were_not_asked_for(registration: Path, cpu: Path, place: Path) -> None:
-    """The documentation builds `cpu_x86` alone for the quantizer, whatever else the package is for."""
+    """The documentation builds only `cpu_x86` for the quantizer, for packages of any cores."""
     shutil.copy(cpu, place / CPU)
     package = add_op_package(registration)
     assert {each.core: each.state for each in package.cores} == {
@@ -243,7 +243,7 @@ def test_a_library_that_is_no_op_package(registration: Path, place: Path) -> Non
 
 
 def changed(folder: Path, before: str, after: str) -> Path:
-    """The registration library of another config of the same package."""
+    """Return the registration library of another config of the same package."""
     (folder / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
     sources = registering.write(folder / "other.json", folder / "reg")
     return registering.build(sources, folder / "libUdoSoftmaxUdoPackageReg.so")
@@ -288,7 +288,7 @@ BETA = '"scalar_params":[{"name":"beta","data_type":"FLOAT_32"}],"core_types"'
 def test_a_library_with_the_same_op_otherwise(
     request: pytest.FixtureRequest, place: Path, tmp_path: Path, core: str, before: str, after: str, fault: str
 ) -> None:
-    """By its kernel records, or by its own validation."""
+    """Detected by its kernel records, or by its own validation."""
     built, library = request.getfixturevalue("htp" if core == "DSP" else "cpu"), DSP if core == "DSP" else CPU
     made = changed(tmp_path, before, after)
     shutil.copy(built, place / library)

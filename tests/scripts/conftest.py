@@ -1,4 +1,4 @@
-"""What the tests of scripts share: the example built for this machine and for aarch64, context binaries, a model."""
+"""Fixtures for the tests of scripts: the example built for this machine and for aarch64, context binaries, a model."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ Y = np.where(X > 0, X, np.float32(0.5) * X).astype(np.float32)
 
 
 class Made(NamedTuple):
-    """Packages, and the files of one execution of theirs."""
+    """Packages, and the files of one execution of them."""
 
     folder: Path  # of the packages, with a name that shells misread
 
     @property
     def base(self) -> Path:
-        """Where the files are."""
+        """The folder of the files."""
         return self.folder.parent
 
     def file(self, name: str) -> Path:
-        """One of them."""
+        """Return one of them."""
         return self.base / name
 
     @property
     def inputs(self) -> list[str]:
-        """The options of a script for the input and its reference."""
+        """Return the options of a script for the input and its reference."""
         return ["--input", f"input={self.file('x.npy')}", "--reference", f"output={self.file('y.npy')}"]
 
 
 def make_made(base: Path, *backends: str) -> Made:
-    """The example for these backends, and x.npy, y.npy."""
+    """Build the example for these backends, and write x.npy, y.npy."""
     made = Made(base / "it's $HOME")
     for backend in backends:
         [package] = make_packages(
@@ -57,7 +57,7 @@ def make_made(base: Path, *backends: str) -> Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """CPU and HTP, with a context binary of each real runtime: cpu.bin, htp.bin."""
+    """Return CPU and HTP, with a context binary of each real runtime: cpu.bin, htp.bin."""
     for backend in ("cpu", "htp"):
         need_runtime(backend)
     made = make_made(tmp_path_factory.mktemp("scripts"), "cpu", "htp")
@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def save_context(made: Made, backend: str, name: str, *more: str) -> None:
-    """A context binary of one LeakyRelu."""
+    """Save a context binary of one LeakyRelu."""
     arguments = ["--input", f"input={made.file('x.npy')}", "--param", "alpha=0.5", "--save-context", made.file(name)]
     done = udogen("run", "op", made.folder / backend, "LeakyRelu", "--backend", backend, *arguments, *more)
     assert done.returncode == 0, done.stderr
@@ -75,7 +75,7 @@ def save_context(made: Made, backend: str, name: str, *more: str) -> None:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An ONNX model of one LeakyRelu of our domain, with its schema."""
+    """Return an ONNX model of one LeakyRelu of udogen's domain, with its schema."""
     if not all(map(importlib.util.find_spec, ("onnx", "onnxruntime", "onnxruntime_qnn"))):
         pytest.skip("onnx, onnxruntime and onnxruntime-qnn are not all installed")
     import onnx
@@ -101,7 +101,7 @@ QEMU_LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
 @pytest.fixture(scope="session")
 def wrap() -> str:
-    """The command that runs a program of aarch64 Linux here."""
+    """Return the command that runs a program of aarch64 Linux here."""
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("qemu-aarch64 is not installed: apt-get install qemu-user")
     if not (QEMU_LIBRARIES / "lib" / "ld-linux-aarch64.so.1").exists():
@@ -111,7 +111,7 @@ def wrap() -> str:
 
 @pytest.fixture(scope="session")
 def aarch64(tmp_path_factory: pytest.TempPathFactory, wrap: str) -> Made:
-    """The example for CPU on aarch64, and emulator.bin, a context binary that our emulator restores there."""
+    """Return the example for CPU on aarch64, and emulator.bin, a context binary that the emulator restores there."""
     made = make_made(tmp_path_factory.mktemp("aarch64"), "cpu")
     save_context(made, "cpu", "emulator.bin", "--runtime", "emulator")
     done = udogen("build", "cpu_aarch64", "--prove", "-C", made.folder / "cpu")
@@ -121,7 +121,7 @@ def aarch64(tmp_path_factory: pytest.TempPathFactory, wrap: str) -> Made:
 
 @pytest.fixture(scope="session")
 def emulator64() -> Path:
-    """A folder with our CPU emulator for aarch64, under the name of Qualcomm's library: there is no public one."""
+    """Return a folder with udogen's CPU emulator for aarch64, named like Qualcomm's library, which is not public."""
     cxx = [*compiler("zig").split(), "-target", "aarch64-linux-gnu.2.31"]
     folders = [resources.emulator(name) for name in ("core", "ops", "cpu")]
     read = sorted(path for folder in folders for path in (*folder.glob("*.cpp"), *folder.glob("*.hpp")))

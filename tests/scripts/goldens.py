@@ -1,10 +1,10 @@
-"""What `udogen script` writes, for two packages, every client and every device: tests/scripts/golden.
+"""The files that `udogen script` writes, for two packages, every client and every device: tests/scripts/golden.
 
-One golden file for each client.  The first case is in full, each other one is its differences from the case before it
-that is most alike.
+One golden file for each client.  The first case is complete, each other one is a diff to the most similar
+case before it.
 
-Libraries, models and udogen's client are stand-ins; run.py is left out, because it is the same for all and is run in
-tests.  Checksums are left out: those of libraries depend on the installed compiler.
+Libraries, models and udogen's client are stand-ins; run.py is left out, because it is the same for all and other tests
+run it.  Checksums are left out: those of libraries depend on the installed compiler.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def options(base: Path, package: Path, client: str, device: str, *, awkward: boo
 
 
 def text(options: ScriptOptions, *, base: Path) -> str:
-    """What is written, or why nothing is."""
+    """Return the written files, or the reason why there are none."""
     graph = GRAPH if ("in[0]", str(base / "x.npy")) in options.inputs else PLAIN_GRAPH
     here = "udogen.clients.scripts.make_plan"
     try:
@@ -126,7 +126,7 @@ def text(options: ScriptOptions, *, base: Path) -> str:
 
 
 def grouped(lines: Iterable[str]) -> list[str]:
-    """Lines that differ only in a Hexagon version as one line: `libs/vNN/x.so: 68 69`."""
+    """Merge lines that differ only in a Hexagon version into one line: `libs/vNN/x.so: 68 69`."""
     versions: dict[str, list[str]] = {}
     for line in lines:
         found = sorted(set(re.findall(r"[vV](\d\d)(?!\d)", line)))
@@ -135,12 +135,12 @@ def grouped(lines: Iterable[str]) -> list[str]:
 
 
 def _size(path: str, content: bytes) -> str:
-    """Libraries depend on the installed compiler."""
+    """Return the size of a file, except for libraries, which depend on the installed compiler."""
     return "a library" if path.endswith(".so") else f"{len(content)} bytes"
 
 
 def _row(facts: dict[str, object]) -> str:
-    """One line instead of many."""
+    """Return one line instead of many."""
     return ", ".join(f"{key} {value}" for key, value in facts.items() if value not in ("", False))
 
 
@@ -150,7 +150,7 @@ def _program(base: Path) -> Path:
 
 
 def goldens(base: Path) -> dict[str, str]:
-    """Name of a golden file -> its content."""
+    """Return name of a golden file -> its content."""
     texts: dict[str, str] = {}
     files: dict[str, list[str]] = {}
     for case in cases(base):
@@ -165,11 +165,11 @@ def goldens(base: Path) -> dict[str, str]:
 
 
 def differences(old: str, new: str) -> str:
-    """Changed lines, without line numbers."""
+    """Return the changed lines, without line numbers."""
     _, _, *lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")] or ["", ""]
     return "\n".join("@@" if line.startswith("@@") else line for line in lines) + "\n"
 
 
 def write_golden() -> None:
-    """Write tests/scripts/golden anew."""
+    """Rewrite tests/scripts/golden."""
     rewrite(GOLDEN, goldens)

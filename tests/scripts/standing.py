@@ -1,8 +1,8 @@
-"""Stand-ins for devices: `adb` and `ssh` on PATH that execute here, in a clean environment, what is sent to a device.
+"""Stand-ins for devices: `adb` and `ssh` on PATH that execute commands for a device here, in a clean environment.
 
-They answer as the real programs do, by their documentation: `adb shell` joins its words with blanks and hands them to a
-shell of the device, `push` and `pull` do not; `ssh` joins its words, too.  No device was ever behind them.  What the
-device says of itself is in the programs of its own PATH (`getprop`, `uname`).
+They behave like the real programs, by their documentation: `adb shell` joins its words with blanks and passes them to a
+shell of the device, `push` and `pull` do not; `ssh` joins its words, too.  They never had a real device.  The
+properties of the device come from programs on its own PATH (`getprop`, `uname`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ shift
 
 @dataclass
 class Device:
-    """A folder that plays a device, and the programs with which it is reached."""
+    """A folder that represents a device, and the programs that connect to it."""
 
     base: Path
     machine: str = "aarch64"
@@ -63,7 +63,7 @@ class Device:
         lines = "".join(f"  {name}) echo {shlex.quote(value)} ;;\n" for name, value in self.props.items())
         _program(own / "getprop", f"#!/bin/sh\ncase $1 in\n{lines}  *) echo ;;\nesac\n")
         _program(own / "uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {self.machine} || /usr/bin/uname "$@"\n')
-        # What is sent to the device sees nothing of this machine's environment.
+        # Commands for the device run without this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
         marks = {"run": run, "serial": "ABC 1"}
         marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full", "dsp")}
@@ -72,29 +72,29 @@ class Device:
 
     @property
     def root(self) -> Path:
-        """Where things go: a folder whose name two shells could misread."""
+        """The target folder, with a name that two shells could misread."""
         return self.base / "data" / "it's $HOME & a"
 
     @property
     def calls(self) -> list[str]:
-        """What adb or ssh were called with."""
+        """The recorded calls of adb and ssh."""
         return (self.base / "log").read_text().splitlines()
 
     def say(self, what: str, text: str = "") -> None:
-        """Make adb behave so: `state` (instead of device), `old` (no exit codes), `full` (no room), `dsp` (its log)."""
+        """Set adb's behaviour: `state` (not device), `old` (no exit codes), `full` (disk full), `dsp` (its log)."""
         (self.base / what).write_text(text)
 
     def own(self, name: str, text: str) -> None:
-        """A program of the device."""
+        """Add a program to the device."""
         _program(self.base / "own bin" / name, text)
 
     def run(self, script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-        """run.py against this device."""
+        """Run run.py with this device."""
         return run(script, *arguments, path=self.base / "bin", UDOGEN_REMOTE=str(self.root), **env)
 
 
 def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """run.py with this Python, which is the first on PATH."""
+    """Run run.py with this Python, which is the first on PATH."""
     return subprocess.run(
         called(script, *arguments),
         env=environment(path, **env),
@@ -106,12 +106,12 @@ def run(script: Path, *arguments: object, path: Path | None = None, **env: str) 
 
 
 def called(script: Path, *arguments: object) -> list[str]:
-    """What a script is called with, and by what."""
+    """Return the command line of a script, with its interpreter."""
     return [sys.executable, str(script), *map(str, arguments)]
 
 
 def interrupt(script: Path, *arguments: object, client: Path, path: Path | None = None, **env: str) -> None:
-    """Ctrl-C as soon as the client has written its process into the file `client`: all of it ends, with a message."""
+    """Send Ctrl-C once the client has written its process id to the file `client`: all of it ends, with a message."""
     running = subprocess.Popen(
         called(script, *arguments), env=environment(path, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
@@ -128,13 +128,13 @@ def interrupt(script: Path, *arguments: object, client: Path, path: Path | None 
     assert running.returncode == 130, message
     assert "interrupted: the client is stopped" in message
     with pytest.raises(ProcessLookupError):
-        for _ in range(100):  # until it is collected
+        for _ in range(100):  # until it is reaped
             os.kill(int(client.read_text()), 0)
             time.sleep(0.05)
 
 
 def environment(path: Path | None, **env: str) -> dict[str, str]:
-    """What a script is started with."""
+    """Return the environment of a script."""
     folders = [*([str(path)] if path else []), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME") if name in os.environ}
     return {**kept, "PATH": ":".join(folders), **env}
@@ -146,7 +146,7 @@ def _program(path: Path, text: str) -> None:
 
 
 def command_lines() -> list[str]:
-    """The command lines of all processes."""
+    """Return the command lines of all processes."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

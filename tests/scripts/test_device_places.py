@@ -1,7 +1,8 @@
 """`udogen test --on`: devices as places.
 
-A real ssh server on the loopback plays a PC, on which the real libQnnCpu runs; a stand-in for adb (standing.py) plays a
-device with aarch64 Linux, whose programs run under qemu-aarch64, in our CPU emulator.  Nothing of this was on a device.
+A real ssh server on the loopback acts as a PC, on which the real libQnnCpu runs; a stand-in for adb (standing.py) acts
+as a device with aarch64 Linux, whose programs run under qemu-aarch64, in udogen's CPU emulator.  No real device was
+used.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ dtype = "UFIXED_POINT_8"
 
 
 def project(folder: Path, **changes: str) -> Path:
-    """The example with few cases, and texts of its kernel replaced."""
+    """Write the example with few cases, and with replaced texts in its kernel."""
     (folder / "kernels").mkdir(parents=True)
     kernel = (EXAMPLE / "kernels" / "LeakyRelu.cpp").read_text()
     for old, new in changes.items():
@@ -58,7 +59,7 @@ def project(folder: Path, **changes: str) -> Path:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, SshServer]]:
-    """Two machines."""
+    """Yield two machines."""
     with (
         ssh_server(tmp_path_factory.mktemp("one")) as one,
         ssh_server(tmp_path_factory.mktemp("two")) as two,
@@ -68,12 +69,12 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServe
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose kernel is right."""
+    """Return a project with a correct kernel."""
     return project(tmp_path_factory.mktemp("right") / "it's $HOME")
 
 
 def waits(condition: str) -> dict[str, str]:
-    """A change of the kernel: it never comes back, and takes no processor time, where this is true."""
+    """Return a change of the kernel: if the condition is true, it never returns, and takes no CPU time."""
     return {
         '#include "ops': '#include <unistd.h>\n#include "ops',
         "const std::size_t size": f"while ({condition}) pause();\n  const std::size_t size",
@@ -97,7 +98,7 @@ def test_two_machines_run_the_cases_in_the_real_runtime(
     need_runtime("cpu")
     one, two = servers
     remote = tmp_path / "it's there"
-    # Both are reached with the keys of the first.
+    # Both accept the keys of the first.
     (two.folder / "client.pub").write_bytes((one.folder / "client.pub").read_bytes())
     where = ["--on", one.device, "--on", two.device, "--on", "here", "--backend", "cpu"]
     reports = ["--junit", tmp_path / "junit.xml", "--html", tmp_path / "report.html", "--json"]
@@ -194,7 +195,7 @@ def test_a_device_with_aarch64(right: Path, emulator64: Path, wrap: str, tmp_pat
     assert list(device.root.iterdir()) == []
 
 
-# --- what a device lacks ------------------------------------------------------------------------------------
+# --- missing features of a device ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

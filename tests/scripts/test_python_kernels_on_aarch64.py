@@ -1,4 +1,4 @@
-"""Kernels in Python on aarch64 Linux, under qemu-aarch64 in our CPU emulator, behind a stand-in for adb."""
+"""Kernels in Python on aarch64 Linux, under qemu-aarch64 in udogen's CPU emulator, through a stand-in for adb."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`udogen script --device adb|ssh`, run against stand-ins for adb and ssh that execute here (standing.py).
+"""`udogen script --device adb|ssh`, run with stand-ins for adb and ssh that execute here (standing.py).
 
-Our client runs as a program of aarch64 Linux under qemu-aarch64, with a package built for aarch64, in our CPU emulator
-built for aarch64, under the name of libQnnCpu.so: there is no public one.  The vendor's programs are stand-ins that
-check their options, files and environment (vendor_tool.py).  Nothing of this was on a device.
+udogen's client runs as a program of aarch64 Linux under qemu-aarch64, with a package built for aarch64, in udogen's CPU
+emulator built for aarch64 and named libQnnCpu.so, because there is no public one.  The vendor's programs are stand-ins
+that check their options, files and environment (vendor_tool.py).  No real device was used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def script(out: Path, *arguments: object) -> Path:
     return out
 
 
-# --- our client, as a program of aarch64 --------------------------------------------------------------------
+# --- udogen's client, as a program of aarch64 ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
@@ -61,7 +61,7 @@ PROGRAMS = ("qnn-net-run", "qnn-context-binary-generator", "snpe-net-run", "qnn_
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SDK as it is laid out: stand-ins for its programs, empty files for its libraries."""
+    """Return an SDK in its usual layout: stand-ins for its programs, empty files for its libraries."""
     root = tmp_path_factory.mktemp("sdk") / "an sdk"
     libraries = "libQnnCpu libQnnHtp libQnnHtpPrepare libQnnSystem libQnnHtpNetRunExtensions libSNPE libSnpeHtpPrepare"
     libraries += " libqnn_executorch_backend libLiteRtDispatch_Qualcomm"
@@ -88,7 +88,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The example for every target, with stand-ins for its libraries, in both layouts; x, y and a model."""
+    """Return the example for every target, with stand-ins for its libraries, in both layouts; x, y and a model."""
     base = tmp_path_factory.mktemp("laid")
     made = Made(base / "it's $HOME")
     lay(PLAIN, made.folder / "qnn")
@@ -144,7 +144,7 @@ def test_a_program_of_the_vendor_finds_everything(
             assert f"HTP{number} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
         called = json.loads((out / "outputs/001" / f"HTP{number}" / "called.json").read_text())
         _check_call(called, client, number)
-    sent = [call for call in device.calls if "found:" not in call]  # the probe asks for all versions
+    sent = [call for call in device.calls if "found:" not in call]  # the probe queries all versions
     assert not any("libQnnHtpV75" in call or "/libs/v75/" in call for call in sent), "more than is needed"
 
 
@@ -164,7 +164,7 @@ def _check_call(called: dict, client: str, number: int) -> None:
 
 
 def test_qnn_net_run_on_this_machine_in_the_real_runtime(made: Made, sdk: Path, tmp_path: Path) -> None:
-    """A stand-in for the program; libQnnCpu and the package are real."""
+    """With a stand-in for the program; libQnnCpu and the package are real."""
     from tests.scripts.standing import run
 
     arguments = ["--client", "qnn-net-run", "--device", "local", "--context", made.file("cpu.bin"), *made.inputs]
@@ -174,7 +174,7 @@ def test_qnn_net_run_on_this_machine_in_the_real_runtime(made: Made, sdk: Path, 
     assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
 
 
-# --- which version of Hexagon -------------------------------------------------------------------------------
+# --- the version of Hexagon ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     ]
 
 
-# --- what is missing, what breaks ---------------------------------------------------------------------------
+# --- missing and broken parts -------------------------------------------------------------------------------
 
 
 def test_one_error_has_everything_missing_and_nothing_is_pushed(net_run: Path, tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path) -> None:
 
 
 def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path: Path) -> None:
-    """A line as Executions.cpp writes it, in a log that a stand-in gives; the DSP's own was never seen."""
+    """A line in the format of Executions.cpp, in the log of a stand-in; the log of a real DSP was never seen."""
     arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", laid.file("model.so"), "--prove"]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
     device = Device(tmp_path / "device")
@@ -417,12 +417,12 @@ def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> 
     ]
 
 
-# --- stopped ------------------------------------------------------------------------------------------------
+# --- interrupted --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def sleeping(tmp_path: Path) -> Iterator[Path]:
-    """A client that does not come back, and the file with its process number."""
+    """Yield a client that does not return, and the file with its process id."""
     folder = tmp_path / "sleeping"
     folder.mkdir()
     seen = tmp_path / "pid"

@@ -16,7 +16,7 @@ from tests.scripts.standing import called, environment, interrupt, run
 
 
 def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backend: str = "cpu") -> Path:
-    """A script for this machine."""
+    """Write a script for this machine."""
     done = udogen("script", made.folder / backend, "--client", client, "--device", "local", "-o", out, *arguments)
     assert done.returncode == 0, done.stderr
     return out
@@ -24,7 +24,7 @@ def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backe
 
 @pytest.fixture(scope="module", params=["cpu", "htp"])
 def scripted(request: pytest.FixtureRequest, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our client, in a folder whose name two shells could misread."""
+    """Return udogen's client, in a folder whose name two shells could misread."""
     backend = request.param
     out = tmp_path_factory.mktemp(backend) / "a `b` & 'c' $d"
     arguments = ["--context", made.file(f"{backend}.bin"), *made.inputs, "--prove"]
@@ -54,7 +54,7 @@ def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, 
 
 
 def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path, tmp_path: Path) -> None:
-    """ONNX Runtime loads neither a model without a schema nor one whose data is elsewhere."""
+    """ONNX Runtime loads neither a model without a schema nor one whose data is in another place."""
     import onnx
 
     bare = onnx.load(model.with_name("bare.onnx"))
@@ -102,7 +102,7 @@ def test_what_onnx_runtime_would_leave_out_is_an_error_at_once(made: Made, model
 
 
 def refused(made: Made, tmp_path: Path, *arguments: object) -> str:
-    """What is printed instead of a script for ONNX Runtime on the CPU."""
+    """Return the message for a refused script for ONNX Runtime on the CPU."""
     folder = made.folder / "cpu"
     done = udogen("script", folder, "--client", "ort", "--device", "local", "-o", tmp_path / "none", *arguments)
     assert (done.returncode, (tmp_path / "none").exists()) == (2, False)
@@ -110,7 +110,7 @@ def refused(made: Made, tmp_path: Path, *arguments: object) -> str:
 
 
 def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_path: Path) -> None:
-    """A package that cannot be loaded: ONNX Runtime by itself would compute on its own CPU, or fail later."""
+    """A package that cannot be loaded: ONNX Runtime alone would compute on its own CPU, or fail later."""
     out = script(made, tmp_path / "out", "--model", model, "--input", f"in/x={made.file('x.npy')}", client="ort")
     (out / "libs/x86_64/libLeakyReluPackage.so").write_bytes(b"broken")
     done = run(out / "run.py")
@@ -124,7 +124,7 @@ def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_pat
 
 @pytest.fixture(scope="module")
 def wrong(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two samples, of which the second has a wrong reference."""
+    """Return two samples, the second with a wrong reference."""
     base = tmp_path_factory.mktemp("wrong")
     for name, array in (("x1", -X), ("y1", np.where(X < 0, -X, np.float32(-0.5) * X)), ("bad", Y.copy())):
         if name == "bad":
@@ -165,7 +165,7 @@ def test_wrong_numbers_are_reported_and_end_with_6(wrong: Path) -> None:
     ],
 )
 def test_every_type_is_compared(tmp_path: Path, wrong: Path, dtype: str, good: list, bad: list) -> None:
-    """The comparison of a script alone, with a client that copies what it is given."""
+    """Only the comparison of a script, with a client that copies its input."""
     folder = tmp_path / "out"
     _copying(wrong, folder)
     plan = json.loads((folder / "plan.json").read_text())
@@ -186,11 +186,11 @@ def _copying(source: Path, folder: Path) -> None:
     client.write_text('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\ncp inputs/0/input.raw "$2/copy.raw"\n')
 
 
-# --- what goes wrong -------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def test_missing_vendor_files_are_reported_before_anything_runs(wrong: Path) -> None:
-    """With a Python that has no wheel of the runtime: -S leaves site-packages out."""
+    """With a Python that cannot import a wheel of the runtime: -S omits site-packages."""
     argv = [sys.executable, "-I", "-S", str(wrong / "run.py")]
     done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3

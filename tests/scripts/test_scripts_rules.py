@@ -1,4 +1,4 @@
-"""`udogen script`: what it writes (golden), that shells and old Pythons read it, and everything that it refuses."""
+"""`udogen script`: its output (golden), which shells and old Pythons accept, and everything that it refuses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from udogen.clients.scripts.options import ScriptOptions
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
-# --- golden, and what reads it ------------------------------------------------------------------------------
+# --- golden files, and programs that read them --------------------------------------------------------------
 
 
 def test_every_client_and_device_has_its_golden_file(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_command_names_the_clients_of_the_tables() -> None:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example laid out for every target, and files to run."""
+    """Return the example with the files of every target, and files to run."""
     found = tmp_path_factory.mktemp("base")
     lay(PLAIN, found / "htp")
     lay(PLAIN, found / "both", chosen=("cpu", "htp"))
@@ -62,7 +62,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(base: Path, **more: Any) -> ScriptOptions:
-    """A script of qnn-net-run for Android, with changes."""
+    """Return a script of qnn-net-run for Android, with changes."""
     given = {"paths": (base / "htp",), "client": "qnn-net-run", "device": "adb", "model": base / "model.bin", **more}
     return ScriptOptions(**given)
 
@@ -96,7 +96,7 @@ def test_the_python_files_are_those_of_3_8() -> None:
         text = (resources.templates() / "scripts" / name).read_text("utf-8")
         tree = ast.parse(text, name, feature_version=(3, 8))
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        # No dependency but those of the client itself.
+        # Only the dependencies of the client itself.
         assert not imported & {"click", "mako", "udogen"}
         assert name == "ort_client.py.in" or "numpy" not in imported
 
@@ -137,7 +137,7 @@ def test_devices_have_known_hexagon_versions_and_agree_with_the_table_of_process
     assert all(versions[row.name] == row.arch for row in socs.ALL.values())
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 HELP = "see udogen script --help"
 X, MODEL = "{base}/x.npy", "{base}/model.bin"
@@ -252,7 +252,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 def below(base: Path, value: Any) -> Any:
-    """An option with the folder of the fixture."""
+    """Return an option with the folder of the fixture."""
     if isinstance(value, tuple):
         return tuple(below(base, each) for each in value)
     return value.format(base=base) if isinstance(value, str) else value
@@ -294,7 +294,7 @@ def test_inputs_and_references_are_compared_with_the_graph_all_at_once(base: Pat
 
 
 def test_qnn_net_run_takes_floats_for_quantized_tensors(base: Path) -> None:
-    """It converts them; our client does not."""
+    """It converts them; udogen's client does not."""
     rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "x.npy")),)}
     made, _ = plan(options(base, model=None, context=base / "model.bin", **rows), GRAPH)
     assert [each.dtype for each in made.checks] == ["float32"]
@@ -308,7 +308,7 @@ def test_types_of_raw_files_come_from_the_graph(base: Path) -> None:
     rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "four.raw")),)}
     made, _ = plan(options(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
     [check] = made.checks
-    assert (check.dtype, check.absolute, check.relative) == ("uint8", 1.0, 0.0)  # a step, as `udogen test` has it
+    assert (check.dtype, check.absolute, check.relative) == ("uint8", 1.0, 0.0)  # one step, as in `udogen test`
 
 
 def test_every_version_of_hexagon_that_is_built_is_in_the_folder(base: Path) -> None:

@@ -1,8 +1,8 @@
 """A stand-in for a program of the vendor: `vendor_tool.py PROGRAM ARGUMENT…`.
 
-It takes the options of the program's documentation and no others, wants every file that is named, looks for libraries
-as the loaders would, and writes what our LeakyRelu answers where the program would: computed by numpy, or, where its
-context binary and package are for this machine, by Qualcomm's real runtime.  What it was called with goes to
+It accepts only the options of the program's documentation, requires every file that is named, finds libraries
+like the loaders do, and writes the output of LeakyRelu in place of the program's: computed by numpy, or, if
+context binary and package are for this machine, by Qualcomm's real runtime.  Its arguments are recorded in
 OUTPUT/called.json.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-# Of QNN SDK 2.25 (docs/QNN/general/tools.html, docs/SNPE/html/general/tools_execution.html), ExecuTorch
-# (qnn_executor_runner.cpp) and LiteRT (run_model.cc): option -> whether a value follows; with = where it must be so.
+# Source: QNN SDK 2.25 (docs/QNN/general/tools.html, docs/SNPE/html/general/tools_execution.html), ExecuTorch
+# (qnn_executor_runner.cpp) and LiteRT (run_model.cc): option -> whether a value follows; with = where it is required.
 FLAGS = {
     "qnn-net-run": {
         **dict.fromkeys(["--model", "--backend", "--input_list", "--retrieve_context", "--output_dir"], True),
@@ -46,7 +46,7 @@ def fail(text: str) -> None:
 
 
 def read(program: str, words: list[str]) -> dict[str, Any]:
-    """The options, or an end."""
+    """Return the options, or exit."""
     found: dict[str, Any] = {}
     rest = list(words)
     while rest:
@@ -62,14 +62,14 @@ def read(program: str, words: list[str]) -> dict[str, Any]:
 
 
 def need(path: str) -> Path:
-    """A file that must be there."""
+    """Return a file, or exit if it is missing."""
     if not Path(path).is_file():
         fail(f"no such file: {path}")
     return Path(path)
 
 
 def loaded(name: str, variable: str = "LD_LIBRARY_PATH", separator: str = ":") -> Path:
-    """A library, as a loader finds it."""
+    """Return a library that a loader would find."""
     if "/" in name:
         return need(name)
     for folder in os.environ.get(variable, "").split(separator):
@@ -80,7 +80,7 @@ def loaded(name: str, variable: str = "LD_LIBRARY_PATH", separator: str = ":") -
 
 
 def packages(text: str, *, targets: bool) -> list[list[str]]:
-    """`path:provider[:target],…`, each found by its own loader."""
+    """Return `path:provider[:target],…`, each found by its loader."""
     found = []
     for entry in text.split(","):
         fields = entry.split(":")
@@ -101,10 +101,10 @@ def leaky(content: bytes) -> bytes:
 
 
 def real(options: dict[str, Any], entries: list[list[str]], content: bytes) -> bytes:
-    """The same in the real runtime, where context and package are for this machine."""
+    """Return the output of the real runtime, if context and package are for this machine."""
     from udogen.runtime.contexts.runtime import Runtime
 
-    os.environ.pop("QNN_SDK_ROOT")  # its library is a stand-in; the wheel's is not
+    os.environ.pop("QNN_SDK_ROOT")  # its library is a stand-in; that of the wheel is real
     runtime = Runtime("htp" if "Htp" in options["--backend"] else "cpu")
     with runtime:
         for path, provider, *_ in entries:
@@ -117,13 +117,13 @@ def real(options: dict[str, Any], entries: list[list[str]], content: bytes) -> b
 
 
 def listed(path: str) -> list[list[str]]:
-    """The files of each line of an input list; names are left out."""
+    """Return the files of each line of an input list; names are left out."""
     lines = [line for line in need(path).read_text().splitlines() if line]
     return [[str(need(entry.rpartition(":=")[2])) for entry in line.split(" ")] for line in lines]
 
 
 def record(out: Path, options: dict[str, Any]) -> None:
-    """What it was called with, and what lies in its folder."""
+    """Record the arguments, and the content of the folder."""
     out.mkdir(parents=True, exist_ok=True)
     config = options.get("--config_file")
     shown = {

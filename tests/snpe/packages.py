@@ -1,4 +1,4 @@
-"""UDO packages as the tests of their layout make and build them."""
+"""UDO packages for the tests of their layout."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ X86 = "libs/x86-64_linux_clang"
 
 
 def softmax(out: Path) -> Path:
-    """The package of the documentation, with finished kernels."""
+    """Generate the package of the documentation, with finished kernels."""
     [made] = make_packages([SOFTMAX], out, kernels=KERNELS)
     return made.folder
 
 
 def two_families(out: Path) -> Path:
-    """A package whose op is for V66 and V68."""
+    """Generate a package whose op is for V66 and V68."""
     out.mkdir(parents=True, exist_ok=True)
     [made] = make_packages([config(out, package("Families", op("Twice", "DSP", archs=["v66", "v68"])))], out)
     return made.folder
 
 
 def config(folder: Path, *packages: dict[str, object]) -> Path:
-    """A JSON config of these packages."""
+    """Write a JSON config of these packages."""
     path = folder / "config.json"
     path.write_text(json.dumps({f"UdoPackage_{number}": package for number, package in enumerate(packages)}))
     return path
 
 
 def package(name: str, *ops: dict[str, object], **more: object) -> dict[str, object]:
-    """One package of a config."""
+    """Return one package of a config."""
     return {"Operators": list(ops), "UDO_PACKAGE_NAME": name, **more}
 
 
 def op(name: str, *cores: str, archs: Sequence[str] = ()) -> dict[str, object]:
-    """One op of a config: a tensor in, a tensor out."""
+    """Return one op of a config: a tensor in, a tensor out."""
     tensor = {"per_core_data_types": {core: "UINT_8" if core == "DSP" else "FLOAT_32" for core in cores}}
     return {
         "type": name,
@@ -52,7 +52,7 @@ def op(name: str, *cores: str, archs: Sequence[str] = ()) -> dict[str, object]:
 
 
 def shown(folder: Path) -> set[str]:
-    """The files of a package that a person sees, without those that a build made."""
+    """Return the visible files of a package, without those that a build made."""
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
     return {
         path.as_posix() for path in files if not path.parts[0].startswith(".") and path.parts[0] not in ("obj", "libs")
@@ -60,10 +60,10 @@ def shown(folder: Path) -> set[str]:
 
 
 def libraries(folder: Path) -> set[str]:
-    """What a build made."""
+    """Return the libraries that a build made."""
     return {path.relative_to(folder / "libs").as_posix() for path in (folder / "libs").rglob("*.so")}
 
 
 def by_name(made: Sequence[Generated]) -> dict[str, Path]:
-    """The folders of generated packages."""
+    """Return the folders of generated packages."""
     return {each.plan.package: each.folder for each in made}

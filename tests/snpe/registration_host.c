@@ -1,4 +1,4 @@
-/* An independent host of registration libraries: loads one as SNPE documents it, and prints what it names.
+/* An independent host of registration libraries: loads one as documented by SNPE, and prints its content.
  *
  *     cc -std=c11 -Wall -Wextra -Werror -I udogen/qnn/include registration_host.c -o registration_host -ldl
  *     ./registration_host libUdo<Package>Reg.so

@@ -27,7 +27,7 @@ NOTHING = {name: "" for name in EMPTY if not name.endswith("_CXX")}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The documentation's package, in a folder with a blank and a quote in its name."""
+    """Return the documentation's package, in a folder with a blank and a quote in its name."""
     return softmax(tmp_path / "it's here")
 
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     ids=lambda value: " ".join(sorted(value)),
 )
 def test_what_a_target_makes(folder: Path, targets: list[str], made: set[str]) -> None:
-    """By hand, and through udogen: the same libraries; a core's target brings its registration library."""
+    """By hand, and through udogen: the same libraries; the target of a core also makes its registration library."""
     by_hand = make(folder, *targets, **NOTHING)
     assert by_hand.returncode == 0 and not by_hand.stderr, by_hand.stderr
     assert libraries(folder) == made
@@ -56,7 +56,7 @@ def test_what_a_target_makes(folder: Path, targets: list[str], made: set[str]) -
 
 
 def test_a_folder_of_its_own_and_again_nothing_to_do(folder: Path) -> None:
-    """`make -C jni/src/CPU`, and a second time: nothing is compiled."""
+    """`make -C jni/src/CPU`, twice: the second time nothing is compiled."""
     first = make(folder / "jni/src/CPU", "cpu_x86")
     assert first.returncode == 0 and "CXX jni/src/CPU/src/ops/Softmax.cpp" in first.stdout
     assert libraries(folder) == {CPU}
@@ -111,7 +111,7 @@ def test_the_command_lines_of_the_sdks(record: object, request: pytest.FixtureRe
 
 
 def test_what_android_leaves_behind(tmp_path: Path) -> None:
-    """In libs/arm64-v8a what each core made, and the C++ library; ndk-build empties folders of its own."""
+    """libs/arm64-v8a has the libraries of each core, and the C++ library; ndk-build empties its own folders."""
     made = udo_android(tmp_path)
     assert libraries(made.folder) == {
         "arm64-v8a/libc++_shared.so",
@@ -123,7 +123,7 @@ def test_what_android_leaves_behind(tmp_path: Path) -> None:
 
 
 def test_ndk_build_by_hand_in_parallel(folder: Path, tmp_path: Path) -> None:
-    """The stand-in reads our Android.mk with GNU make: every source that it names is there."""
+    """The stand-in reads the generated Android.mk with GNU make: every source in it exists."""
     plain = tmp_path / "plain"
     shutil.copytree(folder, plain)
     ndk = stand_ins.ndk_build(tmp_path / "ndk", tmp_path / "log")
@@ -137,7 +137,7 @@ def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None
     """`make dsp` by hand, without an SDK: V66 in dsp_v60, later versions in their own folders, the registration."""
     archs = ["v66", *(name for name, row in ALL.items() if row.backend == "htp" and row.open)]
     [made] = make_packages([config(tmp_path, package("Wide", op("A", "DSP", archs=archs)))], tmp_path)
-    zig = shlex.join(tools.zig())  # that of this test run, whatever python3 is on PATH
+    zig = shlex.join(tools.zig())  # the zig of this test run, not that of the python3 on PATH
     given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
     done = make(made.folder, "dsp", "dsp_aarch64", **given)
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None
 
 
 def test_dsp_in_the_layout_of_qnn(tmp_path: Path) -> None:
-    """The documented names mean the same in both layouts."""
+    """The documented names have the same meaning in both layouts."""
     from udogen.build.make import plan
     from udogen.build.package import open_packages
     from udogen.build.tools import Environment

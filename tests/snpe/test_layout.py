@@ -1,4 +1,4 @@
-"""The tree of a UDO package, for every set of cores, languages and architectures; what regenerating does to it."""
+"""The tree of a UDO package, for every set of cores, languages and architectures; the effect of regenerating."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTED = Path(__file__).with_name("documented.txt")
 
 
 def printed(text: str) -> set[str]:
-    """The files of a tree as the documentation prints it."""
+    """Return the files of a tree that is printed in the documentation."""
     found, above = set(), list[str]()
     for line in text.splitlines():
         branch, _, name = line.rpartition("-- ")
@@ -35,7 +35,7 @@ def test_the_tree_of_the_documentation_is_printed_right() -> None:
 
 
 def test_the_package_of_the_documentation_file_for_file(tmp_path: Path) -> None:
-    """As the generator leaves it; a kernel for the GPU that is given as a .cl file comes to it."""
+    """The tree of the generator; a GPU kernel that is given as a .cl file is added."""
     [made] = make_packages([SOFTMAX], tmp_path / "plain")
     assert shown(made.folder) == printed(DOCUMENTED.read_text())
     given = shown(softmax(tmp_path / "with kernels"))
@@ -203,13 +203,13 @@ def test_the_answer_of_generate_names_every_library(tmp_path: Path) -> None:
 
 
 def test_the_example_is_the_page() -> None:
-    """`Softmax_Htp.json` as the page "Defining a UDO Package" has it."""
+    """`Softmax_Htp.json` equals that of the page "Defining a UDO Package"."""
     [op_] = json.loads((ROOT / "examples/softmax/Softmax_Htp.json").read_text())["UdoPackage_0"]["Operators"]
     assert op_["core_types"] == ["CPU", "GPU", "DSP"] and op_["dsp_arch_types"] == ["v68"]
 
 
 def test_the_tags_that_the_page_promises(tmp_path: Path) -> None:
-    """ "Auto-generated" heads every generated file, "add code here" stands where there is something to write."""
+    """The head of every generated file has "Auto-generated"; "add code here" marks the places for user code."""
     [made] = make_packages([SOFTMAX], tmp_path)
     texts = {path: (made.folder / path).read_text() for path in shown(made.folder) if not path.startswith("config/")}
     assert [path for path, text in texts.items() if "Auto-generated" not in "\n".join(text.splitlines()[:3])] == []

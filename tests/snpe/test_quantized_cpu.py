@@ -1,4 +1,4 @@
-"""The CPU library of a UDO package takes floats and quantized data, in Qualcomm's own runtime."""
+"""The CPU library of a UDO package accepts floats and quantized data, in Qualcomm's own runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.request import CallOptions, make_call
 
 KERNELS = {
-    # y = k * x * w + table[0]; written for floats alone.
+    # y = k * x * w + table[0]; written for floats only.
     "Affine": """
   for (std::size_t i = 0; i < args.x.size(); ++i) {
     args.y[i] = args.k * args.x[i] * args.w.data()[i % args.w.size()] + args.table[0];
@@ -65,7 +65,7 @@ OPS[1].pop("dsp_arch_types")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The package, its kernels written as a person would for floats."""
+    """Return the package, with kernels that a user would write for floats."""
     need_runtime("cpu")
     base = tmp_path_factory.mktemp("quantized")
     kernels = base / "kernels" / "cpu"
@@ -114,7 +114,7 @@ def test_floats(built: Built) -> None:
 
 @pytest.mark.parametrize("what", ["x", "w", "y", "table", "x w", "x y", "x w y table"])
 def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
-    """Each tensor for itself is of floats or of 8 bits; a quantized output is right within one step."""
+    """Each tensor may have floats or 8-bit data; a quantized output is right within one step."""
     given, quants = {"x": X, "w": W}, {}
     seen = {"x": X.astype("f8"), "w": W.astype("f8")}
     for name, encoding in (("x", XQ), ("w", WQ)):
@@ -137,7 +137,7 @@ def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
 
 
 def test_from_a_stored_context(built: Built) -> None:
-    """Restored in a fresh process, quantized tensors are still made floats."""
+    """Restored in a new process, quantized tensors are still converted to floats."""
     stored = quantized(X, *XQ)
     options = CallOptions(
         inputs={"x": stored, "w": W},
@@ -180,7 +180,7 @@ def test_of_repeated_inputs_some_may_be_quantized(built: Built, stored: tuple[in
 
 
 def test_a_config_of_bytes_takes_floats_too(built: Built) -> None:
-    """The views know several types: nothing can be made bytes without a scale."""
+    """The views support several types: no tensor can be converted to bytes without a scale."""
     np.testing.assert_array_equal(run(built, "Negate", {"x": X}, dtypes={"y": "FLOAT_32"}), -X)
     stored = quantized(X, *XQ)
     found = run(built, "Negate", {"x": stored}, quants={"x": XQ, "y": XQ}, dtypes={"y": "UFIXED_POINT_8"})
@@ -224,7 +224,7 @@ def test_of_v66_too(tmp_path: Path, written: str, taken: str) -> None:
 
 
 def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
-    """A text is no tensor; and in the layout of QNN a config means what it says."""
+    """A string is not a tensor; in the layout of QNN the types of a config are taken literally."""
     x = {"name": "x", "data_type": "STRING"}
     path = config(
         tmp_path, package("P", {"type": "A", "inputs": [x], "outputs": [x | {"name": "y"}], "core_types": ["CPU"]})

@@ -1,4 +1,4 @@
-"""What a registration library names, read by an independent host in C: each library once, as it is built."""
+"""The content of a registration library, read by an independent host in C: each library once, as built."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PACKAGES = {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The host, compiled."""
+    """Return the compiled host."""
     made = tmp_path_factory.mktemp("host") / "registration_host"
     source = ROOT / "tests/snpe/registration_host.c"
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/udogen/qnn/include"]
@@ -53,7 +53,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reported(host: Path, folder: Path) -> tuple[list[str], list[str]]:
-    """(libraries, ops), as the host prints them."""
+    """Return (libraries, ops), as the host prints them."""
     [library] = (folder / X86).glob("libUdo*Reg.so")
     lines = subprocess.run([host, library], check=True, capture_output=True, text=True).stdout.splitlines()
     rows = [line.split(" ", 1) for line in lines]
@@ -76,7 +76,7 @@ def test_each_library_is_named_once(host: Path, tmp_path: Path, name: str) -> No
 def test_every_library_is_reachable_on_this_machine(
     host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is for V66 alone is missing here, and hides no other library."""
+    """Libraries for V66 only are missing here, and hide no other library."""
     ops, _ = PACKAGES["every core"]
     [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
     done = make(made.folder, "cpu_x86", "dsp_x86", **NOTHING)

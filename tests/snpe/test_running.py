@@ -1,4 +1,4 @@
-"""The documentation's package, built by its own Makefile: what its registration library names runs, on every core."""
+"""The documentation's package, built by its own Makefile: libraries of its registration library run on every core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP = (0.05, -128)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, with V66 besides V68, built for this machine."""
+    """Return the package, with V66 in addition to V68, built for this machine."""
     out = tmp_path_factory.mktemp("running")
     config = out / SOFTMAX.name
     config.write_text(SOFTMAX.read_text().replace('"dsp_arch_types": ["v68"]', '"dsp_arch_types": ["v66", "v68"]'))
@@ -37,7 +37,7 @@ def softmax(x: Any) -> Any:
 
 
 def steps(stored: Any) -> Any:
-    """What softmax answers in steps of 1/256, for stored numbers of 8 bits."""
+    """Return softmax in steps of 1/256, for stored numbers of 8 bits."""
     return np.clip(np.rint(softmax((stored.astype(np.float32) + STEP[1]) * STEP[0]) * 256), 0, 255)
 
 

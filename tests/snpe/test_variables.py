@@ -1,4 +1,4 @@
-"""The variables of the UDO documentation: each acts as documented, in plain make and through `udogen build`."""
+"""The variables of the UDO documentation: each works as documented, in plain make and through `udogen build`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REG = f"{X86}/libUdoSoftmaxUdoPackageReg.so"
 
 
 def snpe(root: Path) -> Path:
-    """A folder with SnpeUdo headers of somebody else: ours, with a mark that the compiler can see."""
+    """Return a folder with foreign SnpeUdo headers: udogen's, with a mark that the compiler can see."""
     shutil.copytree(resources.qnn_headers() / "SnpeUdo", root / "SnpeUdo")
     header = root / "SnpeUdo" / "UdoReg.h"
     header.write_text("#define FROM_THE_SDK 1\n" + header.read_text())
@@ -83,7 +83,7 @@ def test_the_config_names_the_headers_where_the_environment_does_not(tmp_path: P
 
 
 def hexagon(folder: Path, target: str, log: Path, **env: str) -> str:
-    """The compiler that plain make calls for a target of the DSP, and whether it knows that the SDK is set up."""
+    """Return the compiler that plain make calls for a DSP target, and whether the SDK's set-up variable is visible."""
     log.unlink(missing_ok=True)
     done = make(folder, target, jobs=1, **env)
     assert done.returncode == 0, done.stderr
@@ -92,7 +92,7 @@ def hexagon(folder: Path, target: str, log: Path, **env: str) -> str:
 
 @pytest.fixture
 def sdks(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A package for V66 and V68, Hexagon SDK 3.5.2, and 4.2.0: their compilers write down who they are."""
+    """Return a package for V66 and V68, Hexagon SDK 3.5.2, and 4.2.0: their compilers log their name and version."""
     folder = two_families(tmp_path / "package")
     for name, version in (("sdk3", "8.3.07"), ("sdk4", "8.4.09")):
         stand_ins.script(

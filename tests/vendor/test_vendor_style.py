@@ -1,7 +1,7 @@
-"""Kernels in the style of Qualcomm's generators: recognized by their text, kept when generated again, and run.
+"""Kernels in the style of Qualcomm's generators: recognized by their text, kept on regeneration, and run.
 
-With UDOGEN_TEST_GENUINE, a private folder with sources of others and a program `table.py` that runs them, the table in
-docs/vendor.md must be what that program prints.
+With UDOGEN_TEST_GENUINE, a private folder with third-party sources and a program `table.py` that runs them, the table
+in docs/vendor.md must equal the output of that program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from udogen.errors import UsageError
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CONFIG = EXAMPLE / "ScaleClamp.xml"
 
-# What a page of documentation prints of a kernel: the functions alone.
+# The part of a kernel that a page of documentation prints: only the functions.
 BLOCK = """Qnn_ErrorHandle_t execute(CustomOp* operation) {
   const float* in = (const float*)operation->getInput(0)->data;
   float* out = (float*)operation->getOutput(0)->data;
@@ -71,7 +71,7 @@ def test_a_kernel_in_another_style_replaces_an_edited_one(tmp_path: Path, backen
     old = kernel.with_name("ScaleClamp.cpp.udogen-old")
     edited = kernel.read_bytes() + b"// edited\n"
     kernel.write_bytes(edited)
-    for number in range(2):  # the second time there is nothing to replace
+    for number in range(2):  # the second time nothing is replaced
         done = udogen(*call, EXAMPLE / "kernels" / "args")
         assert ("has another style; your old one is src/ops/ScaleClamp.cpp.udogen-old" in done.stdout) == (number == 0)
     assert kernel.read_bytes() == (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes()
@@ -81,7 +81,7 @@ def test_a_kernel_in_another_style_replaces_an_edited_one(tmp_path: Path, backen
 
 
 def test_kernels_copied_into_a_package_need_only_another_generation(tmp_path: Path) -> None:
-    """As SNPE's tutorial copies its sample kernels: make names the reason, generating again takes the style."""
+    """Like SNPE's tutorial, which copies its sample kernels: make prints the reason, regenerating adapts to them."""
     call = ("generate", CONFIG, "--layout", "snpe", "--backend", "cpu", "--backend", "htp", "-o", tmp_path)
     assert udogen(*call).returncode == 0
     [cpu] = tmp_path.rglob("jni/src/CPU/src/ops/ScaleClamp.cpp")
@@ -182,7 +182,7 @@ def test_functions_alone_are_completed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
     call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=3", "--param", "gain=[1, 1]")
     done = udogen("run", "op", built.library, *call, "--output", f"y={tmp_path / 'y.npy'}")
-    assert done.returncode == 0, done.stderr  # though its finalize refuses every node
+    assert done.returncode == 0, done.stderr  # although its finalize refuses every node
     y = np.load(tmp_path / "y.npy")
     np.testing.assert_array_equal(y, [[4, 5]])
 
@@ -209,7 +209,7 @@ GENUINE = os.environ.get("UDOGEN_TEST_GENUINE", "")
     not GENUINE, reason="UDOGEN_TEST_GENUINE names no folder with sources and a table.py that runs them"
 )
 def test_the_table_of_genuine_sources_is_what_ran() -> None:
-    """`table.py`, which is as private as the sources are, prints the rows of docs/vendor.md."""
+    """`table.py`, which is private like the sources, prints the rows of docs/vendor.md."""
     page = (ROOT / "docs" / "vendor.md").read_text("utf-8")
     rows = page.split("<!-- genuine -->\n")[1].split("<!-- /genuine -->\n")[0]
     command = [sys.executable, Path(GENUINE).absolute() / "table.py"]

@@ -1,4 +1,4 @@
-"""Chromium without a window, driven by its DevTools protocol over two pipes: nothing but the standard library."""
+"""Headless Chromium, driven by its DevTools protocol over two pipes, with the standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE = 60.0
-# It reads commands from descriptor 3, and writes replies to 4; descriptors here have any numbers, 3 and 4 among them.
+# Chromium reads commands from descriptor 3, and writes replies to 4; here the descriptors are arbitrary, even 3 and 4.
 _AS_3_AND_4 = """
 import os, sys
 read, write = (os.dup(os.dup(os.dup(int(each)))) for each in sys.argv[1:3])
@@ -31,7 +31,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def chromium() -> str:
-    """The browser; skips the test where there is none.  Ubuntu's is a script that asks for a snap."""
+    """Return the browser; skip the test if there is none.  Ubuntu's is a script that requires a snap."""
     for name in _NAMES:
         found = shutil.which(name)
         if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
@@ -50,7 +50,7 @@ class Page:
         self.call("Page.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command and its reply."""
+        """Send one command and return its reply."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -74,7 +74,7 @@ class Page:
         return json.loads(line)
 
     def open(self, file: Path, *, width: int, dark: bool = False) -> None:
-        """Show a file in a window of this width, in light or dark."""
+        """Show a file in a window of this width, in light or dark mode."""
         self.look(width=width, dark=dark)
         self.call("Page.navigate", url=file.resolve().as_uri())
         until = time.monotonic() + _PATIENCE
@@ -83,7 +83,7 @@ class Page:
             time.sleep(0.02)
 
     def look(self, *, width: int, dark: bool) -> None:
-        """Another width, another scheme of colours."""
+        """Change the width and the colour scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
@@ -91,20 +91,20 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def evaluate(self, expression: str) -> Any:
-        """What JavaScript returns."""
+        """Return the value of a JavaScript expression."""
         reply = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
 
     def screenshot(self) -> bytes:
-        """The whole page as PNG."""
+        """Return the whole page as PNG."""
         reply = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
         return base64.b64decode(reply["data"])
 
 
 @contextmanager
 def browser(flags: Sequence[str] = ()) -> Iterator[Page]:
-    """A browser with a profile of its own, and its one page."""
+    """Start a browser with a separate profile, and yield its only page."""
     own, its = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         argv = [chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
@@ -118,7 +118,7 @@ def browser(flags: Sequence[str] = ()) -> Iterator[Page]:
         try:
             yield Page(own[1], its[0])
         finally:
-            os.close(own[1])  # it ends when its commands end
+            os.close(own[1])  # the browser exits at the end of its commands
             try:
                 started.wait(10)
             except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What the ops of faulty/Faulty.xml should give, on inputs that show their faults, and the cause of each."""
+"""The expected outputs of the ops of faulty/Faulty.xml, for inputs that reveal their faults, and the cause of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Quants = Mapping[str, tuple[float, int]]
 
 @dataclass(frozen=True)
 class Fault:
-    """An op, its reference in real numbers, and the name of what is wrong with its kernel."""
+    """An op, its reference in real numbers, and the name of its kernel's fault."""
 
     op: str
     cause: str
@@ -30,7 +30,7 @@ class Fault:
     backends: tuple[str, ...] = ("cpu",)
 
     def outputs(self, inputs: Mapping[str, Array], params: Mapping[str, Any], quants: Quants) -> dict[str, Array]:
-        """The reference as a runner calls it."""
+        """Return the reference as a runner calls it."""
         real = {
             name: (array.astype(np.float64) + quants[name][1]) * quants[name][0] if name in quants else array
             for name, array in inputs.items()
@@ -64,7 +64,7 @@ def maximum(a: Array, b: Array) -> Array:
 
 
 def faults() -> list[Fault]:
-    """All of them."""
+    """Return all faults."""
     random = np.random.default_rng(2026)
 
     def normal(*shape: int) -> Array:

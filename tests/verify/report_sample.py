@@ -1,4 +1,4 @@
-"""A run with something of everything, made up: no backend is needed, and its numbers are the same on every machine."""
+"""A made-up run with an example of everything: no backend is needed, and its numbers are the same on every machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STATES = (
 
 
 def waves(shape: Shape, *, phase: float = 0.0, dtype: str = "float32") -> np.ndarray:
-    """Numbers between -1 and 1 without two alike near to one another."""
+    """Return numbers between -1 and 1; adjacent ones always differ."""
     return np.sin(np.arange(np.prod(shape)) * 0.7 + phase).reshape(shape).astype(dtype)
 
 
@@ -66,7 +66,7 @@ def tensor_result(
     dtype: str = "FLOAT_32",
     quant: tuple[float, int] | None = None,
 ) -> TensorResult:
-    """An output as the runner judges it."""
+    """Return an output with the runner's verdict."""
     dtype = "UFIXED_POINT_8" if quant else dtype
     return TensorResult.judged(name, dtype, expected=expected, found=found, tolerance=allowed, quant=quant)
 
@@ -91,7 +91,7 @@ def outcome(
     cost: Cost | None = None,
     **params: object,
 ) -> Outcome:
-    """A case with one input and one output of one shape."""
+    """Return a case with one input and one output of one shape."""
     tensors = (
         () if found is None else (tensor_result("output", expected, found, allowed=allowed, dtype=dtype, quant=quant),)
     )
@@ -121,7 +121,7 @@ def outcome(
 
 
 def timed(microseconds: float, *, numpy: float = 9.0, moved: int = 12288) -> Cost:
-    """What a case costs on a host."""
+    """Return the cost of a case on a host."""
     spread = Spread(microseconds * 1e-6, microseconds * 0.96e-6, microseconds * 1.3e-6, 2000)
     return Cost(spread, 2e-3, Spread(numpy * 1e-6, numpy * 1e-6, numpy * 1.1e-6, 1000), bytes_moved=moved)
 
@@ -147,7 +147,7 @@ ROUNDING = Finding(
 
 
 def layout_swap(name: str = "image 1x16x16x8", *, backend: str = "cpu", shape: Shape = (1, 16, 16, 8)) -> Outcome:
-    """NHWC taken for NCHW."""
+    """Return a case that reads NHWC as NCHW."""
     right = waves(shape)
     n, h, w, c = shape
     wrong = right.reshape(n, c, h, w).transpose(0, 2, 3, 1).copy()
@@ -165,7 +165,7 @@ def layout_swap(name: str = "image 1x16x16x8", *, backend: str = "cpu", shape: S
 
 
 def failures() -> list[Outcome]:
-    """One of each kind."""
+    """Return a failure of each kind."""
     tail = waves((3, 40), phase=0.3)
     unwritten = tail.copy()
     unwritten[:, 32:] = np.nan
@@ -209,7 +209,7 @@ def failures() -> list[Outcome]:
 
 
 def passing(count: int = 30) -> list[Outcome]:
-    """Cases that are right, or just not exact."""
+    """Return cases that are right, or slightly inexact."""
     made = []
     for number in range(count):
         backend = ("cpu", "htp", "gpu", "hexagon")[number % 4]
@@ -236,13 +236,13 @@ def passing(count: int = 30) -> list[Outcome]:
 
 
 def skipped() -> Outcome:
-    """A case that cannot be run there."""
+    """Return a case that cannot be run there."""
     why = CaseError("rank", "tensors of 5 axes do not exist there")
     return outcome("five axes", expected=waves((1, 2, 2, 2, 2)), backend="gpu", status="skipped", error=why)
 
 
 def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
-    """Costs of another run."""
+    """Return the costs of an earlier run."""
     changes = (
         CostChange("Softmax", "normal 2x3 seed 0", "FLOAT_32", "cpu", "time", 1.6e-6, 2.4e-6, True),
         CostChange("Softmax", "normal 2x6 seed 3", "FLOAT_32", "hexagon", "packets", 1744, 1744, False),
@@ -252,7 +252,7 @@ def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
 
 
 def networks() -> tuple[NetworkOutcome, ...]:
-    """One that is right, one whose second layer is wrong, one that cannot be run."""
+    """Return one that is right, one whose second layer is wrong, one that cannot be run."""
     right = tuple(
         LayerResult(number, f"node {number}", op, op.lower(), "FLOAT_32", (1, 8, 16), 1e-7, 2e-7, 0.1, wrong=False)
         for number, op in enumerate(("Conv", "Softmax", "Gemm"))
@@ -268,7 +268,7 @@ def networks() -> tuple[NetworkOutcome, ...]:
 
 
 def sample() -> TestRun:
-    """Everything that a report can show."""
+    """Return a run with everything that a report can show."""
     unchecked = outcome("smoke", expected=waves((4, 4)), status="ran", backend="hexagon")
     return TestRun(
         Path("examples/softmax"),
@@ -289,7 +289,7 @@ GOLDEN = ROOT / "tests" / "golden" / "report" / "sample.html"
 
 
 def rendered() -> str:
-    """The sample's report, with the name of its style sheet instead of the text."""
+    """Return the sample's report, with the name of its style sheet instead of the text."""
     style = (resources.templates() / "report" / "report.css").read_text("utf-8").strip()
     text = page.render(sample(), *earlier())
     assert text.count(style) == 1
@@ -297,6 +297,6 @@ def rendered() -> str:
 
 
 def write_golden() -> None:
-    """The sample's report, as it is now."""
+    """Write the current report of the sample."""
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text(rendered(), "utf-8")

@@ -1,4 +1,4 @@
-"""An op that accesses memory that is not its own, as its parameter `how` names; one body for all backends."""
+"""An op that accesses foreign memory, as its parameter `how` selects; one body for all backends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = f"""<OpDefCollection PackageName="StrayPackage" Domain="tests" Version=
 </OpDefCollection>
 """
 
-# y = max(x, z), w = min(x, z), and then what `how` names.
+# y = max(x, z), w = min(x, z), and then the access that `how` selects.
 BODY = """
   const std::size_t size = args.y.size(), whole = (size + 127) / 128 * 128;
   const auto *x = args.x.data(), *z = args.z.data();
@@ -87,7 +87,7 @@ BODY = """
 
 Y = f"its output `y` ({SIZE} bytes)"
 TAIL = f"op `Stray` wrote past the end of {Y}: at byte {SIZE}"
-# What each does, and the sentence that finds it.
+# The message that reports each access.
 STRAYS = {
     "BEHIND": f"{TAIL}, 1 in all",
     "BEFORE": f"op `Stray` wrote before the beginning of {Y}: 2 bytes before it, 1 in all",
@@ -112,7 +112,7 @@ _SOURCE = _HEAD + "udo::Status execute(const Args& args) {" + BODY + "}\n}\n"
 
 
 def package(backend: str, out: Path) -> Built:
-    """The package for one backend: built for this machine, or its sources where it runs under qemu-hexagon."""
+    """Return the package for one backend: built for this machine, or its sources if it runs under qemu-hexagon."""
     (out / "kernels").mkdir(parents=True)
     (out / "kernels" / "Stray.cpp").write_text(_SOURCE)
     name = {"dsp": "DSP_V66"}.get(backend, backend.upper())
@@ -127,7 +127,7 @@ def package(backend: str, out: Path) -> Built:
 
 
 def call_of(built: Built, backend: str, how: str, *, loops: int = 1, value: int = 1) -> OpCall:
-    """A call in which the op does this; `value` is what VALUE writes behind the end of y."""
+    """Return a call in which the op makes this access; `value` is the byte that VALUE writes after the end of y."""
     x = (np.arange(SIZE) * 7 % 256).astype(np.uint8)
     quants = dict.fromkeys(("x", "z", "y", "w"), (1.0, 0))
     options = CallOptions(

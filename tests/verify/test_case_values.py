@@ -1,4 +1,4 @@
-"""What inputs are filled with, and how real numbers are stored."""
+"""The values of inputs, and how real numbers are stored."""
 
 from __future__ import annotations
 

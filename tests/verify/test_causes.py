@@ -1,4 +1,4 @@
-"""Causes, found in the outputs of kernels written in numpy: each has one fault, or none."""
+"""Causes, found in the outputs of numpy kernels: each has one fault, or none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def floats(*shape: int) -> Array:
 
 
 def of_reals(function: Kernel) -> Callable[..., dict[str, Array]]:
-    """A reference as test files have it: a function of real numbers."""
+    """Return a reference in the form of test files: a function of real numbers."""
 
     def reference(inputs: Mapping[str, Array], params: Mapping[str, object], quants: Quants) -> dict[str, Array]:
         real = {name: read(array, quants.get(name)) for name, array in inputs.items()}
@@ -56,7 +56,7 @@ def causes(
     relative: float = 0.0,
     **more: Any,
 ) -> list[str]:
-    """What is found where the kernel runs instead of the reference; the kernel gets what is stored."""
+    """Return the causes found if the kernel runs instead of the reference; the kernel gets the stored values."""
     params, quants = params or {}, quants or {}
     reply = of_reals(reference)(inputs, params, quants)["y"]
     expected = store(reply, np.dtype(dtype), quants.get("y"))
@@ -240,7 +240,7 @@ def half_sum(x: Array) -> Array:
 
 
 def lanes(x: Array) -> Array:
-    """Four sums side by side, as a vector unit does it."""
+    """Return four partial sums, like a vector unit."""
     parts = x.astype(np.float16).reshape(*x.shape[:-1], -1, 4)
     return np.add.accumulate(parts, axis=-2)[..., -1, :].sum(-1, dtype=np.float16).astype(np.float32)
 
@@ -255,7 +255,7 @@ def test_sums_in_half_precision(kernel: Kernel) -> None:
 
 
 def poisoned(reply: Array, mask: Array, *, adds: bool = False) -> Any:
-    """The op run again; the marked elements are not written, or added to."""
+    """Return a rerun of the op in which the marked elements are not written, or added to."""
 
     def again(*, poison: int = 0, loops: int = 1, inputs: Any = None, params: Any = None) -> dict[str, Array]:
         before = np.full(reply.nbytes, poison, np.uint8).view(reply.dtype).reshape(reply.shape)
@@ -317,7 +317,7 @@ def test_an_op_that_cannot_run_again() -> None:
 
 
 def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
-    """A file of golden numbers: the reference does not compute them, so it is not called."""
+    """A file of golden numbers: they do not come from the reference, so it is not called."""
     x = floats(6, 9)
     case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
     found = {"y": np.roll(x + 1, 1, -1)}
@@ -373,7 +373,7 @@ def _never(**_: Any) -> dict[str, Array]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_grows_with_results_is_no_sum_in_half_precision(seed: int) -> None:
-    """An error in proportion to results is larger where more is summed, whatever the sums are kept in."""
+    """An error proportional to the results grows with the length of the sum, regardless of the accumulator's type."""
     random = np.random.default_rng(seed)
     matrices = {"a": random.normal(size=(8, 96)).astype("f4"), "b": random.normal(size=(96, 8)).astype("f4")}
     off = random.uniform(1e-3, 1e-2)

@@ -30,7 +30,7 @@ from udogen.verify.test_files.read import load_test_files
 FOLDER = ROOT / "tests" / "verify" / "clients"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
 pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
-# ONNX Runtime's provider sends attributes in an order of its own, and packages over QHPI bind them by their place.
+# ONNX Runtime's provider sends attributes in an arbitrary order, and packages over QHPI bind them by position.
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +134,12 @@ def test_a_missing_place_has_its_reason(monkeypatch: pytest.MonkeyPatch, work: P
 
 
 def test_they_are_usual_places() -> None:
-    """And take the cases that a test file has for the backend itself."""
+    """And they run the cases that a test file has for the backend itself."""
     for name, twin in (("cpu-ort", "cpu"), ("htp-ort", "htp")):
         assert PLACES[name].usual and PLACES[name].client and PLACES[name].twin == twin
 
 
-# --- the session by itself ------------------------------------------------------------------------------------
+# --- the session alone ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

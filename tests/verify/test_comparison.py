@@ -1,4 +1,4 @@
-"""How far two arrays are apart, and what must hold whatever the arrays."""
+"""The difference between two arrays, and properties that hold for any arrays."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
 
 
 def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
-    """As a runner gathers it: outputs are poisoned, so that what is not written does not look like a zero."""
+    """Return the evidence of a runner: outputs are poisoned, so that an unwritten element does not look like a zero."""
     built, session = opened
     outputs = fault.outputs(fault.inputs, fault.params, fault.quants)["y"]
     expected = {"y": store(outputs, np.dtype(fault.dtype), fault.quants.get("y"))}
@@ -113,5 +113,5 @@ def on_hexagon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Built
 
 @pytest.mark.parametrize("op", ["InvertBytes", "Relu"])
 def test_on_hexagon(op: str, on_hexagon: tuple[Built, HexagonSession]) -> None:
-    """The instruction set under QEMU; what a kernel leaves of whole vectors is most at home there."""
+    """The instruction set under QEMU; kernels that skip an incomplete vector are most common there."""
     check(FAULTS[op], evidence_of(FAULTS[op], on_hexagon, "htp"))

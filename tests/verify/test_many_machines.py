@@ -23,7 +23,7 @@ SCALE = (ROOT / "docs" / "scale.md").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of three cases, built."""
+    """Return a built project of three cases."""
     need_runtime("cpu")
     folder = project(tmp_path_factory.mktemp("right") / "project")
     assert udogen("test", folder, "--backend", "cpu").returncode == 0
@@ -113,7 +113,7 @@ def test_mistakes(arguments: list[str], message: str) -> None:
 
 
 def recipes() -> dict[str, dict]:
-    """The blocks of YAML in docs/scale.md, by their first line."""
+    """Return the YAML blocks of docs/scale.md, by their first line."""
     return {
         text.splitlines()[0].removeprefix("# "): yaml.safe_load(text)
         for text in re.findall(r"^```yaml\n(.*?)^```", SCALE, re.M | re.S)
@@ -121,7 +121,7 @@ def recipes() -> dict[str, dict]:
 
 
 def commands_of(recipe: dict) -> list[str]:
-    """The commands of udogen in the jobs of either CI, in their order, as part 1 of 1."""
+    """Return the udogen commands of the jobs of both CIs, in their order, as part 1 of 1."""
     found = []
     for job in (recipe.get("jobs") or recipe).values():
         steps = [step.get("run", "") for step in job.get("steps", [])] if isinstance(job, dict) else []
@@ -133,7 +133,7 @@ def commands_of(recipe: dict) -> list[str]:
 
 @pytest.mark.parametrize("name", [".github/workflows/ops.yml", ".gitlab-ci.yml"])
 def test_the_commands_of_a_recipe_run(right: Path, tmp_path: Path, name: str) -> None:
-    """What a runner would do with its commands; the runner itself is not here."""
+    """The commands that a runner would execute; the runner itself is not available here."""
     commands = commands_of(recipes()[name])
     assert len(commands) == 2
     (tmp_path / "ops").symlink_to(right)

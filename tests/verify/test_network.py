@@ -34,7 +34,7 @@ def package(base: Path, backend: str) -> Path:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Convolution, our LeakyRelu, pooling, a full layer, softmax; and four samples."""
+    """Write convolution, LeakyRelu of udogen's domain, pooling, a fully connected layer, softmax; and four samples."""
     folder = tmp_path_factory.mktemp("network")
     helper, numbers = onnx.helper, np.random.default_rng(1)
     weights = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (128, 10), "b2": (10,)}
@@ -101,7 +101,7 @@ def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFac
 
 
 def test_what_comes_after_a_model_that_is_right(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    """The node leaves its attribute out: the op and its reference have the default of the config."""
+    """The node omits its attribute: the op and its reference use the default of the config."""
     node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], domain="example")
     x, y = (onnx.helper.make_tensor_value_info(name, 1, [4, 8]) for name in ("x", "y"))
     imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
@@ -142,7 +142,7 @@ def custom(given: str, made: str) -> Any:
 
 
 def save_quantized(folder: Path, nodes: list[Any], outputs: tuple[str, ...]) -> None:
-    """A model that quantizes `x` itself, to `stored`, and then has these nodes."""
+    """Write a model that quantizes `x` itself, to `stored`, and then has these nodes."""
     helper = onnx.helper
     constants = {"scale": np.float32(0.02), "zero": np.uint8(128), "yes": np.True_}
     graph = helper.make_graph(
@@ -164,8 +164,8 @@ QUANTIZED = [custom("real", "leaky"), node("QuantizeLinear", "leaky", "again"), 
 
 
 def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    """Real numbers of stored tensors as outputs would end the provider; two nodes read one of them."""
-    last = [node("DequantizeLinear", "stored", name) for name in ("v", "w")]  # 6004 if the provider got them
+    """Stored tensors as real-valued outputs would make the provider fail; two nodes read one of them."""
+    last = [node("DequantizeLinear", "stored", name) for name in ("v", "w")]  # 6004 if the provider received them
     save_quantized(tmp_path, [*QUANTIZED, node("Relu", "real", "z"), *last], ("y", "z", "v", "w"))
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(tmp_path, "--package", made, "--tests", LEAKY, "--output-dir", tmp_path)
@@ -220,7 +220,7 @@ def test_a_scalar_of_truth_as_an_input(tmp_path: Path) -> None:
 
 
 def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path: Path) -> None:
-    """libQnnHtp computes Relu and Concat from what Conv did not round yet; weights are not symmetric."""
+    """libQnnHtp computes Relu and Concat from the unrounded result of Conv; weights are not symmetric."""
     need_runtime("htp")
     helper, numbers = onnx.helper, np.random.default_rng(5)
     constants, nodes = [], []
@@ -241,7 +241,7 @@ def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path
 
 
 def other_slope(folder: Path) -> Path:
-    """A file with a reference of another slope."""
+    """Write a file whose reference has another slope."""
     file = folder / "other.py"
     file.write_text("def leaky(x, alpha):\n    return x * (x > 0) + 0.5 * alpha * x * (x <= 0)\n")
     return file
@@ -250,7 +250,7 @@ def other_slope(folder: Path) -> Path:
 def test_the_first_layer_that_goes_wrong_is_named(
     network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    """The reference has another slope: only the layer itself is wrong, although all that come after it are off."""
+    """The reference has another slope: only the layer itself is wrong, although all layers after it differ."""
     reference = ("--reference", f"LeakyRelu={other_slope(tmp_path)}:leaky")
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(network, "--package", made, *reference, code=6)
@@ -327,7 +327,7 @@ def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: s
 
 @pytest.mark.parametrize(("offset", "bytes_"), [(0, 60), (0, 0), (8, 64), (None, 80)])
 def test_a_file_of_weights_of_the_wrong_size(tmp_path: Path, offset: int | None, bytes_: int) -> None:
-    """A file that is cut off, an offset that is wrong, or a file of another model."""
+    """A truncated file, a wrong offset, or a file of another model."""
     tensor = onnx.TensorProto(name="w", data_type=1, dims=[4, 4], data_location=1)
     tensor.external_data.add(key="location", value="w.bin")
     if offset is not None:

@@ -1,4 +1,4 @@
-"""One source of a kernel on CPU, HTP and DSP, also as Hexagon code; and what a backend cannot do is a compile error."""
+"""One kernel source on CPU, HTP and DSP, also as Hexagon code; features that a backend lacks are compile errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML report, read as a browser reads it: complete, self-contained, accessible, safe whatever the names are."""
+"""The HTML report, parsed like in a browser: complete, self-contained, accessible, safe for any names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from udogen.verify.report import page, pictures, terminal, text
 from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
-READ = "</script><img src=x onerror=alert(1)>\"'&"  # the beginning of it, as a person sees it
+READ = "</script><img src=x onerror=alert(1)>\"'&"  # the beginning of it, as users see it
 
 
 def run_of(*outcomes: Outcome, states: tuple[BackendState, ...] = STATES) -> TestRun:
@@ -47,7 +47,7 @@ def read(run: TestRun) -> html.HtmlElement:
 
 
 def text_of(element: etree._Element) -> str:
-    """What is to be read there."""
+    """Return the visible text."""
     return " ".join(" ".join(element.itertext()).split())
 
 
@@ -60,7 +60,7 @@ def report() -> html.HtmlElement:
 
 
 def test_the_sample_is_what_it_was() -> None:
-    """`make golden` writes it; look at it in a browser before you commit it."""
+    """`make golden` writes it; view it in a browser before you commit it."""
     assert rendered() == GOLDEN.read_text("utf-8")
 
 
@@ -117,7 +117,7 @@ def test_two_thousand_cases_are_less_than_3_mb(make: Callable[[], list[Outcome]]
     assert len(page.render(run_of(*outcomes)).encode()) < 3_000_000
 
 
-# --- for everybody --------------------------------------------------------------------------------
+# --- accessibility --------------------------------------------------------------------------------
 
 
 LIGHT, DARK = (
@@ -125,8 +125,8 @@ LIGHT, DARK = (
     for line in (ROOT / "templates" / "report" / "report.css").read_text().splitlines()[:2]
 )
 STATUSES = ("passed", "failed", "error", "ran", "skipped")
-TEXT, SHAPE = 4.5, 3.0  # the least contrast by WCAG 2.2 AA
-PAIRS = (  # (a colour, another on which it is)
+TEXT, SHAPE = 4.5, 3.0  # the minimum contrast by WCAG 2.2 AA
+PAIRS = (  # (a colour, its background)
     *((front, back, TEXT) for front in ("ink", "quiet", "link") for back in ("page", "card", "band")),
     *((front, f"{back}-band", TEXT) for back in STATUSES for front in (back, "ink", "quiet", "link")),
     *((front, back, TEXT) for front in STATUSES for back in ("page", "card")),
@@ -142,7 +142,7 @@ def test_contrast(colours: dict[str, str]) -> None:
 
 
 def test_contrast_itself() -> None:
-    """The numbers of WCAG's own examples."""
+    """With the numbers of WCAG's own examples."""
     assert pictures.contrast("#ffffff", "#000000") == pytest.approx(21)
     assert pictures.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
 
@@ -164,7 +164,7 @@ def test_every_colour_is_one_of_the_palette() -> None:
     used = set(re.findall(r"var\(--([\w-]+)\)", style[1]))
     assert used - {"decades"} == LIGHT.keys() == DARK.keys()
     rules = style[1].split("}}\n", 1)[1]
-    assert set(re.findall(r"#[0-9a-f]{3,6}\b", rules)) <= {"#fff", "#000"}  # the frame, and paper
+    assert set(re.findall(r"#[0-9a-f]{3,6}\b", rules)) <= {"#fff", "#000"}  # the frame, and print
 
 
 def test_headings_are_in_order(report: html.HtmlElement) -> None:
@@ -248,7 +248,7 @@ def test_names_of_any_letters() -> None:
         warnings=(NASTY,),
     )
     text = page.render(run)
-    text.encode()  # no lone surrogate is in it
+    text.encode()  # it contains no lone surrogate
     assert "\0" not in text and "\x1b" not in text
     report = html.document_fromstring(text)
     assert not report.xpath("//img|//script") and not report.xpath("//@onerror|//@onload")
@@ -353,7 +353,7 @@ def test_many_of_one_cause_are_a_few_and_a_table() -> None:
 
 
 def test_folded_problems_show_their_sentence() -> None:
-    """From the fourth cause on no case is open, so the cause is above."""
+    """From the fourth cause on no case is open, so the cause is shown above."""
     causes = [replace(layout_swap(), findings=(replace(LAYOUT, cause=f"cause-{n}"),)) for n in range(5)]
     articles = read(run_of(*causes)).xpath("//article")
     assert [bool(each.xpath("./details[@open]")) for each in articles] == [True, True, True, False, False]

@@ -1,6 +1,6 @@
-"""The report in Chromium: on a phone and on a wide screen, in light and dark; skipped where none is installed.
+"""The report in Chromium: on a phone and on a wide screen, in light and dark mode; skipped if none is installed.
 
-Screenshots stay in pytest's folder (`--basetemp`), to be looked at.
+Screenshots are kept in pytest's folder (`--basetemp`) for inspection.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tab() -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def shown(tab: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The sample, with names that have no end."""
+    """Show the sample, with names of extreme length."""
     run = sample()
     long = [replace(each, case=replace(each.case, name=LONG, op=LONG)) for each in failures()]
     states = tuple(replace(each, title=LONG, reason=LONG, hint=LONG) for each in run.states)
@@ -87,7 +87,7 @@ def test_every_text_can_be_read_on_what_is_behind_it(shown: Page, dark: bool) ->
 
 
 def test_pictures_are_decoded(shown: Page) -> None:
-    """By the browser, which the report's own policy allows nothing but what is inside of the file."""
+    """By the browser, whose policy for the report only allows content of the file itself."""
     broken = shown.evaluate(
         "Promise.all([...document.querySelectorAll('image')].map(each => new Promise(done => {"
         " const made = new Image();"
@@ -104,7 +104,7 @@ def test_a_link_of_the_matrix_opens_its_case(shown: Page) -> None:
 
 
 def test_light_and_dark(tab: Page, tmp_path: Path) -> None:
-    """One screenshot each; a person judges whether they look good."""
+    """One screenshot each; the developer judges their appearance."""
     file = tmp_path / "report.html"
     file.write_text(page.render(sample()), "utf-8")
     grounds = set()
@@ -126,5 +126,5 @@ def test_two_thousand_cases_open_fast(tab: Page, tmp_path: Path) -> None:
     file.write_text(page.render(run), "utf-8")
     tab.open(file, width=1400)
     assert tab.evaluate("document.querySelectorAll('.list tbody tr').length") == 2000
-    # Generous, for a machine that has other things to do; alone it takes a quarter of a second.
+    # A generous limit, for a machine with other load; alone it takes a quarter of a second.
     assert tab.evaluate("performance.getEntriesByType('navigation')[0].domComplete") < 5000

@@ -18,7 +18,7 @@ _WRONG = "const std::size_t size = args.input.size() / 32 * 32;"  # whole vector
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """LeakyRelu, whose kernel leaves what does not fill a vector."""
+    """Return LeakyRelu with a kernel that skips an incomplete vector."""
     need_runtime("cpu")
     folder = tmp_path_factory.mktemp("faulty") / "leaky_relu"
     shutil.copytree(ROOT / "examples" / "leaky_relu", folder)

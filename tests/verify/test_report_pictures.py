@@ -1,4 +1,4 @@
-"""What the report's pictures show of a tensor: the right slice, every wrong element, the right colours."""
+"""The report's pictures of a tensor: the right slice, every wrong element, the right colours."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_nothing_to_lay_on_one_another() -> None:
         assert output_pictures(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
 
 
-# --- spreads --------------------------------------------------------------------------------------
+# --- distributions --------------------------------------------------------------------------------
 
 
 def test_steps_have_a_bin_each() -> None:
@@ -195,7 +195,7 @@ def test_every_element_is_in_one_bin_of_steps(expected: np.ndarray, found: np.nd
 
 
 def decoded(svg: str) -> tuple[np.ndarray, list[bytes], bytes]:
-    """Pixels, palette and transparency of the PNG of a picture, read by the book."""
+    """Return pixels, palette and transparency of the PNG of a picture, decoded by the specification."""
     match = re.search(r'href="data:image/png;base64,([^"]+)"', svg)
     assert match
     data = base64.b64decode(match[1])

@@ -1,4 +1,4 @@
-"""Unsafe kernels, each found by the check that is for it, in the real libQnnCpu; and sound ones, left alone."""
+"""Unsafe kernels, each found by its check, in the real libQnnCpu; and sound ones, which are not reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Unsafe = Callable[[str], Built]
 
 @pytest.fixture(scope="module")
 def unsafe() -> Iterator[Unsafe]:
-    """One package of which the kernel is exchanged; only that is compiled again."""
+    """Yield one package whose kernel is replaced; only the kernel is recompiled."""
     need_runtime("cpu")
     with same_folder("unsafe") as out:
         built = cpu_package(CONFIG, out)
@@ -113,7 +113,7 @@ def test_without_lines_the_function_is_shown_and_how_to_get_lines(unsafe: Unsafe
 
 
 def test_a_sound_kernel_does_not_use_the_heap_and_is_not_slowed_down_twofold(unsafe: Unsafe) -> None:
-    """10,000 executions of the cheapest op there is; the ratio is measured in one process, as the best of several."""
+    """10,000 executions of the cheapest op; the ratio is measured in one process, as the best of several."""
     built = unsafe("sound")
     assert built.folder is not None
     build_package(built.folder)
@@ -125,7 +125,7 @@ def test_a_sound_kernel_does_not_use_the_heap_and_is_not_slowed_down_twofold(uns
             result = session.run(call_of(built, 2_000), Watch(heap=True))
             assert result.heap is not None
             assert (result.heap.executions, result.heap.sites, result.heap.lost) == (2_000, (), 0)
-            assert result.heap.seen > 2_000  # the runtime's own
+            assert result.heap.seen > 2_000  # allocations of the runtime itself
             watched.append(result.times.execute)
     assert min(watched) / min(plain) < 2
 
@@ -178,7 +178,7 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
     assert one.sentence.endswith(f"(560 bytes), in `execute` ({KERNEL}:{line})")
 
 
-# --- reads and writes beside tensors --------------------------------------------------------------------------
+# --- reads and writes outside tensors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
     [
         ("writes past", "wrote past the end of its output `output` (96 bytes): at byte 96"),
         ("writes before", "wrote before the beginning of its output `output` (96 bytes): 4 bytes before it"),
-        # The runtime copies inputs: it is the copy that lies between guard pages.
+        # The runtime copies inputs: the copy is between guard pages.
         ("reads past", "read past the end of its input `input` (96 bytes): at byte 96"),
         ("reads before", "read before the beginning of its input `input` (96 bytes): 4 bytes before it"),
     ],
@@ -206,7 +206,7 @@ def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
 def test_a_guard_page_is_reported_by_the_session_too(unsafe: Unsafe) -> None:
     built = unsafe("writes past")
     with SafetyChecks(built, TestOptions(safety=SafetyOptions(guard=True))) as safety:
-        safety.check(call_of(built))  # builds it with lines
+        safety.check(call_of(built))  # builds it with line numbers
     library = built.library.parent / "lines" / built.library.name
     with OpSession(library, built.provider, timeout=60, preload=[build_watch()]) as session:
         with pytest.raises(OpCrashed) as caught:
@@ -215,7 +215,7 @@ def test_a_guard_page_is_reported_by_the_session_too(unsafe: Unsafe) -> None:
             "op `LeakyRelu` wrote past the end of its output `output` (96 bytes): at byte 96"
         )
         assert not any("udogen-f" in line for line in caught.value.details)
-        with pytest.raises(OpFailed) as failed:  # in a new process, without a wall
+        with pytest.raises(OpFailed) as failed:  # in a new process, without a guard page
             session.run(call_of(built))
     assert failed.value.message == (
         "op `LeakyRelu` wrote past the end of its output `output` (96 bytes): at byte 96, 4 in all"
@@ -226,7 +226,7 @@ def test_a_guard_page_is_reported_by_the_session_too(unsafe: Unsafe) -> None:
 
 
 def with_runtime(cxx: str) -> str:
-    """The command of a compiler, which has its sanitizers."""
+    """Return the command of a compiler that has its sanitizers installed."""
     command = compiler(cxx)
     runtime = subprocess.run(
         [*shlex.split(command), "-print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True, text=True
@@ -405,4 +405,4 @@ def test_nothing_stays_open(unsafe: Unsafe) -> None:
     checked(built, heap=True, guard=True)
     after = counted()
     assert after[0] == before[0]
-    assert after[1] <= before[1] + 2  # Python's own
+    assert after[1] <= before[1] + 2  # mappings of Python itself

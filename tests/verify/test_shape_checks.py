@@ -27,7 +27,7 @@ MISSING = 'op.missing(0, "pooled");'
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with its converter op package, in which nothing is written yet."""
+    """Return the example with its converter op package, which has no user code yet."""
     folder = tmp_path_factory.mktemp("pool") / "pool"
     shutil.copytree(POOL, folder)
     done = udogen("generate", folder / "MaxPool.xml", "--converter", "--backend", "cpu", "-o", folder / "made")
@@ -39,7 +39,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checked(pool: Path, code: str = MISSING, *, rules: str = "") -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """`udogen test --backend shapes` with this code in the converter op package, and the sentences of what it found."""
+    """Run `udogen test --backend shapes` with this code in the converter op package; return it and its findings."""
     source = pool / "made/MaxPoolPackage_Converter_Op_Package/ConverterOpPackage/ConverterOpPackage.cpp"
     original = source.with_suffix(".original")
     if not original.exists():

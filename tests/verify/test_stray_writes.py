@@ -1,4 +1,4 @@
-"""Writes to memory that is not the op's are found on every place where they can be, with tensor, offset and count."""
+"""Writes to foreign memory are found on every place where they can occur, with tensor, offset and count."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_restored_context_on_cpu(cpu: Built, on_cpu: OpSession) -> None:
     saved = on_cpu.run(replace(call_of(cpu, "cpu", "NOTHING"), save_context=True)).context
     assert saved is not None
     on_cpu.run(replace(call_of(cpu, "cpu", "NOTHING"), context=saved))
-    call = call_of(cpu, "cpu", "VALUE", value=_pattern("output", 0, False)[_MOST])  # which one execution does not show
+    call = call_of(cpu, "cpu", "VALUE", value=_pattern("output", 0, False)[_MOST])  # not visible in one execution
     saved = on_cpu.run(replace(call, save_context=True)).context
     with pytest.raises(OpFailed, match="past the end of its output `y`"):
         on_cpu.run(replace(call, context=saved, loops=2, poison=0x5A))
@@ -123,7 +123,7 @@ def test_on_hexagon(how: str, htp: Built, on_hexagon: HexagonSession) -> None:
 def test_what_is_read_on_hexagon(how: str, side: str, htp: Built, on_hexagon: HexagonSession) -> None:
     call = call_of(htp, "htp", how)
     if (how, side) == ("READS", "end"):
-        # Tensors begin at a multiple of 128: up to the next one there is no page.
+        # Tensors begin at a multiple of 128: there is no guard page before the next multiple.
         with pytest.raises(OpFailed) as raised:
             on_hexagon.run(call, Watch(guard=side))
         assert raised.value.message == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
@@ -143,7 +143,7 @@ def test_pages_on_hexagon(side: str, htp: Built, on_hexagon: HexagonSession) -> 
 def test_a_byte_that_lay_there_by_chance_is_found_in_the_next_execution(
     cpu: Built, on_cpu: OpSession, htp: Built, on_hexagon: HexagonSession
 ) -> None:
-    """Which is also how the patterns of C and of Python are compared with each other."""
+    """This also compares the patterns of C and of Python with each other."""
     value = _pattern("output", 0, False)[_MOST]
     on_cpu.run(call_of(cpu, "cpu", "VALUE", value=value))
     on_hexagon.run(call_of(htp, "htp", "VALUE", value=value))
@@ -153,7 +153,7 @@ def test_a_byte_that_lay_there_by_chance_is_found_in_the_next_execution(
 
 
 def test_udogen_test_on_hexagon(htp: Built) -> None:
-    """Cases run twice, so each is seen; --guard adds what is read."""
+    """Cases run twice, so each is found; --guard adds reads."""
     assert htp.folder is not None
     built = find_source(htp.folder.path, backend="htp")
 
@@ -182,7 +182,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
 
 # --- DSP V65/V66 ------------------------------------------------------------------------------------------------------
 
-# The generated package copies parameters, as the documentation requires: a kernel does not see the DSP's.
+# The generated package copies parameters, as the documentation requires: a kernel does not see those of the DSP.
 COPIED = ("PARAM", "BEHIND_PARAM")
 
 
@@ -205,12 +205,12 @@ def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_dsp(dsp: Built,
 def test_on_the_htp_emulator(htp: Built) -> None:
     with OpSession(htp.library, htp.provider, backend="htp", runtime_kind="emulator", timeout=60) as session:
         for how, sentence in STRAYS.items():
-            if how == "BEHIND_PARAM":  # constants lie side by side
+            if how == "BEHIND_PARAM":  # constants are adjacent
                 continue
             for loops in LOOPS:
                 with pytest.raises(OpFailed) as raised:
                     session.run(call_of(htp, "htp", how, loops=loops))
-                # In one execution a byte may be by chance what lay there; then the count is smaller.
+                # In one execution a byte may happen to equal the old content; then the count is smaller.
                 assert sentence.removeprefix("op `Stray` ").rpartition(", ")[0] in raised.value.message, how
         for how in ("READS", "NOTHING"):
             session.run(call_of(htp, "htp", how, loops=2))

@@ -1,4 +1,4 @@
-"""Test files: their keys, and all mistakes of one reported at once, with their lines."""
+"""Test files: their keys, and all mistakes of a file reported at once, with their lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from udogen.verify.tolerances import Tolerance
 
 
 def problems_of(folder: Path, text: str) -> list[str]:
-    """`line: what (hint)` of everything that is wrong."""
+    """Return `line: what (hint)` for every mistake."""
     toy.write(folder, text)
     with pytest.raises(ConfigError) as caught:
         configs.sources(load_test_files(folder))
@@ -343,7 +343,7 @@ def test_tails_are_cases_on_hexagon_without_given_shapes(tmp_path: Path) -> None
     assert {case.places for case in tails} == {("hexagon",)}
     assert {case.dtypes["x"] for case in tails} == {"UFIXED_POINT_8"}
     assert {case.params["factor"] for case in tails} == {2}
-    # A package for DSP has the first type alone, which has 32 bits here.
+    # A package for DSP only has the first type, which has 32 bits here.
     assert not [case for case in cases(tmp_path, text, "dsp") if case.name.startswith("tails")]
     for other in (text.replace('"hexagon", ', ""), text + 'shape = "4"\n', text + 'expect = "refusal"\n'):
         assert not [case for case in cases(tmp_path, other, "htp") if case.name.startswith("tails")]
@@ -416,7 +416,7 @@ def test_onnx_as_the_reference(tmp_path: Path) -> None:
 
 
 def test_an_onnx_model_as_the_reference_gets_its_own_data_types(tmp_path: Path) -> None:
-    """References get float64; a model whose constants are of 32 bits would compute in a mixture."""
+    """References get float64; a model with 32-bit constants would compute with mixed types."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(

@@ -31,7 +31,7 @@ Run = Callable[..., TestRun]
 
 @pytest.fixture(scope="module")
 def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose config and kernel stay, so that they are compiled once."""
+    """Return a folder whose config and kernel do not change, so that they are compiled once."""
     need_runtime("cpu")
     return toy.write(tmp_path_factory.mktemp("toys") / "toy")
 
@@ -62,7 +62,7 @@ def test_right_numbers(run: Run) -> None:
 
 
 def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where QNN takes its own op of that name: the numbers may be right, but not from the package's kernel."""
+    """As if QNN used its own op of that name: the numbers may be right, but do not come from the package's kernel."""
     none = Rise(4, 4, 4)
     monkeypatch.setattr(
         OpSession,
@@ -212,7 +212,7 @@ params = { factor = ["default", 1, 3, 4] }
 seed = [1, 2, 3, 4, 5]
 """
     )
-    run(toy.HEAD)  # what is compiled is another matter
+    run(toy.HEAD)  # compiles, which is not measured
     before = processor_seconds()
     found = run(text)
     took = processor_seconds() - before

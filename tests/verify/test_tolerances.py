@@ -1,4 +1,4 @@
-"""How far a right number may be off: what a test file declares, the defaults, and NaN."""
+"""The permitted difference of a right number: declarations of a test file, the defaults, and NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small op for tests of `udogen test`: y = x * factor, with switches for what a kernel may do wrong."""
+"""A small op for tests of `udogen test`: y = x * factor, with switches for faults of the kernel."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def broken(x, factor):
 
 
 def write(folder: Path, tests: str = "", *, kernel: str = KERNEL) -> Path:
-    """The config, its kernel and a reference; with a test file of this text."""
+    """Write the config, its kernel and a reference, with a test file of this text."""
     (folder / "kernels" / "cpu").mkdir(parents=True, exist_ok=True)
     (folder / "Toy.xml").write_text(CONFIG)
     (folder / "kernels" / "cpu" / "Scale.cpp").write_text(kernel)
@@ -125,13 +125,13 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "testing"
 
 
 def plain(text: str) -> str:
-    """Times and versions change from run to run."""
+    """Replace times and versions, which change from run to run."""
     text = re.sub(r"in [\d.]+ s", "in 1.0 s", text)
     return re.sub(r"\(v[\d.]+\)", "(v2.47.0)", text)
 
 
 def write_golden() -> None:
-    """What the terminal shows of a run that passes and of one that does not; needs the CPU runtime."""
+    """Write the terminal output of a run that passes and of one that does not; needs the CPU runtime."""
     from tests.command_line import udogen
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""Kernels of LeakyRelu, each with one fault that numbers do not show; the line that does it ends in `// here`."""
+"""Kernels of LeakyRelu, each with one fault that numbers do not show; the faulty line ends in `// here`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ udo::Status execute(const Args& args, [[maybe_unused]] State& state) {
 
 @dataclass(frozen=True)
 class Unsafe:
-    """What is put into the kernel."""
+    """The code that is inserted into the kernel."""
 
     execute: str = ""
     helpers: str = ""
@@ -60,7 +60,7 @@ class Unsafe:
         return text
 
     def line(self, mark: str = "// here") -> int:
-        """Where the fault is."""
+        """Return the line of the fault."""
         return 1 + next(index for index, line in enumerate(self.source.splitlines()) if line.endswith(mark))
 
 
@@ -100,7 +100,7 @@ float largest(const float* in, std::size_t size) {
         helpers="int scaled(int x) { return x * 65536; }  // here",
         execute="  out[0] += 0.0f * static_cast<float>(scaled(static_cast<int>(size) * 4096));",
     ),
-    # What two graphs of the op share, without a lock.
+    # State that two graphs of the op share, without a lock.
     "shares": Unsafe(
         helpers="volatile float shared_scratch = 0.0f;",
         execute="""

@@ -1,4 +1,4 @@
-// The scalar twin of a kernel in Python, as one writes it in C++: what vectors are compared with.
+// The scalar C++ version of a kernel in Python: the baseline for the vectorized one.
 #include "ops/LayerNorm.hpp"
 
 #include <cmath>

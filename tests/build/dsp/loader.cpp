@@ -1,8 +1,8 @@
-// Loads a library that was built for the DSP the way the DSP's loader would, on qemu-hexagon: two segments, the four
-// relocations, DT_INIT; then plays HTP for it.  Built by zig as a static program of hexagon-linux-musl.
+// Loads a library that was built for the DSP as the DSP's loader would, on qemu-hexagon: two segments, the four
+// relocations, DT_INIT; then plays the role of HTP.  Built by zig as a static program of hexagon-linux-musl.
 //
-//   loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small,
-//                      between init and terminate; and asks for its counter
+// loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small,
+//                      between init and terminate, and reads its counter
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -21,13 +21,13 @@ namespace {
   std::exit(1);
 }
 
-// --- what the DSP has ---------------------------------------------------------------------------------------
+// --- symbols of the DSP -------------------------------------------------------------------------------------
 
 void hapDebug(const char* text, int level, const char*, int) { std::printf("HAP_debug %d: %s\n", level, text); }
 int threadId() { return 77; }
 void finalize(void*) {}
 
-/// vsnprintf as the bare machine calls it: its list is a pointer to words on the stack.
+/// vsnprintf as called on bare metal: its va_list is a pointer to words on the stack.
 int vsnprintfOfTheDsp(char* text, std::size_t size, const char* format, const std::uint32_t* list) {
   std::string out;
   for (const char* at = format; *at != 0; ++at) {
@@ -44,7 +44,7 @@ int vsnprintfOfTheDsp(char* text, std::size_t size, const char* format, const st
   return static_cast<int>(out.size());
 }
 
-// --- what HTP has -------------------------------------------------------------------------------------------
+// --- symbols of HTP -----------------------------------------------------------------------------------------
 
 const QHPI_OpInfo_v1* registered = nullptr;
 
@@ -67,11 +67,11 @@ QHPI_Quant_Parameters quantOf(const QHPI_Tensor*) { return {0, 1.0f}; }
 void* dataOf(const QHPI_Tensor* tensor) { return of(tensor)->data; }
 std::uint32_t sizeOf(QHPI_Element_Type) { return 4; }
 
-// What a library may use of libc++, which is in libc++.so.1 and libc++abi.so.1 of a device.
+// The part of libc++ that a library may use; on a device it is in libc++.so.1 and libc++abi.so.1.
 extern "C" void newObject() __asm__("_Znwj");
 extern "C" void deleteObject() __asm__("_ZdlPv");
 
-// Of QHPI what belongs to graphs and threads: never called here.
+// The part of QHPI for graphs and threads: never called here.
 void never() { fail("called", "a function of QHPI that a kernel without hooks does not need"); }
 
 struct Known {

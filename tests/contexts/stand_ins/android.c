@@ -1,4 +1,4 @@
-/* Stands in for libandroid.so and libnativewindow.so of a device: every call is written down. */
+/* A stand-in for libandroid.so and libnativewindow.so of a device: every call is logged. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

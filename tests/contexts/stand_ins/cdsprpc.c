@@ -1,4 +1,4 @@
-/* Stands in for libcdsprpc.so of a device: memory is a memfd, every call is written down. */
+/* A stand-in for libcdsprpc.so of a device: memory is a memfd, every call is logged. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 static char log_lines[65536];
-static int left = -1; /* allocations until there is no more memory; -1: no end */
-static int blind;     /* rpcmem_to_fd knows nothing */
+static int left = -1; /* allocations until memory is exhausted; -1: unlimited */
+static int blind;     /* rpcmem_to_fd finds no descriptor */
 static struct { void *at; size_t size; int fd; } blocks[64];
 
 #define SAY(...) snprintf(log_lines + strlen(log_lines), sizeof log_lines - strlen(log_lines), __VA_ARGS__)

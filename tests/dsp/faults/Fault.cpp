@@ -1,4 +1,4 @@
-// Everything that a kernel should not do.
+// Everything that a kernel must not do.
 #include "ops/Fault.hpp"
 
 #include <cstdlib>

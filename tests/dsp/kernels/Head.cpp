@@ -1,4 +1,4 @@
-// The first rows of a tensor: its output is as large as a parameter says, and stands for the range of the input.
+// The first rows of a tensor: a parameter sets their number, and the output has the range of the input.
 #include <cstring>
 
 #include "ops/Head.hpp"

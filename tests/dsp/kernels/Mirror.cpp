@@ -1,4 +1,4 @@
-// Bytes in the other order, by way of VTCM; every thread has a part, and all wait for each other in between.
+// Bytes in reverse order, through VTCM; each thread has a part, and all of them wait for each other in between.
 #include "ops/Mirror.hpp"
 
 namespace ops::Several::Mirror {

@@ -1,4 +1,4 @@
-// Parameters of every kind, and an input that may be left out.
+// Parameters of every kind, and an optional input.
 #include <cstring>
 
 #include "ops/Scale.hpp"

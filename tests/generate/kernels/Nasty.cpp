@@ -1,4 +1,4 @@
-// Misbehaves in the way that `k` asks for, and tells of its state.
+// Misbehaves as `k` requests, and logs its state.
 #include "ops/Nasty.hpp"
 
 #include <stdexcept>

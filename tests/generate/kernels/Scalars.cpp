@@ -1,4 +1,4 @@
-// Tells what it is given.
+// Logs its arguments.
 #include "ops/Scalars.hpp"
 #include "tell.hpp"
 

@@ -1,4 +1,4 @@
-// Tells what it is given.
+// Logs its arguments.
 #include "ops/Tensors.hpp"
 #include "tell.hpp"
 

@@ -1,4 +1,4 @@
-// Tells what it is given.
+// Logs its arguments.
 #include "ops/Words.hpp"
 #include "tell.hpp"
 

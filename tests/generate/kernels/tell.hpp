@@ -1,4 +1,4 @@
-// How a kernel tells a test what it was given: lines `field=value` in the log of the package.
+// Reports the arguments of a kernel to a test: lines `field=value` in the log of the package.
 #pragma once
 
 #include <cinttypes>

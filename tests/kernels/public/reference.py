@@ -60,7 +60,7 @@ def nms(boxes, iou_threshold=0.5, offset=0):
 
 
 def _bilinear(image, y, x):
-    """The image (C, H, W) between its pixels; outside of it all is zero."""
+    """Return the image (C, H, W) interpolated between its pixels; all pixels outside are zero."""
     total, (_, height, width) = 0, image.shape
     for row in (np.floor(y), np.floor(y) + 1):
         for column in (np.floor(x), np.floor(x) + 1):

@@ -1,4 +1,4 @@
-"""What the ops of Clients.xml return."""
+"""The outputs of the ops of Clients.xml."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-// Everything that it is given goes into what it writes: elements into `y`, ranks, sizes and counts into `seen`.
+// All arguments affect the outputs: elements go into `y`, ranks, sizes and counts into `seen`.
 #include "ops/Mix.hpp"
 
 namespace ops::EqualityPackage::Mix {

@@ -1,4 +1,4 @@
-// A work group adds up a row in local memory.
+// A work group sums a row in local memory.
 __kernel void sums(INPUT(x), __global float* total, __local float* part, const uint length) {
   const uint row = get_group_id(0), lane = get_local_id(0), lanes = get_local_size(0);
   float sum = 0.0f;

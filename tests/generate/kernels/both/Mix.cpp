@@ -1,4 +1,4 @@
-// Writes down what it sees.
+// Writes its arguments to its outputs.
 #include "ops/Mix.hpp"
 
 namespace ops::BothPackage::Mix {

@@ -1,4 +1,4 @@
-"""An output that is made of others, which the config names behind it; one is written twice."""
+"""An output that is computed from others, which the config lists after it; one is written twice."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""More tensors of many types than HTP can have records for, if each had any type."""
+"""More tensors of many types than HTP could have records for if each could have any type."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""Outputs of two ranks: threads that share the rows of one may have nothing to do for the other."""
+"""Outputs of two ranks: threads that share the rows of one may have no work for the other."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""Rows with mean 0 and variance 1 of a sum of two tensors, and the sum: both outputs take it, one its mean."""
+"""Rows with mean 0 and variance 1 of a sum of two tensors, and the sum: both outputs use it, one its mean."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""Causal attention: some heads of queries share a head of keys and values, which a cache holds."""
+"""Causal attention: several query heads share a head of keys and values, which are cached."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""a * sigmoid(a) * b of bytes whose zero is 128; their scales are parameters."""
+"""a * sigmoid(a) * b for bytes with zero point 128; their scales are parameters."""
 
 import halide as hl
 

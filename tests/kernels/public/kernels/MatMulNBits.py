@@ -1,4 +1,4 @@
-"""A product with a matrix of 4 bits, two in a byte; each block of a row has a scale, and may have a zero point."""
+"""A product with a 4-bit matrix, two values in a byte; each block of a row has a scale, and may have a zero point."""
 
 import halide as hl
 

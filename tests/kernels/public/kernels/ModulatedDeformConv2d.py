@@ -1,4 +1,4 @@
-"""A convolution in NCHW whose samples are moved by offsets, taken between four pixels, and scaled by a mask."""
+"""A convolution in NCHW whose samples are shifted by offsets, interpolated between pixels, and scaled by a mask."""
 
 import halide as hl
 
@@ -14,7 +14,7 @@ def ModulatedDeformConv2d(
     r = hl.RDom([(0, wide), (0, high), (0, channels), (0, 2), (0, 2)])
     tap = r[1] * wide + r[0]
 
-    def pixel(axis, at, step, side):  # which pixel it is, and its weight
+    def pixel(axis, at, step, side):  # the index of the pixel, and its weight
         place = hl.f32(at * stride - padding + step * dilation) + offset[x, y, 2 * tap + 1 - axis, n]
         near = hl.i32(hl.floor(place)) + side
         inside = (near >= 0) & (near < input.extent(axis))

@@ -1,4 +1,4 @@
-"""Which boxes remain, sorted by score, where each that overlaps a better one that remains is left out."""
+"""Non-maximum suppression: the remaining boxes, sorted by score, without those that overlap a better remaining one."""
 
 import halide as hl
 
@@ -6,7 +6,7 @@ from udogen.kernels import Whole
 
 
 def Nms(boxes: Whole(2), keep, iou_threshold, offset):
-    def common(a, b):  # the area that two boxes share; of a box alone its own
+    def common(a, b):  # the area that two boxes share; for a box with itself, its own area
         low, high = ([f(boxes[at, a], boxes[at, b]) for at in ats] for f, ats in ((hl.max, (0, 1)), (hl.min, (2, 3))))
         wide, tall = (hl.max(high[axis] - low[axis] + hl.f32(offset), 0.0) for axis in (0, 1))
         return wide * tall

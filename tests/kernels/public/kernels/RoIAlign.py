@@ -1,4 +1,4 @@
-"""The mean of some samples in each bin of a region of an image in NCHW, each sample between four pixels."""
+"""The mean of some samples in each bin of a region of an NCHW image, each sample interpolated between four pixels."""
 
 import halide as hl
 
@@ -10,7 +10,7 @@ def RoIAlign(input: Whole(4), rois: Whole(2), output: Whole(4), spatial_scale, s
     x, y, c, n = (hl.Var(name) for name in "xycn")
     r = hl.RDom([(0, sampling_ratio), (0, sampling_ratio), (0, 2), (0, 2)])  # samples, and pixels around each
 
-    def pixel(axis, bin, sample, tap):  # which pixel it is, and its weight
+    def pixel(axis, bin, sample, tap):  # the index of the pixel, and its weight
         low, high = (rois[at + axis, n] * spatial_scale - 0.5 * hl.f32(aligned) for at in (1, 3))
         length = hl.select(aligned != 0, high - low, hl.max(high - low, 1.0)) / hl.f32(output.extent(axis))
         place = low + (hl.f32(bin) + (hl.f32(sample) + 0.5) / hl.f32(sampling_ratio)) * length

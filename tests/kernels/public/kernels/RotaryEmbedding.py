@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs of numbers, side by side or half a row apart, turned by the angle of a position."""
+"""Rotary position embedding: pairs of numbers, adjacent or half a row apart, rotated by the angle of a position."""
 
 import halide as hl
 

@@ -1,4 +1,4 @@
-"""A tensor with some of its rows replaced; of several for one row the last counts."""
+"""A tensor with some of its rows replaced; if several replace the same row, the last one counts."""
 
 import halide as hl
 
@@ -12,7 +12,7 @@ def ScatterND(data: Whole(2), indices: Whole(2), updates: Whole(2), output: Whol
 
 
 def schedule(machine, output):
-    if machine.gpu:  # a thread for each column, which goes through the rows
+    if machine.gpu:  # a thread for each column, which iterates over the rows
         first, again, (d, n) = output.func, output.func.update(0), output.indices
         first.reorder(n, d).gpu_tile(d, hl.Var(), hl.Var(), machine.vector, hl.TailStrategy.GuardWithIf)
         again.reorder(first.rvars()[0], d).gpu_tile(d, hl.Var(), hl.Var(), machine.vector, hl.TailStrategy.GuardWithIf)

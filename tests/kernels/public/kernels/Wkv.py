@@ -1,4 +1,4 @@
-"""The time mixing of RWKV 4: at each time the mean of all values until then, weighted by keys that decay."""
+"""The time mixing of RWKV 4: at each time the mean of all previous values, weighted by keys that decay."""
 
 import halide as hl
 

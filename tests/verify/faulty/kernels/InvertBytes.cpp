@@ -1,4 +1,4 @@
-// 255 - x. Fault: whole vectors of 128 alone, in each row.
+// 255 - x. Fault: only whole vectors of 128, in each row.
 #include "ops/InvertBytes.hpp"
 
 namespace ops::FaultyPackage::InvertBytes {

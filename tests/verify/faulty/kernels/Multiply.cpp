@@ -1,4 +1,4 @@
-// a * b. Fault: the scale of y is multiplied by, not divided by.
+// a * b. Fault: multiplies by the scale of y instead of dividing by it.
 #include "ops/Multiply.hpp"
 
 namespace ops::FaultyPackage::Multiply {

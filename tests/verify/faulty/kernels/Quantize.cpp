@@ -1,4 +1,4 @@
-// x as fixed point. Fault: a cast, which cuts off.
+// x as fixed point. Fault: a cast, which truncates.
 #include "ops/Quantize.hpp"
 
 namespace ops::FaultyPackage::Quantize {

@@ -1,5 +1,5 @@
-// A stand-in for the C++ headers of HTP: the macros that a package uses write down what they are told, and tensors are
-// no more than memory.  `recorded` tells all of it as lines of text, `execute` calls a registered function.
+// A stand-in for the C++ headers of HTP: the macros that a package uses record their arguments, and tensors are
+// plain memory.  `recorded` returns the records as lines of text, `execute` calls a registered function.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct DTypeScaleOff {
   int offset;
 };
 
-/// The upper half of a float; as exact as the numbers of the tests need.
+/// The upper half of a float, which is precise enough for the tests.
 class Float16 {
  public:
   Float16() = default;
@@ -86,12 +86,12 @@ struct StandardCosts {
   static constexpr float FREE = 0, FAST = 1, SNAIL = 1000, GLACIAL = 1e6f;
 };
 
-// Words that the real headers define as well, and that a config may use for something else.
+// Macros of the real headers whose names a config may use for something else.
 #define EARLY 3050
 #define LATE 21050
 #define QNN 2050
 
-// --- what is recorded ---------------------------------------------------------------------------------------
+// --- the records --------------------------------------------------------------------------------------------
 
 namespace recorder {
 

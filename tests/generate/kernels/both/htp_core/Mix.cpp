@@ -1,4 +1,4 @@
-// Copies real values; -99 is an error.  In the C++ style of the SDK, with a cost and flags of its own.
+// Copies real values; -99 is an error.  In the C++ style of the SDK, with its own cost and flags.
 #include "ops/Mix.hpp"
 
 namespace ops::BothPackage::Mix {

@@ -1,4 +1,4 @@
-// Writes down what it sees of its parameters; in the C++ style of the SDK.
+// Writes its parameters to its outputs; in the C++ style of the SDK.
 #include "ops/ScaleShift.hpp"
 
 namespace ops::BothPackage::ScaleShift {

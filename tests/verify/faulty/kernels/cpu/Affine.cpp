@@ -1,4 +1,4 @@
-// gain * x + shift. Fault: the two are exchanged.
+// gain * x + shift. Fault: the two are swapped.
 #include "ops/Affine.hpp"
 
 namespace ops::FaultyPackage::Affine {

@@ -1,4 +1,4 @@
-// y = x * gain[c] on NHWC. Fault: x and y are walked as NCHW.
+// y = x * gain[c] on NHWC. Fault: x and y are indexed as NCHW.
 #include "ops/ChannelGain.hpp"
 
 namespace ops::FaultyPackage::ChannelGain {

@@ -1,4 +1,4 @@
-// Sums so far along the last axis. Fault: along the one before it.
+// Cumulative sums along the last axis. Fault: along the one before it.
 #include "ops/CumulateRows.hpp"
 
 namespace ops::FaultyPackage::CumulateRows {

@@ -1,4 +1,4 @@
-// exp x. Fault: reads one element too far.
+// exp x. Fault: reads one element past the end.
 #include "ops/Exp.hpp"
 
 namespace ops::FaultyPackage::Exp {

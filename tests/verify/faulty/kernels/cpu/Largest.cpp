@@ -1,4 +1,4 @@
-// The largest of the last axis. Fault: the last one is left out.
+// The maximum along the last axis. Fault: the last element is left out.
 #include "ops/Largest.hpp"
 
 namespace ops::FaultyPackage::Largest {

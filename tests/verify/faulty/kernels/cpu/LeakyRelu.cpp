@@ -1,4 +1,4 @@
-// x, or alpha * x. Fault: alpha is what it is by default.
+// x, or alpha * x. Fault: alpha always has its default.
 #include "ops/LeakyRelu.hpp"
 
 namespace ops::FaultyPackage::LeakyRelu {

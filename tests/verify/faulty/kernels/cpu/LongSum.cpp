@@ -3,7 +3,7 @@
 
 namespace ops::FaultyPackage::LongSum {
 namespace {
-// The nearest number with 11 bits, as half precision has them.
+// The nearest number with 11 significant bits, as in half precision.
 float half(float x) {
   int exponent = 0;
   const float mantissa = std::frexp(x, &exponent);

@@ -1,4 +1,4 @@
-// a times b. Fault: adds to what the output holds.
+// a times b. Fault: adds to the old content of the output.
 #include "ops/MatMul.hpp"
 
 namespace ops::FaultyPackage::MatMul {

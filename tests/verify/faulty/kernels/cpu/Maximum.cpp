@@ -1,4 +1,4 @@
-// max(a, b), NaN where one is. Fault: NaN is lost.
+// max(a, b), NaN if one of them is NaN. Fault: NaN is not propagated.
 #include "ops/Maximum.hpp"
 
 namespace ops::FaultyPackage::Maximum {

@@ -1,4 +1,4 @@
-// tanh x, by a quotient that is a little off: no fault that has a name.
+// tanh x, by a slightly inexact quotient: a fault without a name.
 #include "ops/Nearly.hpp"
 
 namespace ops::FaultyPackage::Nearly {

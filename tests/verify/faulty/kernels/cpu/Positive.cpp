@@ -1,4 +1,4 @@
-// max(x, 0). Fault: writes the positive ones alone.
+// max(x, 0). Fault: writes only the positive elements.
 #include "ops/Positive.hpp"
 
 namespace ops::FaultyPackage::Positive {

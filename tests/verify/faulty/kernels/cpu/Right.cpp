@@ -1,4 +1,4 @@
-// tanh x, as it should be; for what must not be found.
+// tanh x, without a fault: no cause may be found.
 #include "ops/Right.hpp"
 
 namespace ops::FaultyPackage::Right {

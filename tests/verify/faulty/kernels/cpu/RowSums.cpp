@@ -1,4 +1,4 @@
-// Sums over the last axis. Fault: threads add to one sum.
+// Sums over the last axis. Fault: threads add to one shared sum.
 #include "ops/RowSums.hpp"
 
 #include <thread>

@@ -1,4 +1,4 @@
-// Softmax along an axis. Fault: a negative axis ends up one too low.
+// Softmax along an axis. Fault: a negative axis is off by one.
 #include "ops/SoftmaxAlong.hpp"
 
 namespace ops::FaultyPackage::SoftmaxAlong {

@@ -1,4 +1,4 @@
-// x * x. Fault: whole vectors of 32 alone.
+// x * x. Fault: only whole vectors of 32.
 #include "ops/Squares.hpp"
 
 namespace ops::FaultyPackage::Squares {
