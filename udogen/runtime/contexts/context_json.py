@@ -97,7 +97,7 @@ def _quickly(data: bytes) -> Any:
         return made
 
     def constant(text: str) -> Any:
-        raise ValueError(f"{info_json} is not JSON")
+        raise ValueError(f"{text} is not JSON")
 
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -197,6 +198,9 @@ class Model(Closing):
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
             self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
+            if description.memory == "shared" and not self.domain.registers:
+                library = runtime.path.name
+                warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
             self.timings: dict[str, Timing] = {name: Timing() for name in self._chains}
             self._copied = Copies()
             self.closed, self.steps = False, 0

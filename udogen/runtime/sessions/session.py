@@ -212,7 +212,7 @@ class Sessions(Closing):
     """The open sessions of a plan, with their contexts: `Sessions(runtime, plan, {"forward_0": path})`."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
-        arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.sessions.placement.place)")
+        arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.place_layers)")
         arguments.mapping(binaries, "the context binaries", hint="give a dict: {layer: path or bytes}")
         missing = [layer.name for layer in plan.layers if layer.name not in binaries]
         if missing:

@@ -11,7 +11,7 @@
 namespace udo {
 namespace {
 
-// The texts of the .cl files, as make has written them down (obj/kernels).
+// The texts of the .cl files, which make has written as numbers (obj/kernels).
 const char prelude[] = {
 #include "Prelude.cl.inc"
 };
@@ -225,7 +225,7 @@ const char* const preludeText = prelude;
 
 const PackageTables tables = {"GpuPackage", entries, withHash(packageInfo("GpuPackage", opNames, gpuApiVersion), entries)};
 
-// The backend runs the kernels by itself: what can be counted is each node that was made of them.
+// The backend itself runs the kernels: the package can only count the nodes that were created for them.
 Executions executions("GpuPackage", "nodes", counters);
 
 }  // namespace udo

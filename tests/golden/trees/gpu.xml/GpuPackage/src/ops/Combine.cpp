@@ -3,8 +3,8 @@
 
 namespace ops::GpuPackage::Combine {
 
-// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
-// and no code of this file.
+// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs only the
+// kernels, and none of the code in this file.
 udo::Status CombineOperation(const Args& args, udo::Operation& operation) {
   // Check here what the config cannot express.
   return setKernelInfo(args, operation.kernel("Combine_kernel"));

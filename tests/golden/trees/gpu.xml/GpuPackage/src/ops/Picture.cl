@@ -1,6 +1,6 @@
 // The OpenCL kernel of Picture.  Auto-generated once by udogen: it is yours, and your changes are kept.
-// INPUT, OUTPUT, LOAD, STORE and the like are in src/utils/GPU/Prelude.cl: LOAD gives a float whether half, float or
-// fixed point is stored, so that the same text serves all of them.
+// INPUT, OUTPUT, LOAD, STORE and similar macros are in src/utils/GPU/Prelude.cl: LOAD returns a float whether half,
+// float or fixed point is stored, so the same text works for all of them.
 
 __kernel void Picture_kernel(
     INPUT(x),
