@@ -177,7 +177,7 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 def package_of(library: Path) -> PackageLibrary | None:
-    """The package that a library is built from: the part of the folder that contains it; None if no package contains it."""
+    """The package that a library is built from: the part of the folder that contains it; None outside of packages."""
     resolved = library.resolve()
     for folder in resolved.parents:
         if (folder / MANIFEST).is_file():

@@ -350,7 +350,7 @@ _LIBCXX = "-stdlib=libc++"
 _UDO_HEADER = Path("SnpeUdo", "UdoReg.h")
 # Folders of the header below the variables' folders, in SDKs of different years; as in the package's Makefile.
 _UDO_FOLDERS = {
-    "SNPE_UDO_ROOT": ("", "..", "include", "../../../include/SNPE"),  # the last is for share/SNPE/SnpeUdo, as in tutorials
+    "SNPE_UDO_ROOT": ("", "..", "include", "../../../include/SNPE"),  # the last for share/SNPE/SnpeUdo, as in tutorials
     "SNPE_ROOT": ("include/SNPE", "include", "share/SnpeUdo/include"),
 }
 
