@@ -103,7 +103,7 @@ class HexagonBuild(NamedTuple):
     """A version of Hexagon, as Makefiles name it."""
 
     name: str
-    variable: str  # the ending of its make variables
+    variable: str  # the suffix of its make variables
     sdk: str
     tools: str
     qurt: str

@@ -8,7 +8,7 @@ _TARGETS = hexagon_targets("dsp")
 
 _LIBRARIES = "dsp_v60"  # the folder for all versions before V68 in a package of the UDO documentation
 
-_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
+_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN stores tensors with four axes
 
 BACKEND = Backend(
     id="dsp",

@@ -10,7 +10,7 @@ from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
-# Keywords of OpenCL C (version 3.0, 6.1 and 6.3) that C++ lacks: no argument can have these names.
+# Keywords of OpenCL C (version 3.0, sections 6.1 and 6.3) that C++ lacks: no argument can have these names.
 _VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
 
 _WORDS = {

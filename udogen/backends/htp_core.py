@@ -80,7 +80,7 @@ def contents(
 
 
 def _stored(datatype: DataType) -> _Stored | None:
-    """None for types that HTP never passes."""
+    """How HTP stores a type; None for types that it never passes."""
     return (_FLOATS if datatype.kind == "float" else _WHOLE).get(datatype.bits)
 
 
@@ -285,7 +285,7 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
 
 
 def _default_param(view: op_tables.OpNames, param: Tensor) -> op_tables.Constant | None:
-    """The default of a parameter in HTP's form; None without one."""
+    """The default of a parameter in HTP's form; None if it has none."""
     if param.default is None:
         return None
     name = view.table_names[param.role, param.name]

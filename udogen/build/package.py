@@ -22,7 +22,7 @@ MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing, or was when it was interrupted
 BACKUP = ".bak-"  # the folder of a package that was moved aside ends with this and a number; it is not built
 
-Say = Callable[[str], None]  # prints a line
+Say = Callable[[str], None]  # a function that prints a line
 
 
 def no_say(_line: str) -> None:
@@ -119,7 +119,7 @@ def _digest(file: Path) -> str:
 
 
 def open_packages(path: Path) -> list[PackageLibrary]:
-    """The libraries of the package in this folder, or of all packages directly below it; raises if there are none.
+    """The libraries of the package in this folder, or of all packages directly below it; raises if none exist.
 
     `[package] = open_packages(Path("out/MyPackage"))`
     """

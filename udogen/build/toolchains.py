@@ -70,7 +70,7 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
 
 
 def choose_for(target: Target, env: Environment, name: str, *, kind: Kind, api: str) -> Choice:
-    """The same for a library of this kind and interface, which may need headers of an SDK."""
+    """The compiler for a target of a library of this kind and interface, which may need headers of an SDK."""
     found = choose(target, env, name)
     if kind.registration:
         return _with_udo_headers(env, found, own_headers=name == "open")

@@ -1,4 +1,4 @@
-"""Environment variables, which are read only here, and programs of this machine."""
+"""Environment variables (no other module reads them), and programs of this machine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def preloading(libraries: Sequence[Path]) -> dict[str, str]:
 
 
 def custom_op_domains() -> str:
-    """The custom ops that ONNX Runtime's QNN provider registers by itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
+    """The custom ops that ONNX Runtime's QNN provider registers itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
     return os.environ.get("ORT_QNN_CUSTOM_OP_DOMAINS", "")
 
 

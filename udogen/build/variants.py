@@ -120,7 +120,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         OBJ=f"obj/{normal.parent.name}/{variant.folder}-{package.backend}",
         CXXFLAGS=" ".join((*_WITH_LINES, *more)),
         LDFLAGS=" ".join(more),
-        # Functions of a sanitizer stay undefined: its runtime is preloaded.
+        # Functions of a sanitizer remain undefined: its runtime is preloaded.
         **({"LINK_RULES": ""} if variant.sanitizers else {}),
     )
     if variant.in_kernels and package.backend != "gpu":

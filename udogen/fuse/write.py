@@ -471,7 +471,7 @@ def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
 
 
 def model_of(op: FusedOp) -> Any:
-    """A model of the op alone, with its inputs and outputs."""
+    """A model with only the op, with its inputs and outputs."""
     onnx = onnx_module()
     helper = onnx.helper
 

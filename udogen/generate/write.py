@@ -126,7 +126,7 @@ class Memory:
         self.mergeable = mergeable
 
     def finish(self) -> None:
-        """Remember what was written."""
+        """Record what was written."""
         for path in self._written:
             with suppress(FileNotFoundError):
                 self._folder.move(f"{_NEXT}/{path}", f"{_LAST}/{path}")

@@ -190,7 +190,7 @@ class KernelTensor:
         integer = hl.reinterpret(hl.Int(32), whole) - hl.reinterpret(hl.Int(32), hl.f32(_ROUNDER))
         return hl.cast(TYPES[self._stored], hl.clamp(integer - self.offset, int(low), int(high)))
 
-    # --- of rows --------------------------------------------------------------------------------------------------
+    # --- reductions of rows ---------------------------------------------------------------------------------------
 
     def sum(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
         """The sum over a row, of its elements or of a function of k."""

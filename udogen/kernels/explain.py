@@ -50,7 +50,7 @@ _OPENCL_LOOP = re.compile(r"^( *)for \(int (\w+) = (.*?); \w+ < (?:0 \+ )?(.*?);
 
 @dataclass(frozen=True)
 class GpuLaunch:
-    """A kernel of OpenCL that a function launches.  Sizes are terms of the tensors' lengths."""
+    """An OpenCL kernel that a function launches.  Sizes are expressions of the tensors' lengths."""
 
     kernel: str
     groups: tuple[str, ...]  # along each axis

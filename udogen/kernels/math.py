@@ -93,7 +93,7 @@ def tanh(x: Any) -> hl.Expr:
     """The hyperbolic tangent."""
     if _is_fixed(x):
         return fixed.sigmoid(x * 2.0) * 2.0 - 1.0
-    square, series = x * x, hl.f32(0.0)  # near zero the difference below would have no digits left
+    square, series = x * x, hl.f32(0.0)  # near zero, the difference below would lose all digits
     for factor in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3, 1.0):
         series = series * square + hl.f32(factor)
     far = hl.f32(1.0) - hl.f32(2.0) / (hl.f32(1.0) + exp(x * hl.f32(2.0)))

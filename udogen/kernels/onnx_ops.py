@@ -76,7 +76,7 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class _Element:
-    """An element of a tensor, with the folds that it uses; `of` and `index` stay alive because keys contain their ids."""
+    """An element of a tensor, with the folds that it uses; `of` and `index` stay alive, as keys have their ids."""
 
     value: Any
     folds: frozenset[int]
@@ -254,7 +254,7 @@ def _fold(
     *,
     vector: bool = False,
 ) -> Value:
-    """A tensor whose elements are folded: `step(so far, index, place in the domain)`, whose first value is the element."""
+    """A tensor whose elements are folded: `step(so far, index, place in the domain)` returns it first."""
     key = next(_numbers)
 
     def get(index: Index) -> Any:

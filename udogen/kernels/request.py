@@ -23,7 +23,7 @@ class TargetMachine:
     aligned: bool = False  # aligned tensors have separate functions
     partial: int = 1  # vectors of partial results of a row of floats
     integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
-    gpu: bool = False  # the functions record kernels of OpenCL, which convert real numbers themselves
+    gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TensorPort:
     is_output: bool
     types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
     real: bool  # whether the kernel sees real numbers where integers are stored
-    optional: bool = False  # a client may leave it out
+    optional: bool = False  # a client may omit it
     opencl: str = ""  # its name in OpenCL
     rank: int = 0  # the smallest that the config allows
 
@@ -74,7 +74,7 @@ class KernelVariant:
     types: tuple[str, ...]  # of the tensors, in their order; empty for an absent one
     last: bool = True  # rows are along the last axis, so that their elements are contiguous
     aligned: bool = False
-    small: bool = False  # has the usual schedule: for outputs that are smaller than a tile of an autoscheduler
+    small: bool = False  # has the usual schedule, for outputs that are smaller than an autoscheduler's tile
 
     def name(self, prefix: str) -> str:
         """The name of the function."""

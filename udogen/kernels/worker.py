@@ -296,7 +296,7 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """A function in Halide's terms: its tensors, and its scalar parameters."""
+    """A function as Halide sees it: its tensors, and its scalar parameters."""
 
     place: RowLayout
     tensors: dict[str, KernelTensor]
