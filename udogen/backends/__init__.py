@@ -1,4 +1,4 @@
-"""The backends, one object in one file each, and their names in configs.
+"""The backends (one object per file), and their names in configs.
 
 A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP V68 and
 later is HTP in QNN; earlier versions, and DSP without an architecture, are the DSP backend.

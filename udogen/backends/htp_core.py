@@ -21,7 +21,7 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
 _ANY = "Tensor"  # the base of all tensor classes
-# An op with more combinations of types is registered only for those in which its tensors have the same type if allowed.
+# An op with more combinations of types is registered only for those with one type for all tensors that allow it.
 _MOST_COMBINATIONS = 24
 # Macros of the SDK's headers that may be names in a config.
 _MACROS = frozenset(

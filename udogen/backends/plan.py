@@ -65,7 +65,7 @@ class PlannedFile(NamedTuple):
 
     @property
     def merges(self) -> bool:
-        """Whether the user's edits are merged with later versions, as for files generated from the config."""
+        """Whether the user's edits are merged with later versions: only in files generated from the config."""
         return bool(self.template) and not self.user_owned
 
 

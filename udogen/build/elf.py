@@ -148,7 +148,7 @@ def sdk_releases(path: Path) -> list[str]:
     """The QNN SDK releases (v2.47.0.260601114230) that occur as text in a file."""
     found: set[str] = set()
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-        at = image.find(_RELEASE_BEGINS)  # ten times faster than only the expression, in files of 100 MB
+        at = image.find(_RELEASE_BEGINS)  # ten times faster than the expression without it, in files of 100 MB
         while at >= 0:
             if match := _RELEASE.match(image, at):
                 found.add(match[0].decode())
