@@ -125,7 +125,7 @@ def absent_at_end(op: Op) -> frozenset[str]:
     found: list[str] = []
     types = [row for param in op.params for row in param.datatypes]
     arrive = {_element(row) for row in types}
-    arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime passes all integers like this, HTP UINT_32
+    arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime: all integers; HTP: UINT_32
     arrive |= {"float" for row in types if row.kind == "bool"}
     counted = all(param.required for param in op.params)
     for tensor in reversed(op.inputs):
