@@ -1,7 +1,7 @@
-"""The backends, one object in a file for each, and their names in configs.
+"""The backends (one object per file), and their names in configs.
 
 A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP V68 and
-later is HTP in QNN; earlier ones, and DSP without an architecture, are the DSP backend.
+later is HTP in QNN; earlier versions, and DSP without an architecture, are the DSP backend.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ KINDS: dict[str, Kind] = {}  # backends, registration libraries, converter op pa
 ALL: dict[str, Backend] = {}  # the backends
 RUNTIMES: dict[str, HostRuntime] = {}  # of the backends that have one
 PLACES: dict[str, Place] = {}  # where ops can run, by their names in test files and `--backend`
-_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places in the order of tests
+_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places, in the order of tests
 
 
 def register(kind: Kind) -> None:
-    """Add an object, before modules are imported that list backends and targets."""
+    """Add an object; required before modules that list backends and targets are imported."""
     KINDS[kind.id] = kind
     if isinstance(kind, Backend):
         ALL[kind.id] = kind
@@ -45,7 +45,7 @@ for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, libraries.REGI
 # Language of a config -> the default layout of its packages.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
-_FOREIGN = ("AIC", "HTA", "LPAI")  # backends of configs that udogen does not generate for
+_FOREIGN = ("AIC", "HTA", "LPAI")  # backends in configs that udogen does not generate for
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # a separate backend in SDKs of 2021 to 2023
 
 
@@ -61,17 +61,17 @@ def canonical(name: str) -> str:
 
 
 def known_names() -> tuple[str, ...]:
-    """The names of backends in configs, also of those that udogen does not generate for."""
+    """The names of backends in configs, including those that udogen does not generate for."""
     return (*(name for each in ALL.values() for name in each.names), *_FOREIGN)
 
 
 def is_known(name: str) -> bool:
-    """True for the name of a backend, also if udogen does not generate for it."""
+    """True for the name of a backend, even if udogen does not generate for it."""
     return name in known_names() or bool(_DSP.match(name))
 
 
 def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`CPU, DSP_V68` -> (`CPU, DSP`), (`v68`): names and architectures, in order, each once."""
+    """`CPU, DSP_V68` -> (`CPU, DSP`), (`v68`): names and architectures, in order, without duplicates."""
     backends: dict[str, None] = {}
     archs: dict[str, None] = {}
     for name in names:

@@ -19,7 +19,7 @@ class Architecture(NamedTuple):
     name: str
     backend: str  # htp, or before V68 dsp
     flags: int  # e_flags of its ELF files
-    releases: tuple[Release, ...]  # that build for it, the one of Qualcomm's Makefiles first
+    releases: tuple[Release, ...]  # that can build for it, the one in Qualcomm's Makefiles first
     qurt: str  # the folder of its real-time system in the SDK
     verified: str  # how builds of the open toolchain were verified, for the README
     tools_before: str = ""  # the first tools that no longer support it, if documented
@@ -27,7 +27,7 @@ class Architecture(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The ending of variables in the vendor's Makefiles: HEXAGON_SDK_ROOT_V73."""
+        """The suffix of variables in the vendor's Makefiles: HEXAGON_SDK_ROOT_V73."""
         return self.name.upper()
 
     @property
@@ -78,7 +78,7 @@ ALL = {
             "v85",
             "htp",
             0x85,
-            (Release("6.5.0", "21.0.03"),),  # of SDK 2.47's Makefile, as a public report quotes it
+            (Release("6.5.0", "21.0.03"),),  # from the Makefile of SDK 2.47, as quoted in a public report
             "rtos/qurt/computev85",
             "tried with a stand-in of the Hexagon SDK only: zig does not support it",
             open=False,
@@ -93,5 +93,5 @@ def of_backend(backend: str) -> dict[str, Architecture]:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """The numbers of a version, to compare: 8.7.06 is (8, 7, 6); empty if it is none."""
+    """The numbers of a version, for comparison: 8.7.06 is (8, 7, 6); empty if the text is not a version."""
     return tuple(int(number) for number in text.split(".")) if re.fullmatch(r"\d+(\.\d+)*", text) else ()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from udogen.backends.plan import Source
     from udogen.opdef.model import Op, OpPackage
 
-PROVIDER = "InterfaceProvider"  # the ending of the symbol that a client registers, after the package's name
+PROVIDER = "InterfaceProvider"  # suffix of the symbol that a client registers; the prefix is the package's name
 STRICT = "-Wl,-z,defs"  # links a library without undefined symbols
 NOT_BUILT = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
 
@@ -29,13 +29,13 @@ class Target(NamedTuple):
     id: str
     backend: str
     folders: tuple[str, ...]  # below libs/; the toolchain chooses one, by default the first
-    machine: str  # in words
+    machine: str  # its readable name
     compiler: str  # the kind of compiler that it needs: x86, aarch64, android, hexagon, …
     verified: str  # how it was verified, for the README
     native: bool = False  # runs on this machine
     arch: str = ""  # the version of Hexagon
-    ending: str = ""  # of its library's name, if several libraries of a package are in one folder
-    usual: bool = False  # part of the group `all`, and of that named like the backend
+    ending: str = ""  # suffix of its library's name, if several libraries of a package are in one folder
+    usual: bool = False  # part of the group `all`, and of the group named after the backend
 
     @property
     def folder(self) -> str:
@@ -64,7 +64,7 @@ _UDO_FOLDERS = {"x86_64-linux-clang": "x86-64_linux_clang", "aarch64-android": "
 
 
 def on_call(module: str, function: str) -> Callable[..., Any]:
-    """A function whose module is imported when it is called: a runtime needs nothing that generates packages."""
+    """Return a function whose module is imported on call: runtimes do not need the code that generates packages."""
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(module), function)(*arguments)
@@ -73,7 +73,7 @@ def on_call(module: str, function: str) -> Callable[..., Any]:
 
 
 def udo_target(target: Target) -> Target:
-    """The same target in a package of the UDO documentation, which has other folders."""
+    """The same target in a package of the UDO documentation, which has different folders."""
     folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
     return target._replace(folders=tuple(folders))
 
@@ -81,19 +81,19 @@ def udo_target(target: Target) -> Target:
 class UdoCore(NamedTuple):
     """A backend in a package of the UDO documentation (layout `snpe`), and how SNPE runs it."""
 
-    core: str  # CPU, GPU, DSP: its name in the SnpeUdo API; several backends may be one core
+    core: str  # CPU, GPU, DSP: its name in the SnpeUdo API; several backends may share one core
     folder: str  # of its sources
     library: str  # `{}` is the name of the package
     link: str = STRICT  # flags for undefined symbols
-    shows: tuple[str, ...] = ()  # files of the folder in the documentation, besides the interface and the ops
-    android: bool = False  # ndk-build makes its library for devices
+    shows: tuple[str, ...] = ()  # files of the folder in the documentation, other than the interface and the ops
+    android: bool = False  # ndk-build builds its library for devices
     own_makefile: bool = False  # the documentation has a Makefile.linux-x86_64 in its folder
     one_library: bool = False  # the library for the oldest version of Hexagon serves all versions
     loaded_with: str = ""  # a library of SNPE that must be loaded with it on aarch64
     calculates: tuple[str, ...] = ()  # the types in which kernels of SNPE's own packages calculate
     # Kind of a type that the core lacks -> the types that replace it ("Compiling a UDO package").
     instead: Callable[[str], tuple[str, ...]] | None = None
-    floats_and_bytes: bool = False  # models have floats or bytes, and a config names one of the two
+    floats_and_bytes: bool = False  # models have floats or bytes, and a config names only one of them
     native: str = ""  # the target whose library this machine's runtime loads
     machines: tuple[str, ...] = ()  # other machines whose libraries the core loads
     not_run: str = ""  # why no runtime of this machine runs it
@@ -102,34 +102,34 @@ class UdoCore(NamedTuple):
 
 
 class HostRuntime(NamedTuple):
-    """Qualcomm's library that runs the packages of a backend, with measured facts."""
+    """Qualcomm's library that runs the packages of a backend, with measured properties."""
 
     library: str
     ranks: tuple[int, ...]  # of tensors
     forwards_log: bool = True  # it calls a package's logInitialize; otherwise the worker does
     clears_outputs: bool = False  # it fills outputs with zeros at each execution
-    keeps_memory: bool = False  # of tensors, from one graph to the next, until the process ends
+    keeps_memory: bool = False  # it keeps tensor memory from one graph to the next, until the process ends
     validates: bool = True  # it calls a package's validateOpConfig before it adds a node
     machines: tuple[str, ...] = ("x86_64", "aarch64")  # on which it can run
-    # Machines on which graphs of a process block each other: two concurrent executions never end.
+    # Machines on which graphs of a process block each other: two concurrent executions never return.
     one_at_a_time: tuple[str, ...] = ()
-    forks: bool = True  # a process forked while the library is in use can use it, and end
-    prints: bool = False  # log lines to stdout and stderr (`udogen.qnn.interface`)
+    forks: bool = True  # a process forked while the library is in use can use it and exit normally
+    prints: bool = False  # it prints log lines to stdout and stderr (`udogen.qnn.interface`)
     hint: str = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
     essential: bool = False  # a machine without it is not ready for udogen
     ort_below: tuple[int, ...] = ()  # the first release of ONNX Runtime's plug-in without it
     strict_in_ort: bool = True  # a session of ONNX Runtime can forbid the fallback to other processors
     wide_in_ort: bool = True  # custom ops may have tensors of 64 bits in ONNX Runtime
     drops_unknown_ops: bool = False  # it restores contexts without the ops of unregistered packages
-    buffers: bool = False  # it accepts buffers of the client for weights and spill-fill (external buffers)
+    buffers: bool = False  # it accepts client buffers for weights and spill-fill (external buffers)
 
 
 class Emulator(NamedTuple):
-    """udogen's emulator of a backend: a folder of udogen/emulator, beside `core`."""
+    """udogen's emulator of a backend: a folder of udogen/emulator, next to `core`."""
 
     library: str
-    header: str = ""  # that its sources need besides udogen's
-    install: str = ""  # how to install header and runtime
+    header: str = ""  # a header that its sources need in addition to udogen's
+    install: str = ""  # how to install the header and the runtime
     traces_graph: bool = False  # it can show how a graph is optimized (--graph)
     tables: Callable[[], dict[str, str]] = dict  # files that its sources include, generated from tables
 
@@ -157,24 +157,24 @@ class Place:
     kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
     ranks: tuple[int, ...]
     heading: str  # in reports
-    twin: str = ""  # the place whose cases it runs too
+    twin: str = ""  # it also runs the cases of this place
     usual: bool = True  # used by default
-    blind: Mapping[str, str] = field(default_factory=dict)  # safety check -> why it finds nothing, an alternative
+    blind: Mapping[str, str] = field(default_factory=dict)  # safety check -> why it finds nothing, and an alternative
     device: str = ""  # the device as `--on` names it; empty: this machine
 
     @property
     def instructions(self) -> bool:
-        """It runs Hexagon code in QEMU: each call is a process; packets are counted, times are meaningless."""
+        """True if it runs Hexagon code in QEMU: each call is a process; packets are counted, times are meaningless."""
         return self.kind == "instructions"
 
     @property
     def client(self) -> bool:
-        """A program that loads packages runs the op; its times and memory cannot be measured."""
+        """True if a program that loads packages runs the op; times and memory cannot be measured."""
         return self.kind == "ort"
 
     @property
     def watched(self) -> bool:
-        """A runtime in a worker, in which times are measured and memory is watched."""
+        """True for a runtime in a worker, where times are measured and memory is watched."""
         return not self.instructions and not self.client and not self.device
 
     @property
@@ -209,21 +209,21 @@ class Kind:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend(Kind):
-    """One backend of QNN: what it takes, how a package for it is made, and where its packages run."""
+    """One backend of QNN: what it accepts, how packages for it are generated, and where they run."""
 
-    # What it is called.
+    # Its names.
     suffix: str  # in file and folder names
     number: int  # in the API of QNN
     names: tuple[str, ...]  # in configs; DSP with a version names the backend for that version
     json_names: tuple[str, ...]  # of its supplements in a JSON config
     hexagon: range = range(0)  # the versions of Hexagon that it runs on
     # What it accepts.
-    can_repeat: bool = True  # inputs and outputs of unknown number
+    can_repeat: bool = True  # inputs and outputs of variable number
     can_omit: bool = True  # absent inputs and outputs
-    ends: Callable[[Op], frozenset[str]] | None = None  # if not can_omit: inputs at the end that may still be absent
-    has_texts: bool = True  # parameters that are strings
+    ends: Callable[[Op], frozenset[str]] | None = None  # if not can_omit: trailing inputs that may still be absent
+    has_texts: bool = True  # string parameters
     names_params: bool = True  # parameters are found by name, otherwise by position
-    # Types of tensors that reach a custom op (measured); empty: the backend refuses the others.
+    # Types of tensors that reach a custom op (measured); empty: the backend itself refuses other types.
     delivers: tuple[str, ...] = ()
     params: tuple[str, ...] = ()  # of tensor parameters, if they differ
     one_type: bool = False  # an op declares one type for each input and output, for all graphs
@@ -233,16 +233,16 @@ class Backend(Kind):
     libraries: str = "libs"  # the output folder of Qualcomm's Makefiles
     interfaces: Mapping[str, str] = field(default_factory=dict)  # if it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel
-    common_kernels: tuple[str, ...] = ()  # endings of kernels/<Op>…, which several backends share, that it uses too
-    stores_unsigned: bool = False  # signed types of 8 and 16 bits reach a kernel as unsigned with an offset
+    common_kernels: tuple[str, ...] = ()  # suffixes of files kernels/<Op>… that several backends share, and it uses
+    stores_unsigned: bool = False  # signed types of 8 and 16 bits reach a kernel as unsigned types with an offset
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False
     usual: bool = False  # generated by default
     # Where its packages run.
     runtime: HostRuntime | None = None
     skels: tuple[str, ...] = ()  # its libraries on Hexagon; `{arch}` is the version
-    device_libraries: tuple[str, ...] = ()  # further libraries on Arm with functions that its packages call
-    symbols: str = ""  # the file here that lists symbols which its libraries on Hexagon may leave undefined
+    device_libraries: tuple[str, ...] = ()  # additional libraries on Arm with functions that its packages call
+    symbols: str = ""  # the file in this folder that lists symbols which its Hexagon libraries may leave undefined
     emulator: Emulator | None = None
     harness: Harness | None = None
     places: tuple[Place, ...] = ()  # in which `udogen test` runs ops
@@ -265,5 +265,5 @@ class Backend(Kind):
         return frozenset(name for line in lines if not line.startswith("#") for name in line.split())
 
     def kernels_folder(self, interface: str) -> str:
-        """The folder of its kernels: named like it, or for an interface."""
+        """The folder of its kernels: named after the backend, or set by the interface."""
         return self.interfaces.get(interface, self.id)

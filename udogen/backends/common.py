@@ -22,9 +22,9 @@ _SHARED = (
     "src/utils/Executions.cpp",
     "src/utils/Values.hpp",
 )
-# Of a kernel in Python: the ending of the folder that `udogen build` compiles it into, and the C++ there that calls it.
+# For a kernel in Python: suffix of the folder that `udogen build` compiles it into; the C++ file there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
-# The Makefiles, and what is shared, of backends whose libraries for Android are built by ndk-build.
+# The Makefiles and the shared files of backends whose libraries for Android are built by ndk-build.
 NDK_TEMPLATES = {
     "Makefile": "../shared/Makefile.mako",
     "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
@@ -38,15 +38,15 @@ NDK_SHARED = (
     "src/utils/Validation.hpp",
     "src/utils/Validation.cpp",
 )
-# For kernels `udo::Status execute(const Args&)`; each backend has a BackendTensor.hpp of its own.
+# For kernels `udo::Status execute(const Args&)`; each backend has its own BackendTensor.hpp.
 VIEWS = "src/utils/CustomOpUtils.hpp"
 FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 
 class Placement:
-    """Where a layout puts the files of a backend; an empty path drops one.  This one is of the layout qnn."""
+    """Where a layout puts the files of a backend; an empty path drops the file.  This class is for the layout qnn."""
 
-    has_cl_files = True  # kernels for the GPU are files, not strings in C++
+    has_cl_files = True  # OpenCL kernels are files, not strings in C++
 
     def own(self, path: str) -> str:
         """The path of a file of this backend."""
@@ -68,27 +68,27 @@ class Contents(NamedTuple):
 
 
 class BackendFolder(NamedTuple):
-    """How the folder of a backend differs; `{package}` is replaced by the package's name."""
+    """What is specific to the folder of a backend; `{package}` is replaced by the package's name."""
 
     backend: str
     library: str
     targets: tuple[str, ...]
     headers: tuple[str, ...]  # of QNN
     templates: Mapping[str, str]  # file -> template in the backend's folder of templates/qnn
-    copies: tuple[str, ...]  # files there
+    copies: tuple[str, ...]  # files copied from that folder
     shared: tuple[str, ...]  # files below templates/qnn/shared
     dialect: op_tables.Dialect = op_tables.USUAL
     api: str = ""  # the interface, if the backend has several
-    template_folder: str = ""  # if it is not the backend's name
+    template_folder: str = ""  # if its name is not the backend's
     # File -> template for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
-    vendor_kernel: str = ""  # of a kernel in Qualcomm's style, if a package may have both
+    vendor_kernel: str = ""  # the skeleton of a kernel in Qualcomm's style, if a package may have both styles
     for_python: tuple[str, ...] = FOR_PYTHON  # files below templates/qnn/shared for kernels in Python
-    glue: str = ""  # the header between the tables and a kernel
+    glue: str = ""  # the header that connects the tables with a kernel
     hooks: bool = False  # kernels may define `hooks`
-    data: Mapping[str, Any] = {}  # more for its templates
-    view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # more about an op
+    data: Mapping[str, Any] = {}  # additional data for its templates
+    view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # extends the view of an op
 
 
 class PackageView(NamedTuple):
@@ -103,7 +103,7 @@ class HexagonBuild(NamedTuple):
     """A version of Hexagon, as Makefiles name it."""
 
     name: str
-    variable: str  # the ending of its make variables
+    variable: str  # the suffix of its make variables
     sdk: str
     tools: str
     qurt: str
@@ -119,7 +119,7 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
 
 
 def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
-    """The files that are the same for all backends; `in_python`: there are kernels in Python."""
+    """The files that are the same for all backends; `in_python`: the package has kernels in Python."""
     paths = (*_SHARED, *folder.shared, *(folder.for_python if in_python else ()), *headers)
     files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
@@ -214,7 +214,7 @@ def _op_files(
 
 
 def _is_compiled(path: str) -> bool:
-    """Whether it is a source of all targets; those in `makefiles` are of some only."""
+    """Whether a file is a source of all targets; sources in `makefiles` are only for some."""
     return path.endswith(".cpp") and "makefiles/" not in path
 
 

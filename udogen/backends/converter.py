@@ -91,7 +91,7 @@ class _ConvertedOp(NamedTuple):
     outputs: str
     shapes: list[_Step]
     types: list[_Step]
-    params: list[list[str]]  # a comment each
+    params: list[list[str]]  # one comment each
 
 
 def _view(op: Op) -> _ConvertedOp:
@@ -112,7 +112,7 @@ def _types(tensor: Tensor) -> list[str]:
 
 
 def _count(tensors: tuple[Tensor, ...]) -> str:
-    """The least and greatest number: tensors after the last mandatory one may be absent."""
+    """The minimum and maximum number of tensors: those after the last mandatory one may be absent."""
     least = max([index + 1 for index, each in enumerate(tensors) if each.mandatory], default=0)
     most = _ANY if any(each.repeated for each in tensors) else len(tensors)
     return f"{{{least}, {'udo::any' if most == _ANY else most}}}"

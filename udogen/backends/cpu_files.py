@@ -26,7 +26,7 @@ _FOLDER = common.BackendFolder(
     data={"kernel_texts": False},
 )
 
-# Of a package with kernels in the style of Qualcomm's generators, beside others.
+# For a package that also has kernels in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={
         **_FOLDER.templates,

@@ -8,7 +8,7 @@ _TARGETS = hexagon_targets("dsp")
 
 _LIBRARIES = "dsp_v60"  # the folder for all versions before V68 in a package of the UDO documentation
 
-_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
+_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN stores tensors with four axes
 
 BACKEND = Backend(
     id="dsp",
@@ -24,7 +24,7 @@ BACKEND = Backend(
     # An absent input keeps its position (UDO_LAYOUT_NULL).
     # "Compiling a UDO package": the DSP passes bytes, or floats converted from them.
     delivers=("FLOAT_32", "UFIXED_POINT_8", "UINT_8"),
-    # Parameters are copied as they are; UDO has no values of 64 bits.
+    # Parameters are copied unchanged; UDO has no 64-bit values.
     params=(
         *("FLOAT_32", "FLOAT_16", "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8"),
         *("SFIXED_POINT_8", "UFIXED_POINT_8", "SFIXED_POINT_16", "UFIXED_POINT_16"),
@@ -49,7 +49,7 @@ BACKEND = Backend(
         # An op must not use the heap while it executes: the harness counts calls.
         wrapped=("__cxa_throw", "malloc", "calloc", "realloc"),
     ),
-    # One folder for the whole family, named by its first version.
+    # One folder for the whole family, named after its first version.
     udo=UdoCore(
         core="DSP",
         folder="jni/src/DSP_V65",

@@ -38,7 +38,7 @@ _FOLDER = common.BackendFolder(
     data={"architectures": common.architectures_of("dsp")},
 )
 
-# Of a package whose kernels are in the style of Qualcomm's generators.
+# For a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
     copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
@@ -56,7 +56,7 @@ class _DspOp(op_tables.OpNames):
 
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
-    """What the DSP backend contributes; of several ops, each has a library, which its name ends."""
+    """What the DSP backend contributes; each of several ops has its own library, whose name ends with the op's."""
     op_of = "{op}" if len(package.ops) > 1 else ""
     interface = f"src/{package.name}{op_of}Interface.cpp"
     library = f"libQnn{package.name}{op_of}.so"

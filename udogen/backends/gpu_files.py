@@ -10,7 +10,7 @@ from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
-# Keywords of OpenCL C (version 3.0, 6.1 and 6.3) that C++ lacks: no argument can have these names.
+# Keywords of OpenCL C (version 3.0, sections 6.1 and 6.3) that C++ lacks: no argument can have these names.
 _VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
 
 _WORDS = {
@@ -50,12 +50,12 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
 
 def _has_cl_file(op: str, ready: Mapping[str, bytes], place: common.Placement) -> bool:
-    """Whether a kernel's OpenCL is a file; a finished C++ file without one contains it."""
+    """Whether a kernel's OpenCL is in a .cl file; a finished C++ file without one contains the OpenCL."""
     return f"{op}.cl" in ready or (place.has_cl_files and op not in ready)
 
 
 def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
-    """The .cl file beside a C++ file."""
+    """The .cl file next to a C++ file."""
     op = cpp.data["op"]
     content = ready.get(f"{op.name}.cl")
     template = "" if content is not None else "qnn/gpu/src/ops/Op.cl.mako"
@@ -107,13 +107,13 @@ def _values(view: op_tables.OpNames) -> dict[str, str]:
 
 
 def _is_passed(tensor: Tensor, by_value: dict[str, str]) -> bool:
-    if tensor.repeated:  # the user's own loop goes over them
+    if tensor.repeated:  # the user's own loop iterates over them
         return False
     if tensor.role != "param":
         return tensor.default is None
     if identifier(tensor.name) in by_value:
         return True
-    # Neither defaults nor strings are in memory of the GPU.
+    # Neither defaults nor strings are in GPU memory.
     return tensor.default is None and any(datatype.kind != "string" for datatype in tensor.datatypes)
 
 
@@ -136,7 +136,7 @@ def _cl_name(tensor: Tensor) -> str:
 
 
 def opencl_name(name: str) -> str:
-    """A name of C++ in OpenCL: the same one, unless it is a word there."""
+    """A name of C++ in OpenCL: unchanged, unless it is a keyword there."""
     return f"{name}_" if name in _WORDS else name
 
 
@@ -179,7 +179,7 @@ _FOLDER = common.BackendFolder(
     data={"kernel_texts": True},
 )
 
-# Of a package whose kernels are in the style of Qualcomm's generators.
+# For a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={
         **common.NDK_TEMPLATES,

@@ -57,7 +57,7 @@ def _udo(target: Target) -> Target:
 
 
 def _instead(kind: str) -> tuple[str, ...]:
-    """The types that the DSP passes to an op: bytes and floats, since V68 also integers of 32 bits."""
+    """The types that the DSP passes to an op: bytes and floats, since V68 also 32-bit integers."""
     found = {"float": ("FLOAT_32",), "int": ("INT_32",), "uint": ("UINT_32",)}
     return found.get(kind, ("UFIXED_POINT_8", "UINT_8"))
 
@@ -69,7 +69,7 @@ def _socs() -> dict[str, str]:
 
 _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
 
-# What checks miss there, and an alternative; measured with kernels that have exactly these faults.
+# What checks miss on htp, and an alternative; measured with kernels that have exactly these bugs.
 _SIDE_BY_SIDE = (
     "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
     "(--backend hexagon sees them, and --backend htp-emulator what is written)"
@@ -112,7 +112,7 @@ BACKEND = Backend(
         "libQnnHtp.so",
         ranks=_RANKS,
         keeps_memory=True,  # 2.47 of x86-64 does
-        validates=False,  # 2.47 to 2.51 do not: a client must ask for it
+        validates=False,  # 2.47 to 2.51 do not: a client must request it
         one_at_a_time=("x86_64",),  # one thread pool there, for its simulated processor
         forks=False,  # 2.47 of x86-64 hangs when it is called, and crashes in its destructors
         prints=True,

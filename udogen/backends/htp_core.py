@@ -21,7 +21,7 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
 _ANY = "Tensor"  # the base of all tensor classes
-# An op with more combinations of types is registered for those in which its tensors have the same, if they can.
+# An op with more combinations of types is registered only for those with one type for all tensors that allow it.
 _MOST_COMBINATIONS = 24
 # Macros of the SDK's headers that may be names in a config.
 _MACROS = frozenset(
@@ -56,7 +56,7 @@ def contents(
     own = qhpi._replace(
         api="core",
         template_folder="htp_core",
-        headers=(),  # the SDK's alone
+        headers=(),  # only those of the SDK
         templates={"Makefile": "../htp/Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
         copies=(
             "include/hexagon/hexagon_protos.h",
@@ -80,7 +80,7 @@ def contents(
 
 
 def _stored(datatype: DataType) -> _Stored | None:
-    """None for types that HTP never passes."""
+    """How HTP stores a type; None for types that it never passes."""
     return (_FLOATS if datatype.kind == "float" else _WHOLE).get(datatype.bits)
 
 
@@ -110,7 +110,7 @@ _DIALECT = op_tables.Dialect(
 
 
 class _Argument(NamedTuple):
-    """A tensor as argument of the kernel, for its comment."""
+    """A tensor argument of the kernel, as its comment describes it."""
 
     name: str
     comment: list[str]
@@ -223,7 +223,7 @@ def _type_names(tensors: Sequence[Tensor]) -> list[str]:
 
 
 def _free_names(names: list[str]) -> list[str]:
-    """The names, with underscores where one repeats."""
+    """The names, with underscores appended to repeated ones."""
     found: list[str] = []
     for name in names:
         free = name
@@ -248,7 +248,7 @@ def _place(tensor: Tensor, op: Op) -> str:
 
 
 def _classes(tensor: Tensor) -> list[str]:
-    """The classes of a tensor that HTP may pass; there are none of packages for more than four dimensions."""
+    """The classes of a tensor that HTP may pass; packages have none for more than four dimensions."""
     if tensor.rank.ranks and min(tensor.rank.ranks) > 4:
         return [_ANY]
     return list(dict.fromkeys(row.tensor for row in _rows(tensor)))
@@ -269,7 +269,7 @@ def _combinations(tensors: Sequence[Tensor]) -> list[tuple[str, ...]]:
 
 
 def _left_out(op: Op) -> list[frozenset[int]]:
-    """Which parameters a client may leave out together: always the last ones, as HTP passes no names."""
+    """The sets of parameters that a client may omit together: always the last ones, as HTP passes no names."""
     free = [index for index, param in enumerate(op.params) if not param.mandatory and param.default is None]
     return [frozenset(free[count:]) for count in range(len(free), -1, -1)]
 
@@ -285,7 +285,7 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
 
 
 def _default_param(view: op_tables.OpNames, param: Tensor) -> op_tables.Constant | None:
-    """The default of a parameter in HTP's form; None without one."""
+    """The default of a parameter in HTP's form; None if it has none."""
     if param.default is None:
         return None
     name = view.table_names[param.role, param.name]
@@ -308,7 +308,7 @@ def _double(value: object) -> str:
 
 
 def _order(view: op_tables.OpNames, op: Op) -> str:
-    """Name, whether it is mandatory, and default of each parameter, in their order."""
+    """For each parameter, in order: its name, whether it is mandatory, and its default."""
     rows = []
     for param in op.params:
         name = f"&udo::{op.name}_registered::{view.table_names[param.role, param.name]}_default"
@@ -319,9 +319,9 @@ def _order(view: op_tables.OpNames, op: Op) -> str:
 
 
 def _properties(op: Op) -> str:
-    """All tensors flat, in main memory: what a portable kernel expects.
+    """The properties of an op: all tensors flat and in main memory, as a portable kernel expects.
 
-    One for each op, even if parameters may be absent: with a second one libQnnHtp 2.48 finalizes no graph.
+    Each op has one definition, even if parameters may be absent: with a second one, libQnnHtp 2.48 finalizes no graph.
     """
     inputs = [cpp_string(_place(tensor, op)) for tensor in op.inputs]
     outputs = [cpp_string(_place(tensor, op)) for tensor in op.outputs]

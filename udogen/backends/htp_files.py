@@ -13,7 +13,7 @@ _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegist
 
 
 def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
-    """Add tables of the defaults of parameters, if a client may leave out one before others."""
+    """Add tables of parameter defaults, if a client may omit a parameter that others follow."""
     if len(op.params) < 2:
         return base
     base = replace(base, most_inputs=base.most_inputs + 1)
@@ -36,7 +36,7 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
 
 
 def _element(datatype: DataType) -> str:
-    """Signed types of 8 and 16 bits arrive as unsigned with an offset, halves as udo::Half."""
+    """The C++ element type: signed types of 8 and 16 bits arrive as unsigned with an offset, halves as udo::Half."""
     if datatype.name == "FLOAT_16":
         return "udo::Half"
     if datatype.bits in (8, 16):
@@ -45,7 +45,7 @@ def _element(datatype: DataType) -> str:
 
 
 def _shift(datatype: DataType) -> int:
-    """The offset of signed types."""
+    """The offset of signed types; 0 for others."""
     signed = datatype.name in ("INT_8", "INT_16", "SFIXED_POINT_8", "SFIXED_POINT_16")
     return 1 << (datatype.bits - 1) if signed else 0
 
@@ -92,7 +92,7 @@ _FOLDER = common.BackendFolder(
     data={"architectures": common.architectures_of("htp"), "core": False},
 )
 
-# Of a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.
+# For a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={
         "Makefile": "Makefile.mako",
@@ -118,14 +118,14 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
 
 def absent_at_end(op: Op) -> frozenset[str]:
-    """The optional inputs at the end whose absence shows in the number of a node's values, or in their types.
+    """The trailing optional inputs whose absence is visible in the number of a node's values, or in their types.
 
-    A node has its inputs, then its parameters, which may be absent at the end, too.
+    A node has its inputs, then its parameters, of which the last ones may be absent, too.
     """
     found: list[str] = []
     types = [row for param in op.params for row in param.datatypes]
     arrive = {_element(row) for row in types}
-    arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime passes all integers so, HTP UINT_32
+    arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime: all integers; HTP: UINT_32
     arrive |= {"float" for row in types if row.kind == "bool"}
     counted = all(param.required for param in op.params)
     for tensor in reversed(op.inputs):

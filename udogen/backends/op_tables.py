@@ -27,7 +27,7 @@ class Table(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Its definition: numbers fill lines, each struct has a line of its own."""
+        """Its definition: numbers fill lines, each struct begins a new line."""
         head = f"{'constexpr ' * self.constant}{self.type} {self.name}[] = {{"
         plain = [item for item in self.items if isinstance(item, str)]
         if len(plain) < len(self.items):
@@ -74,7 +74,7 @@ class Expression(NamedTuple):
 class Default(NamedTuple):
     """The default of a tensor, as tables of its numbers and its dimensions."""
 
-    name: str  # of an object that is made of them
+    name: str  # of the object made from the tables
     datatype: DataType
     data: Table
     dims: Table
@@ -164,7 +164,7 @@ class OpNames:
 
 
 def raw_tensor(default: Default, _view: str) -> Expression:
-    """A tensor of the runtime's own type, made of the tables."""
+    """A tensor of the runtime's own type, made from the tables."""
     datatype, data, dims = code(default.datatype), default.data.name, default.dims.name
     made = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
     return Expression(f"&{default.name}", constants=(made,))
@@ -176,13 +176,13 @@ def stored(datatype: DataType) -> str:
 
 
 class Dialect(NamedTuple):
-    """How the C++ of a backend differs."""
+    """What is specific to the C++ of a backend."""
 
     element: Callable[[DataType], str] = stored  # the C++ type of one stored element
-    # What finds a parameter: its name, or its position.
+    # How a parameter is found: by its name, or by its position.
     key: Callable[[Tensor, int], str] = lambda param, _index: cpp_string(param.name)
     default: Callable[[Default, str], Expression] = raw_tensor  # a default as a view of this type
-    # Of a default: the C++ type of its elements if it differs, and the offset that is added to its integers.
+    # For a default: the C++ type of its elements if it differs, and the offset that is added to its integers.
     default_element: Callable[[DataType], str] | None = None
     shift: Callable[[DataType], int] = lambda _datatype: 0
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, if it does not follow from its elements
@@ -194,7 +194,7 @@ USUAL = Dialect()
 def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]]]:
     """Prefixes of table names, for each op and its tensors: `Scale`, {(`input`, `in[0]`): `Scale_in_0`}.
 
-    All differ, also after a suffix is appended.
+    All are distinct, even after a suffix is appended.
     """
     prefixes = distinct(op.name.rstrip("_") for op in ops)
     pairs = [(prefix, tensor.name) for prefix, op in zip(prefixes, ops, strict=True) for tensor in op.tensors]
@@ -289,7 +289,7 @@ def _ranks(name: str, tensor: Tensor) -> Expression:
 
 
 def _whole(numbers: Sequence[bool | int | float]) -> list[int]:
-    """The numbers as bits of an int64_t, also those of UINT_64; empty unless all are whole."""
+    """The numbers as bits of an int64_t, including those of UINT_64; empty unless all are integers."""
     if not all(number == number and float(number).is_integer() for number in numbers):
         return []
     return [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
@@ -308,7 +308,7 @@ def _only(name: str, tensor: Tensor) -> Expression:
 
 
 def _only_columns(name: str, numbers: Sequence[bool | int | float], *, halves: bool) -> tuple[Expression, ...]:
-    """Tables of the numbers: as whole ones, as real ones, and as bits of FLOAT_16."""
+    """Tables of the numbers: as integers, as reals, and as bits of FLOAT_16."""
     return (
         _named("std::int64_t", f"{name}_whole", [_number(each, "std::int64_t") for each in _whole(numbers)]),
         _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
@@ -317,7 +317,7 @@ def _only_columns(name: str, numbers: Sequence[bool | int | float], *, halves: b
 
 
 def code(datatype: DataType) -> str:
-    """The enumerator; its number for types that older SDK headers lack."""
+    """The enumerator of a type; its number for types that older SDK headers lack."""
     if datatype.bits == 4 or datatype.name in ("BFLOAT_16", "FLOAT_64", "STRING"):
         return f"static_cast<Qnn_DataType_t>(0x{datatype.code:04x})"
     return datatype.qnn
@@ -409,7 +409,7 @@ def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expressio
     default = param.default if param.default is not None else 0
     leaves, dims = values.flatten(default), values.shape(default) or _ones(param)
     datatype = default_type(param)
-    # Halves are written as bits: C++ has no literals of them.
+    # Halves are written as bits: C++ has no literals for them.
     half = datatype.name == "FLOAT_16"
     element = "std::uint16_t" if half else (dialect.default_element or dialect.element)(datatype)
     shift = dialect.shift(datatype)
@@ -422,7 +422,7 @@ def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expressio
 
 
 def _ones(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of a default that is one number: ones, of a rank that an input may have."""
+    """The shape of a default that is one number: all ones, with a rank that the input may have."""
     ranks = tensor.rank.ranks if tensor.role == "input" else ()
     return (1,) * max(1, min(ranks, default=1))
 

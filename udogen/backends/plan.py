@@ -19,7 +19,7 @@ class Part:
     makefile: str = "Makefile"
     sources: tuple[str, ...] = ()
     api: str = ""  # the interface, if the backend has several
-    op: str = ""  # its op, if each op has a library; the goals of make end with it
+    op: str = ""  # its op, if each op has a library; goals of make end with it
     versions: tuple[str, ...] = ()  # of Hexagon, named by the config
 
 
@@ -32,7 +32,7 @@ class RegisterFunction(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """The input of a plan besides the model: the configs' bytes, and the user's kernels."""
+    """The input of a plan in addition to the model: the configs' bytes, and the user's kernels."""
 
     configs: Mapping[str, bytes]  # file name in config/ -> content
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
@@ -40,7 +40,7 @@ class Source:
     # Backend -> ops whose kernels are in the style of Qualcomm's generators (udogen.backends.vendor).
     vendor: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     registrations: tuple[RegisterFunction, ...] = ()  # of kernels for HTP in that style
-    # Backend -> ops whose kernel in the folder has another style than the given one, which replaces it.
+    # Backend -> ops whose given kernel replaces a kernel of another style in the folder.
     restyled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Backend -> udogen's versions of the Hexagon SDK's headers that its kernels include.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -61,11 +61,11 @@ class PlannedFile(NamedTuple):
     copy: str = ""  # a file in templates/, or with the prefix `headers:` one of the QNN headers
     content: bytes | None = None
     user_owned: bool = False  # written once
-    replaces: bool = False  # replaces also a file that the user edited, and keeps a copy of that
+    replaces: bool = False  # also replaces a file that the user edited, and keeps a copy of it
 
     @property
     def merges(self) -> bool:
-        """Whether the user's edits are merged with later versions: it is generated from the config."""
+        """Whether the user's edits are merged with later versions: only in files generated from the config."""
         return bool(self.template) and not self.user_owned
 
 
@@ -76,7 +76,7 @@ class Plan:
     package: str
     backend: str  # one backend, or `udo` for a library of each
     layout: str
-    libraries: str  # the folder of built libraries, with a folder per target
+    libraries: str  # the folder of built libraries, with a subfolder per target
     configs: tuple[str, ...]
     files: tuple[PlannedFile, ...]
     parts: tuple[Part, ...]

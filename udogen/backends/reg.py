@@ -1,7 +1,7 @@
 """The registration library of a UDO package: its operations as tables of `utils/IUdoOpDefinition.hpp`.
 
-SNPE has three cores, and one type of a tensor on each.  A config may allow several types, also some that SNPE lacks:
-SNPE gets one, validation accepts all.
+SNPE has three cores, and a tensor has one type on each.  A config may allow several types, including some that SNPE
+lacks: SNPE gets one of them, validation accepts all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from udogen.opdef.names import cpp_string
 _HEADERS = ("UdoBase.h", "UdoShared.h", "UdoReg.h")
 _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
-_Seen = Sequence[tuple[UdoCore, OpPackage]]  # the package as each backend sees it, with the core that the backend is
+_Seen = Sequence[tuple[UdoCore, OpPackage]]  # the package as each backend sees it, with the backend's core
 
 _LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # others become LAST, as in SNPE's packages
 
@@ -33,8 +33,8 @@ class _Word(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-# Documents of SNPE call quantized activations UINT_8 as often as FIXED_8.  Types that SNPE lacks (from BOOL_8 on)
-# become the nearest: SNPE converts a model to it.
+# SNPE's documents call quantized activations UINT_8 as often as FIXED_8.  Types that SNPE lacks (from BOOL_8 on)
+# become the nearest type, to which SNPE converts a model.
 _WORDS = {
     "FLOAT_16": _Word("FLOAT_16"),
     "FLOAT_32": _Word("FLOAT_32"),
@@ -300,7 +300,7 @@ def _word(datatype: DataType) -> _Word:
 def _words(datatypes: Sequence[DataType]) -> list[str]:
     """SNPE's names of these types, the one for registration first.
 
-    UINT_8 of a config that means activations of the DSP stays UINT_8; both types are allowed.
+    UINT_8 in a config that means activations on the DSP remains UINT_8; both types are allowed.
     """
     words = [_word(datatype).word for datatype in datatypes] or [_ANY.word]
     own = [datatype.name for datatype in datatypes if datatype.kind == "uint"]
@@ -318,7 +318,7 @@ def _mask(kind: str, words: Mapping[str, object] | Sequence[str]) -> str:
 
 
 def _version(text: str) -> str:
-    """`1.2.0` of a config as three numbers; 1, 0, 0 without one."""
+    """A config's version, such as `1.2.0`, as three numbers; 1, 0, 0 without one."""
     numbers = [part[:9] for part in re.findall(r"\d+", text, re.ASCII)[:3]] or ["1"]
     return ", ".join(str(int(part)) for part in [*numbers, "0", "0"][:3])
 

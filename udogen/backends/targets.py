@@ -93,7 +93,7 @@ def expand(
     ndk: bool = False,
     versions: tuple[str, ...] = (),
 ) -> tuple[Target, ...] | str:
-    """The targets of names and groups (none: what runs here); the name itself if a package does not offer it."""
+    """The targets of names and groups (none: those that run here), or the first name that a package does not offer."""
     table, groups = of_layout(layout), GROUPS[layout if layout in GROUPS else "qnn"]
     device = "reg_android" if ndk else "reg_aarch64"
     known = [each for each in offered if each in table]

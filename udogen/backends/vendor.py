@@ -92,7 +92,7 @@ def refuse_mixture(backend: str, package: OpPackage, source: Source, *, complete
 
 
 def completed(package: OpPackage, source: Source) -> Source:
-    """The source, with kernels for the CPU that are functions alone, as documentation prints them, completed."""
+    """The source, in which CPU kernels that are only functions, as printed in documentation, are completed."""
     ops = {op.name: op for op in package.ops if op.name in source.vendor["cpu"]}
     given = source.kernels.get("cpu", {})
     kernels = {name: _complete(text, ops[name], package) if name in ops else text for name, text in given.items()}

@@ -1,4 +1,4 @@
-"""The source line and function of an address in a library, by its debug information (-g), with inlined calls.
+"""The source line and function of an address in a library, from its debug information (-g), with inlined calls.
 
 Also the names of C++ functions as they are written in source."""
 

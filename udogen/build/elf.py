@@ -94,7 +94,7 @@ class Elf:
         return f"{self.machine} {self.arch}".strip()
 
     def versions(self, prefix: str) -> dict[str, str]:
-        """The highest version that is needed of each library, of those that begin with `prefix_`."""
+        """The highest version that is needed of each library, among versions that begin with `prefix_`."""
         found: dict[str, str] = {}
         for symbol in self.imports:
             if symbol.version.startswith(f"{prefix}_"):
@@ -103,12 +103,12 @@ class Elf:
 
 
 def version_key(text: str) -> tuple[int, ...]:
-    """GLIBC_2.34, or v2.47.0.260601, as numbers to compare."""
+    """GLIBC_2.34, or v2.47.0.260601, as numbers for comparison."""
     return tuple(int(number) for number in re.findall(r"\d+", text))
 
 
 def read(path: Path) -> Elf:
-    """Read a library; raises `NotElf` if it is none, or damaged."""
+    """Read a library; raises `NotElf` if the file is not a library, or is damaged."""
     if not path.exists():
         raise NotElf("missing", f"no file {path}", hint="build it first, or give its path")
     if not path.is_file():
@@ -148,7 +148,7 @@ def sdk_releases(path: Path) -> list[str]:
     """The QNN SDK releases (v2.47.0.260601114230) that occur as text in a file."""
     found: set[str] = set()
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-        at = image.find(_RELEASE_BEGINS)  # ten times faster than the expression alone, in files of 100 MB
+        at = image.find(_RELEASE_BEGINS)  # ten times faster than the expression without it, in files of 100 MB
         while at >= 0:
             if match := _RELEASE.match(image, at):
                 found.add(match[0].decode())
@@ -177,7 +177,7 @@ def _refuse_truncated(path: Path, image: Image) -> None:
     program_size, program_count, size, count = struct.unpack_from(order + "HHHH", image, 54 if wide else 42)
     ends = [programs + program_size * program_count, sections + size * count]
     for at in range(programs, min(ends[0], len(image) - program_size + 1), program_size or 1):
-        # of each program header: offset and length of its segment in the file
+        # Of each program header: offset and length of its segment in the file.
         offset = struct.unpack_from(order + ("Q" if wide else "I"), image, at + (8 if wide else 4))[0]
         length = struct.unpack_from(order + ("Q" if wide else "I"), image, at + (32 if wide else 16))[0]
         ends.append(offset + length)
@@ -231,7 +231,7 @@ class _ElfReader:
         )
 
     def offset(self, address: int) -> int | None:
-        """The offset in the file of an address."""
+        """The offset of an address in the file."""
         for each in self._loads:
             if each["p_vaddr"] <= address < each["p_vaddr"] + each["p_filesz"]:
                 return int(each["p_offset"] + address - each["p_vaddr"])
@@ -283,7 +283,7 @@ class _ElfReader:
         return struct.unpack(f"{self._order}{len(raw) // 2}H", raw[: len(raw) // 2 * 2])
 
     def _needed_versions(self, where: Mapping[str, int], strings: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
-        """(index, (version, library)) of every version that is needed (Verneed and Vernaux of the ELF gABI)."""
+        """(index, (version, library)) of every needed version (Verneed and Vernaux of the ELF gABI)."""
         at = self.offset(where.get("DT_VERNEED", 0)) if "DT_VERNEED" in where else None
         for _ in range(where.get("DT_VERNEEDNUM", 0)):
             if at is None:

@@ -23,7 +23,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
-    """Compile sources of udogen."""
+    """Compile udogen's sources; raises if that fails."""
     launcher = tools.launcher(tools.environment()) if "-c" in argv and "ziglang" not in argv else ()
     done = process.run([*launcher, *argv], cwd=folder, starting=process.Tied)
     if done.returncode != 0:
@@ -32,7 +32,7 @@ def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> None:
-    """Make a folder of the cache, atomically, also if other processes do so at the same time."""
+    """Make a folder of the cache atomically, even if other processes do so at the same time."""
     if folder.is_dir():
         return
     try:
@@ -55,7 +55,7 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> None:
 
 
 def announce(title: str, seconds: int) -> None:
-    """Print a line, also to a pipe, before something is compiled for several seconds."""
+    """Print a line, even to a pipe, before a compilation that takes several seconds."""
     if seconds >= 5:
         print(f"  compiling {title}, once: about {seconds} s", file=sys.stderr, flush=True)
 
@@ -66,12 +66,12 @@ class KeptBuild:
 
     folder: Path
     title: str
-    seconds: int  # that it takes on two cores of 2.5 GHz
+    seconds: int  # that compilation takes on two cores of 2.5 GHz
     make: Callable[[Path], None]
 
     @property
     def is_warm(self) -> bool:
-        """It is compiled already."""
+        """True if it is already compiled."""
         return self.folder.is_dir()
 
     def ready(self) -> Path:
@@ -83,7 +83,7 @@ class KeptBuild:
 
 
 SYSTEM = "libQnnSystem.so"
-_SHARED = ("core", "ops")  # folders that every backend needs besides its own
+_SHARED = ("core", "ops")  # folders that every backend needs in addition to its own
 _SECONDS = 6  # for one of the three, on two cores: together they take 30 s of CPU time with clang++ 14
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
@@ -139,7 +139,7 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
 
 def unit(folder: Path) -> str:
-    """One source that includes all sources of a folder: apart, the headers would take most of the time."""
+    """One source that includes all sources of a folder: separately, the headers would take most of the time."""
     return "".join(f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp")))
 
 

@@ -22,7 +22,7 @@ _FAULT = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$"
 )
 _LINKER = re.compile(r"undefined (?:reference to|symbol:) [`']?(?P<symbol>[^'\n]+)")
-# An object that was not made (`[obj/ops/Softmax.o] Error 1`), or for which a linker misses a symbol.
+# An object that was not made (`[obj/ops/Softmax.o] Error 1`), or that refers to a symbol that the linker misses.
 _BROKEN = re.compile(
     r"(?P<unmade>\w+)\.o\] Error"
     r"|(?P<linked>\w+)\.(?:cpp|o)\b[^\n]*undefined reference"
@@ -38,10 +38,10 @@ class Step:
     target: Target
     choice: Choice
     artifact: Path
-    preload: tuple[Path, ...] = ()  # into a program that uses the library: runtimes of sanitizers
+    preload: tuple[Path, ...] = ()  # libraries to preload into a program that uses this one: sanitizer runtimes
 
     def proving(self) -> Step:
-        """The same for a library that writes the number of executions of its ops to a file."""
+        """The same step for a library that writes the number of executions of its ops to a file."""
         choice = self.choice._replace(variables=(*self.choice.variables, ("UDO_PROVE", "1")))
         return replace(self, choice=choice)
 
@@ -66,7 +66,7 @@ def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: 
         found = toolchains.choose_for(target, env, toolchain, kind=package.kind, api=package.api)
         choice = with_launcher(found, env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
-        # With the NDK, htp_aarch64 and htp_android are one library.
+        # With the NDK, htp_aarch64 and htp_android are the same library.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
 
@@ -92,7 +92,7 @@ def build(
 ) -> list[Artifact]:
     """Build every step; raises with the compilers' errors, those in the user's files first.
 
-    The package is locked against `generate`; `say` reports waiting for one.
+    The package is locked against `generate`; waiting for one is reported.
     """
     locked = open_locked(package.path, shared=True, say=say)
     try:
@@ -115,7 +115,7 @@ def _build_all(
         dict(step.choice.variables).get("KERNEL_OBJECTS") or step.choice.folder or step.target.folder for step in steps
     ]
     compile_python_kernels(package, machines, on_step, cores)
-    # One make for each target, which attributes compilers' output to targets; they share the cores.
+    # One make for each target, so that compilers' output can be attributed to targets; they share the cores.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
@@ -185,11 +185,11 @@ def run_make(
     make: str, package: PackageLibrary, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """Run the package's Makefile; `on_step` gets a line for each call of a compiler or linker."""
-    # -Oline: concurrent output stays in whole lines.
+    # -Oline: concurrent output is not mixed within lines.
     options = ["--no-print-directory", "-k", "-Oline", f"-j{jobs}"]
     return process.run(
         [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
-        # MAKEFLAGS of an outer make would bring its jobserver and options.
+        # MAKEFLAGS of an outer make would pass on its jobserver and options.
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
         starting=process.Tied,
@@ -220,7 +220,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
 
 
 def _details(lines: Sequence[str], package: PackageLibrary) -> list[str]:
-    """The first different errors with their excerpts; of a linker, its undefined symbols; else the last lines."""
+    """The first distinct errors with source excerpts; for a linker, undefined symbols; otherwise the last lines."""
     faults = [(index, match) for index, line in enumerate(lines) if (match := _FAULT.match(line))]
     faults.sort(key=lambda fault: (fault[1]["file"] not in package.user_owned, fault[0]))
     details: list[str] = []
@@ -230,7 +230,7 @@ def _details(lines: Sequence[str], package: PackageLibrary) -> list[str]:
             continue
         shown.add(match[0])
         details.append(f"{package.path / match['file']}:{match['line']}: {match['text']}")
-        excerpt = lines[index + 1 : index + 3]  # the source line, and where in it
+        excerpt = lines[index + 1 : index + 3]  # the source line, and the marker below it
         details += [f"    {line}" for line in excerpt if "^" in excerpt[-1]]
     if not details:
         symbols = sorted({match["symbol"] for line in lines if (match := _LINKER.search(line))})

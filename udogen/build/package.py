@@ -20,9 +20,9 @@ from udogen.errors import UsageError, read_plain
 MEMORY = ".udogen"
 MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing, or was when it was interrupted
-BACKUP = ".bak-"  # a package that was moved aside ends with this and a number; it is not built
+BACKUP = ".bak-"  # the folder of a package that was moved aside ends with this and a number; it is not built
 
-Say = Callable[[str], None]  # prints a line
+Say = Callable[[str], None]  # a function that prints a line
 
 
 def no_say(_line: str) -> None:
@@ -76,7 +76,7 @@ class PackageLibrary(Part):
     def changed_since(self, library: Path) -> list[str]:
         """The files that changed since a library of this package was built.
 
-        Uses the record that the Makefile left in `obj`; empty if no record is of this library.
+        Uses the record that the Makefile left in `obj`; empty if no record describes this library.
         """
         records = [each for depth in range(1, 5) for each in self.path.glob("obj/" + "*/" * depth + "library.made")]
         digest = _digest(library) if records else ""
@@ -103,7 +103,7 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
                 fcntl.flock(descriptor, how)
             except OSError as fault:
                 say(f"  {folder} cannot be locked ({fault.strerror}): do not run another udogen there now")
-            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):  # it was not moved aside meanwhile
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):  # it was not moved aside in between
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -112,14 +112,14 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
 
 
 def _digest(file: Path) -> str:
-    """SHA-256 in hexadecimal; empty without such a file."""
+    """SHA-256 in hexadecimal; empty if the file does not exist."""
     import hashlib  # loads OpenSSL
 
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 def open_packages(path: Path) -> list[PackageLibrary]:
-    """The libraries of the package in this folder, or of all directly below it; raises if there are none.
+    """The libraries of the package in this folder, or of all packages directly below it; raises if none exist.
 
     `[package] = open_packages(Path("out/MyPackage"))`
     """
@@ -166,7 +166,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
 
 
 def _read_field(field: Field[Any], found: object) -> Any:
-    """The value of a field, which is a text or several."""
+    """The value of a field, which is one string or several."""
     if field.type == "str":
         return str(found) if found is not None else "" if field.default is MISSING else field.default
     return _texts(found)
@@ -177,7 +177,7 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 def package_of(library: Path) -> PackageLibrary | None:
-    """The package that a library is built from: the part of the folder that contains it; None elsewhere."""
+    """The package that a library is built from: the part of the folder that contains it; None outside of packages."""
     resolved = library.resolve()
     for folder in resolved.parents:
         if (folder / MANIFEST).is_file():

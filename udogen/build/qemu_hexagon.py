@@ -24,7 +24,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 # QEMU's newest Hexagon (Debian's 7.2); integer HVX of later versions runs on it.
 CPU = "v67"
 
-# thread_local of -fPIC would need a dynamic loader.
+# With -fPIC, thread_local would otherwise need a dynamic loader.
 _FLAGS = "-ftls-model=local-exec"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -85,7 +85,7 @@ def build_program(
     jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Path:
-    """The program of a package, or of one `op` of a backend that has a library for each; only changes are compiled."""
+    """Build the program of a package, or of one `op` if the backend has a library per op; compiles only changes."""
     if package.api == "core":
         raise _not_qhpi(package)
     backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
@@ -152,7 +152,7 @@ def _not_qhpi(package: PackageLibrary) -> BuildFailed:
 
 
 def _harness(host: Harness, provider: str) -> list[Path]:
-    """The objects of the harness, compiled once for each name of a provider."""
+    """The objects of the harness, compiled once for each provider name."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
     argv = [*compiler(BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
@@ -163,7 +163,7 @@ def _harness(host: Harness, provider: str) -> list[Path]:
     kept = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
-        for name in host.sources:  # one by one: zig writes only one object
+        for name in host.sources:  # one by one: a call of zig writes only one object
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 
     KeptBuild(kept, "the harness for qemu-hexagon", 4, make).ready()
@@ -171,7 +171,7 @@ def _harness(host: Harness, provider: str) -> list[Path]:
 
 
 def plugin_build(qemu: Qemu) -> KeptBuild:
-    """How the plug-in is built; an error if this QEMU takes none."""
+    """How the plug-in is built; raises if this QEMU does not support plug-ins."""
     if "-plugin" not in process.run([qemu.path, "-help"], timeout=30).stdout:
         raise ToolMissing(
             f"{qemu.path} {qemu.version} was built without plug-ins, and only a plug-in counts packets",

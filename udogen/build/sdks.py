@@ -1,4 +1,4 @@
-"""SDKs: whether a folder is one, and its version, read from its files."""
+"""SDKs: recognizes their folders, and reads their versions from files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from udogen.backends.architectures import version
 from udogen.errors import open_plain
 
 _NUMBERS = r"\d+(?:\.\d+)+"
-# Some SDKs have their version only in the name of their folder: Hexagon_SDK/5.4.0.3,
-# hexagon-sdk-5.4.0, snpe-2.12.0.230626.
+# Some SDKs have their version only in the name of their folder: Hexagon_SDK/5.4.0.3, hexagon-sdk-5.4.0,
+# snpe-2.12.0.230626.
 _FOLDER = re.compile(rf"(?:^|[-_v])({_NUMBERS})$")
 TOOLS = Path("tools", "HEXAGON_Tools")
 COMPILER = Path("Tools", "bin", "hexagon-clang++")
@@ -36,9 +36,9 @@ class Sdk(NamedTuple):
 
 
 def udo_headers(root: Path) -> Path | None:
-    """The folder of the SnpeUdo headers in SNPE_UDO_ROOT, wherever the release has them."""
+    """The folder of the SnpeUdo headers in SNPE_UDO_ROOT, which depends on the release."""
     below = ("", "SnpeUdo", "include/SnpeUdo", "include/SNPE/SnpeUdo", "../../../include/SNPE/SnpeUdo")
-    places = (root / each for each in below)  # the last: of share/SNPE/SnpeUdo, which tutorials of SNPE name
+    places = (root / each for each in below)  # the last is for share/SNPE/SnpeUdo, named in SNPE's tutorials
     return next((place for place in places if any((place / name).is_file() for name in _UDO_BASE)), None)
 
 
@@ -67,7 +67,7 @@ def _from_folder(root: Path) -> str:
 
 
 def _qairt(root: Path) -> str:
-    """sdk.yaml, since QNN and SNPE are one SDK."""
+    """The version in sdk.yaml, which exists since QNN and SNPE are one SDK."""
     number, build = (_search(rf"^{key}: *([\w.]+)", root / "sdk.yaml") for key in ("version", "build_id"))
     return f"{number}.{build}".rstrip(".").partition("_")[0]
 
@@ -107,7 +107,7 @@ _TRIED = "2.47 to 2.51"
 
 
 def has_no_qhpi(root: str) -> str:
-    """The release of a QNN SDK that is older than QHPI; empty if it is not, or unknown."""
+    """The release of a QNN SDK that is older than QHPI; empty if the release is not older, or unknown."""
     found = QNN.version(Path(root)) if root else ""
     numbers = re.match(r"v?(\d+)\.(\d+)", found)
     return found if numbers and (int(numbers[1]), int(numbers[2])) < QHPI_SINCE else ""

@@ -70,7 +70,7 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
 
 
 def choose_for(target: Target, env: Environment, name: str, *, kind: Kind, api: str) -> Choice:
-    """The same for a library of this kind and interface, which may need headers of an SDK."""
+    """The compiler for a target of a library of this kind and interface, which may need headers of an SDK."""
     found = choose(target, env, name)
     if kind.registration:
         return _with_udo_headers(env, found, own_headers=name == "open")
@@ -82,7 +82,7 @@ def _headers(root: Path | None) -> str:
 
 
 def _without_compiler(variable: str, command: str) -> Unfit | None:
-    """Why a variable of the user's names no compiler; None if it does, or is not set."""
+    """Why a variable set by the user does not name a compiler; None if it does, or if it is not set."""
     program = tools.missing_program(command)
     if not program:
         return None
@@ -144,12 +144,12 @@ def _open_choice(compiler: str, variable: str, *more: tuple[str, str], folder: s
 
 
 def _first(*names: str) -> str:
-    # By name, as the Makefile finds it: plain make and `udogen build` have one command, and rebuild nothing.
+    # By name, as in the Makefile: plain make and `udogen build` then have the same command, and rebuild nothing.
     return next((name for name in names if tools.program(name)), "")
 
 
 def _as_in_makefile(command: tuple[str, ...]) -> str:
-    """The command of zig, with the Makefile's name of Python if that is the same Python."""
+    """The command of zig, with the Makefile's name for Python if that is the same Python."""
     found = tools.program("python3")
     same = found and Path(found).parent == Path(sys.executable).parent
     return shlex.join(["python3", *command[1:]] if same else command)
@@ -253,7 +253,7 @@ def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice |
 
 
 def _hexagon_roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:
-    """Folders of SDKs for this version, by variable: its own variable alone, or the others and their siblings."""
+    """SDK folders for this version, with their variables: only its own variable, or the others and sibling folders."""
     if own := env.hexagon_sdk_roots.get(arch.name, ""):
         yield f"HEXAGON_SDK_ROOT_{arch.variable}", Path(own)
         return
@@ -343,20 +343,20 @@ ALL = {
 }
 
 
-# --- libraries that need headers of an SDK, whatever compiles them ---------------------------------------------------
+# --- libraries that need headers of an SDK, with any compiler --------------------------------------------------------
 
 _CORE_HEADER = "include/QNN/HTP/core/op_register_ext.h"
 _LIBCXX = "-stdlib=libc++"
 _UDO_HEADER = Path("SnpeUdo", "UdoReg.h")
-# Folders of the header below what the variables name, in SDKs of different years; as in the package's Makefile.
+# Folders of the header below the variables' folders, in SDKs of different years; as in the package's Makefile.
 _UDO_FOLDERS = {
-    "SNPE_UDO_ROOT": ("", "..", "include", "../../../include/SNPE"),  # the last of share/SNPE/SnpeUdo, as in tutorials
+    "SNPE_UDO_ROOT": ("", "..", "include", "../../../include/SNPE"),  # the last for share/SNPE/SnpeUdo, as in tutorials
     "SNPE_ROOT": ("include/SNPE", "include", "share/SnpeUdo/include"),
 }
 
 
 def _with_udo_headers(env: Environment, found: Choice, *, own_headers: bool) -> Choice:
-    """A registration library: SnpeUdo headers of the SNPE SDK if set; `own_headers` takes udogen's."""
+    """For a registration library: SnpeUdo headers of the SNPE SDK if set; `own_headers` selects udogen's."""
     named = {"SNPE_UDO_ROOT": env.snpe_udo_root, "SNPE_ROOT": env.snpe_root}
     variable = "" if own_headers else next((name for name, value in named.items() if value), "")
     empty = tuple((name, "") for name in named if name != variable)
@@ -375,7 +375,7 @@ def _with_udo_headers(env: Environment, found: Choice, *, own_headers: bool) -> 
 
 
 def _with_core_headers(target: Target, env: Environment, found: Choice) -> Choice:
-    """HTP's C++ interface: headers of the QNN SDK, and on a PC libc++, which the SDK's classes use."""
+    """For HTP's C++ interface: headers of the QNN SDK, and on a PC libc++, which the SDK's classes use."""
     root = _core_sdk(target, env)
     variables = dict(found.variables)
     title = found.title

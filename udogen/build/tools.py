@@ -1,4 +1,4 @@
-"""Environment variables, which are read only here, and programs of this machine."""
+"""Environment variables (no other module reads them), and programs of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Environment:
     cl_library_path: str = ""
     x86_cxx: str = ""
     aarch64_cxx: str = ""
-    udogen_launcher: str = ""  # udogen's: a program in front of each compiler
+    udogen_launcher: str = ""  # udogen's own: a program in front of each compiler
     # By version (v73): HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73 of the vendor's HTP Makefiles.
     hexagon_sdk_roots: Mapping[str, str] = field(default_factory=dict)
     hexagon_tools_versions: Mapping[str, str] = field(default_factory=dict)
@@ -72,13 +72,13 @@ def preloading(libraries: Sequence[Path]) -> dict[str, str]:
 
 
 def custom_op_domains() -> str:
-    """The custom ops that ONNX Runtime's QNN provider registers by itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
+    """The custom ops that ONNX Runtime's QNN provider registers itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
     return os.environ.get("ORT_QNN_CUSTOM_OP_DOMAINS", "")
 
 
 def program(name: str) -> str:
     """The path of a program on PATH, or empty."""
-    import shutil  # 5 ms, which restoring a context does not need
+    import shutil  # takes 5 ms, and restoring a context does not need it
 
     return shutil.which(name) or ""
 
@@ -129,13 +129,13 @@ def zig() -> tuple[str, ...]:
 
 
 def zig_file() -> Path:
-    """A file of zig's own library, as it was installed from PyPI; one that does not exist if it was not."""
+    """A file of zig's own library, as installed from PyPI; a missing file if zig is not installed."""
     found = importlib.util.find_spec("ziglang")
     return Path(found.origin if found and found.origin else "/nonexistent").parent / "lib" / "std" / "std.zig"
 
 
 def host_compiler(language: str, purpose: str) -> tuple[str, ...]:
-    """A compiler for this machine, of `c++` or `cc`; raises with the purpose if there is none."""
+    """A compiler for this machine and for `c++` or `cc`; raises with the purpose if none is installed."""
     names = ("clang++", "g++") if language == "c++" else ("cc", "gcc", "clang")
     if found := next((path for name in names if (path := program(name))), ""):
         return (found,)
@@ -155,7 +155,7 @@ def zig_cache() -> Path:
 
 
 def qnn_sdk(env: Environment) -> Path | None:
-    """The QNN SDK of QNN_SDK_ROOT; raises if it is none."""
+    """The QNN SDK in QNN_SDK_ROOT, if set; raises if the folder is not an SDK."""
     if not env.qnn_sdk_root:
         return None
     root = Path(env.qnn_sdk_root)

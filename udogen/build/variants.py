@@ -25,7 +25,7 @@ class Sanitizer:
     flags: tuple[str, ...]
     gcc: str  # the runtime's file
     clang: str
-    package: str  # of gcc's, on Debian
+    package: str  # the Debian package of gcc's runtime
     excludes: tuple[str, ...] = ()
 
 
@@ -61,7 +61,7 @@ class Variant:
 
     @property
     def in_kernels(self) -> str:
-        """The sanitizer that Halide knows, too, for kernels in Python."""
+        """The sanitizer that Halide also supports, for kernels in Python."""
         return next((name for name in self.sanitizers if name in (_ADDRESS.name, _THREAD.name)), "")
 
     @property
@@ -120,7 +120,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         OBJ=f"obj/{normal.parent.name}/{variant.folder}-{package.backend}",
         CXXFLAGS=" ".join((*_WITH_LINES, *more)),
         LDFLAGS=" ".join(more),
-        # Functions of a sanitizer stay undefined: its runtime is preloaded.
+        # Functions of a sanitizer remain undefined: its runtime is preloaded.
         **({"LINK_RULES": ""} if variant.sanitizers else {}),
     )
     if variant.in_kernels and package.backend != "gpu":
@@ -131,7 +131,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
 
 
 def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") -> Compiler:
-    """The usual compiler, or another one that can build the variant; raises with what to install otherwise."""
+    """The usual compiler, or another one that can build the variant; otherwise raises with what to install."""
     if not variant.sanitizers:
         return Compiler(chosen, (), ())
     others = [] if env.x86_cxx else [path for name in _FAMILIES if (path := tools.program(name))]
@@ -171,7 +171,7 @@ def _capable(command: str, variant: Variant) -> Compiler | str:
             return f"{file}, the runtime of `{name}`, is missing"
         runtimes.append(Path(printed).resolve())
     started = process.run([sys.executable, "-c", ""], env=tools.preloading(runtimes), timeout=60)
-    if started.returncode != 0:  # such as thread of clang 14
+    if started.returncode != 0:  # for example `thread` with clang 14
         return f"the runtime of `{','.join(variant.sanitizers)}` does not start in Python ({runtimes[-1]})"
     return Compiler(command, (*flags, *(("-shared-libsan",) if clang else ())), tuple(runtimes))
 

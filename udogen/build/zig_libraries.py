@@ -27,14 +27,14 @@ class ZigLibraries:
 
     id: str
     title: str
-    flags: tuple[str, ...]  # of `zig c++`, for a link that needs all of them; without -O2 they would be more
+    flags: tuple[str, ...]  # of `zig c++`, for a link that needs all of them; without -O2 more would be needed
     machine: tuple[int, int]  # in their ELF headers: e_machine, e_flags
     archives: frozenset[str]
     seconds: int  # on two cores of 2.5 GHz: half of the CPU time (111 s, 40 s, 40 s with zig 0.17.1)
 
     @property
     def is_warm(self) -> bool:
-        """They are in zig's cache, compiled by this zig: a copy of its files compiles them again."""
+        """True if they are in zig's cache, compiled by this zig: a copy of its files compiles them again."""
         try:
             known = self._record().read_text("utf-8").splitlines()
         except (OSError, ValueError):
@@ -42,7 +42,7 @@ class ZigLibraries:
         return {Path(each).name for each in known} == self.archives and all(map(os.path.isfile, known))
 
     def _record(self) -> Path:
-        """The file with the paths of the archives; zig's cache recognizes its sources by their inodes."""
+        """The file with the paths of the archives; zig's cache recognizes zig's sources by their inodes."""
         found = tools.zig_file().stat()
         key = f"{tools.zig_cache()} {found.st_dev} {found.st_ino}"
         return resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(key.encode())}"
@@ -61,7 +61,7 @@ class ZigLibraries:
         )
 
     def ready(self) -> None:
-        """Compile them if they are cold, and announce it."""
+        """Compile them if they are not cached, and announce it."""
         if not self.is_warm:
             announce(self.title, self.seconds)
             self.make()
@@ -78,7 +78,7 @@ class ZigLibraries:
                 (folder / name).write_text(text, "utf-8")
                 compile_or_fail([*zig, language, *self.flags, name, "-o", f"{name}.out"], folder, self.title)
 
-            # One zig compiles one file at a time; two share what they have compiled.
+            # One zig process compiles one file at a time; two processes share what they have compiled.
             process.at_once([partial(link, *probe) for probe in _PROBES], os.cpu_count() or 1)
         newest: dict[str, Path] = {}
         for path in sorted(tools.zig_cache().glob("o/*/lib*.a"), key=lambda each: each.stat().st_mtime):
@@ -94,7 +94,7 @@ def hexagon_flags(arch: str) -> tuple[str, ...]:
     return ("-target", "hexagon-linux-musl", f"-mcpu=hexagon{arch}+hvx{arch}+hvx_length128b")
 
 
-# The version of the harness under QEMU and its libraries: it runs with kernels of all later versions.
+# The Hexagon version of the harness under QEMU and of its libraries: it runs with kernels of all later versions.
 BASE = "v68"
 
 HEXAGON = ZigLibraries(

@@ -1,4 +1,4 @@
-"""The standard ops of ONNX that kernels can be written of, one row each, and how a node becomes a line of a kernel.
+"""The standard ONNX ops for which kernels can be written, one row each, and how a node becomes a line of a kernel.
 
 Each row has a function of the same name in `udogen.kernels.onnx_ops`.
 """
@@ -42,12 +42,12 @@ class OpRow:
 
     @property
     def keywords(self) -> frozenset[str]:
-        """What may be an attribute: in older opsets settings were."""
+        """Names that may be attributes: in older opsets, settings were attributes."""
         return frozenset(self.attributes) | frozenset(each for each in self.settings if each)
 
 
 def _rows(group: str, *rows: str | tuple[str, dict[str, Any]], whole: bool = True, **common: Any) -> Iterator[OpRow]:
-    """Rows of a group; a text names several ops without facts of their own."""
+    """Rows of a group; a string names several ops that have only the common fields."""
     for row in rows:
         names, own = (row, {}) if isinstance(row, str) else row
         fields = {**common, **own}
@@ -164,20 +164,20 @@ _ROWS = (
 )
 TABLE: Mapping[str, OpRow] = {row.type: row for row in _ROWS}
 _NUMBERS = ("min", "max", "axis", "value", "depth", "k")  # settings that are one number
-# Nodes of these depend on shapes and constants alone: they are calculated before, regardless of the op.
+# Nodes of these types depend only on shapes and constants: they are always calculated in advance.
 OF_SHAPES = ("Shape", "Size")
-# Types that numbers are cast to; floats are calculated in 32 bits regardless of the type.
+# Types that numbers are cast to; floats of all types are calculated in 32 bits.
 _CAST = frozenset("FLOAT FLOAT16 DOUBLE BFLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64".split())
-_OLD_ROWS = 13  # before this opset Softmax and its kin flattened the axes from theirs on
+_OLD_ROWS = 13  # before this opset, Softmax and similar ops flattened the axes from `axis` on
 
 
 def title(node: Any) -> str:
-    """What a person finds a node by."""
+    """A node's name and type, for messages."""
     return f"node `{node.name or next((name for name in node.output if name), '?')}` ({node.op_type})"
 
 
 def row_of(node: Any, opset: int) -> OpRow:
-    """The row of a node's op; raises where there is none."""
+    """The row of a node's op; raises if the op has none."""
     row = TABLE.get(node.op_type) if node.domain in STANDARD else None
     if row is None:
         domain = f" of domain {node.domain}" if node.domain not in STANDARD else ""
@@ -195,7 +195,7 @@ def row_of(node: Any, opset: int) -> OpRow:
 
 @dataclass(frozen=True)
 class Call:
-    """What a node's function is called with; inputs are names of values, empty where they are left out."""
+    """The arguments of a node's function; inputs are names of values, empty for absent ones."""
 
     row: OpRow
     inputs: tuple[str, ...]
@@ -203,7 +203,7 @@ class Call:
 
 
 def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozenset[str]) -> Call:
-    """The call of a node: its tensors by place, its settings and attributes by name."""
+    """The call of a node: its tensors by position, its settings and attributes by name."""
     row = row_of(node, opset)
     tensors: list[str] = []
     keywords: dict[str, object] = {}
@@ -227,7 +227,7 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
                 hint="choose nodes without it; docs/fuse.md lists the ops that can be fused",
             )
     if node.op_type == "CastLike":
-        tensors.pop()  # of which only the type is used
+        tensors.pop()  # only its type is used
     while tensors and not tensors[-1]:
         tensors.pop()
     _check_form(node, values, is_training=bool(keywords.pop("training_mode", False)))
@@ -236,7 +236,7 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
 
 
 def _check_form(node: Any, values: Mapping[str, Array], *, is_training: bool) -> None:
-    """Raise for a form of a node that kernels do not have."""
+    """Raise for a form of a node that kernels do not support."""
     names = [name for name in node.output if name]
     if len(names) > 1 and node.op_type != "Split":
         raise UsageError(
@@ -293,7 +293,7 @@ def _attribute(attribute: Any) -> object:
 
 
 def shortest(number: float) -> float:
-    """The shortest number that is the same float of 32 bits."""
+    """The shortest decimal number that is the same 32-bit float."""
     return float(str(np.float32(number)))
 
 

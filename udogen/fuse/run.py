@@ -30,16 +30,16 @@ from udogen.verify.test_files import references
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
-# How far results may be off, as parts of the range of a tensor: those of the op from its own inputs, and those of the
-# model.  HTP calculates the rest of a model with 16 bits.
+# Tolerances, as fractions of a tensor's range: for the op's results from its own inputs, and for the model's results.
+# HTP calculates the rest of a model with 16 bits.
 TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
-_SAME = 1e-4  # of the range of a tensor: two implementations of ONNX
+_SAME = 1e-4  # a fraction of a tensor's range, for two implementations of ONNX
 _MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
 class FuseOptions:
-    """What is fused, and what is done with it."""
+    """What is fused, and how the result is used."""
 
     model: Path
     nodes: str
@@ -63,7 +63,7 @@ class Compared:
 
     @property
     def right(self) -> bool:
-        """Whether both are near enough."""
+        """Whether both are within their tolerances."""
         own, model = TOLERANCES[self.backend]
         return self.own <= own and self.model <= model
 
@@ -91,7 +91,7 @@ class Fused:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is right, otherwise that of wrong numbers, and then that of what could not be run."""
+        """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
         if any(isinstance(each, Compared) and not each.right for each in self.compared):
             return VerificationFailed.exit_code
         return max((error.exit_code for each in self.compared if (error := _failure(each))), default=0)
@@ -142,12 +142,12 @@ def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict
 
 
 def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None:
-    """ONNX's evaluator must return what ONNX Runtime returned in the model."""
+    """Raise unless ONNX's evaluator returns what ONNX Runtime returned in the model."""
     try:
         evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
         with np.errstate(all="ignore"):
             found = evaluator.run(None, write.arrays_of(op))
-    except Exception as fault:  # of any op in it
+    except Exception as fault:  # any op may raise anything
         text = " ".join(str(fault).split())[:200]
         raise RunFailed(
             f"ONNX's own evaluator cannot run these nodes: {text}",
@@ -183,7 +183,7 @@ def _compare(
 
 
 def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
-    """The op in a model of its own; raises `failure`, of the whole model, if that does not run, either."""
+    """Compare the op in a separate model; raises `failure`, of the whole model, if that does not run, either."""
     options = network.NetworkOptions(model, (package,), backend)
     sample = {port.name: op.array(port) for port in op.inputs if not port.static}
     try:
@@ -196,7 +196,7 @@ def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failur
 
 
 def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
-    """The inputs of the op, and the values of the model that they are."""
+    """The inputs of the op, and their values in the model."""
     return [(port, "" if port.static else port.value) for port in op.inputs]
 
 
@@ -212,7 +212,7 @@ def _built(op: FusedOp, backend: str, folder: Path) -> Path:
 def _on_qnn(
     source: SourceModel, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
 ) -> tuple[NetworkRan, str]:
-    """The model on QNN, with what the op takes and returns as further outputs."""
+    """Run the model on QNN, with the op's inputs and outputs as additional outputs."""
     onnx = source.onnx
     made = onnx.load(str(model))
     outputs = [each.name for each in made.graph.output]
@@ -231,12 +231,12 @@ def _on_qnn(
 
 
 def _apart(found: Array, expected: Array, usual: Array) -> float:
-    """The largest difference, as a part of the range of the tensor."""
+    """The largest difference, as a fraction of the tensor's range."""
     return network.apart(found, expected) / network.span_of(usual)
 
 
 def lines(fused: Fused) -> Sequence[str]:
-    """What was written and found, for a person."""
+    """What was written and found, as lines of text."""
     op = fused.op
     found = [f"{path}: {action}" for path, action in fused.files.items() if path.parent.name != write.VALUES]
     shapes = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.inputs)

@@ -1,4 +1,4 @@
-"""Which nodes of a model are fused, what goes into them and comes out, and the values that they have in the model."""
+"""The nodes of a model that are fused, their inputs and outputs, and the values that these have in the model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _OpenAxis:
 
     @property
     def dim(self) -> str:
-        """What it is called in --dim; some models call all their dimensions `?`."""
+        """Its name in --dim; some models call all their dimensions `?`."""
         return self.name if any(map(str.isalnum, self.name)) else f"{self.input}.{self.axis}"
 
     @property
@@ -60,13 +60,13 @@ class _OpenAxis:
 
     @property
     def fault(self) -> str:
-        """Its error."""
+        """The problem with it."""
         known = f", only the name {self.name}" if self.name else ""
         return f"axis {self.axis} of input `{self.input}` has no size{known}"
 
 
 def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
-    """A model of a file."""
+    """Read a model from a file."""
     model = read_whole(path)
     if sum(each.ByteSize() for each in model.graph.initializer) >= _LARGEST:
         raise UsageError(
@@ -77,7 +77,7 @@ def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
 
 
 class SourceModel:
-    """A model of which nodes are fused: its open dimensions have sizes."""
+    """A model whose nodes are fused; its open dimensions have sizes."""
 
     def __init__(self, model: Any, file: str, dims: Mapping[str, int]) -> None:
         self.model, self.file, self.onnx = model, file, onnx_module()
@@ -91,7 +91,7 @@ class SourceModel:
         self.static = self._static()
 
     def _fix(self, dims: Mapping[str, int]) -> None:
-        """Give each open dimension its size; raises with all that have none, and all --dim that are for none."""
+        """Give each open dimension its size; raises with all that have none, and with all unused --dim."""
         missing = []
         used = set()
         for value in self.inputs:
@@ -135,7 +135,7 @@ class SourceModel:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def select(self, text: str) -> list[Any]:
-        """The nodes of `A..B` (on all paths between), of a name, or of several of these with commas between."""
+        """The nodes of `A..B` (on all paths between), of a name, or of several of these separated by commas."""
         chosen: set[int] = set()
         for part in (each.strip() for each in text.split(",")):
             first, dots, last = part.partition("..")
@@ -151,7 +151,7 @@ class SourceModel:
         return nodes
 
     def is_static(self, node: Any) -> bool:
-        """Whether what it makes is the same in every run."""
+        """Whether the outputs of a node are the same in every run."""
         return all(name in self.static for name in node.output if name)
 
     def _node(self, name: str) -> Any:
@@ -164,7 +164,7 @@ class SourceModel:
         return found
 
     def _between(self, first: str, last: str) -> set[int]:
-        """The nodes on all paths from one to another; a tensor that nodes take may be the first."""
+        """The nodes on all paths from one node to another; paths may also begin with a tensor that nodes take."""
         end = self._node(last)
         starts = self._starts(first, end)
         reached, names = set(starts), set[str]()
@@ -186,7 +186,7 @@ class SourceModel:
         return reached & needed
 
     def _starts(self, first: str, end: Any) -> set[int]:
-        """The nodes with which paths from a node or tensor begin."""
+        """The first nodes of paths from a node or tensor."""
         is_made = first in self.makers and all(node.name != first for node in self.nodes)
         takers: set[int] = set()
         if is_made or any(each.name == first for each in self.inputs):
@@ -196,9 +196,9 @@ class SourceModel:
         return {id(end)} if is_made and self.makers[first] is end else takers
 
     def _check_convex(self, nodes: Sequence[Any]) -> None:
-        """No other node may need the op and be needed by it."""
+        """Raise if another node both needs the op and is needed by it."""
         inside = {id(node) for node in nodes}
-        tainted: dict[str, Any] = {}  # values that other nodes made of what these make
+        tainted: dict[str, Any] = {}  # values that other nodes made from the outputs of these
         for node in self.nodes:
             made_of = next((tainted[name] for name in taken_by(node) if name in tainted), None)
             if id(node) in inside:
@@ -215,7 +215,7 @@ class SourceModel:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def feeds(self, files: Mapping[str, Path]) -> dict[str, Array]:
-        """An array for each input: of a file, or random numbers."""
+        """An array for each input: from a file, or random numbers."""
         known = [each.name for each in self.inputs]
         if strange := [name for name in files if name not in known]:
             hint = suggestion(strange[0], known, f"it has: {', '.join(known)}")
@@ -258,13 +258,13 @@ class SourceModel:
             session = runtime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
             hint = "give inputs with --feed NAME=FILE.npy: they are random now"
             found = session.run(wanted, dict(feeds))
-        except Exception as fault:  # of pybind11, by kind
+        except Exception as fault:  # pybind11 raises various kinds
             text = " ".join(str(fault).split())[:300]
             raise RunFailed(f"ONNX Runtime's CPU cannot run {self.file}: {text}", hint=hint) from fault
         return known | dict(zip(wanted, found, strict=True))
 
     def subgraph(self, nodes: Sequence[Any], feeds: Mapping[str, Array]) -> Subgraph:
-        """The nodes with what goes in and comes out; raises where a node cannot be fused."""
+        """The nodes with their inputs and outputs; raises if a node cannot be fused."""
         for node in nodes:
             if list(graphs_of(node)):
                 raise UsageError(f"{title(node)} holds graphs of its own", hint="choose nodes outside of it")
@@ -280,7 +280,7 @@ class SourceModel:
         return Subgraph(tuple(nodes), (*fresh, *tensors), outputs, values, self.static, self.opset)
 
     def _outputs(self, nodes: Sequence[Any], made: Iterable[str]) -> tuple[str, ...]:
-        """What nodes make that the model returns, or that other nodes take."""
+        """The outputs of nodes that the model returns, or that other nodes take."""
         inside = {id(node) for node in nodes}
         used = {name for node in self.nodes if id(node) not in inside for name in taken_by(node)}
         used |= {each.name for each in self.graph.output}

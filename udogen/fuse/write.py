@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
 DOMAIN = "udogen.fused"
-# What a tensor of a dtype is in the op; others are cast before and after it.
+# dtype -> data type of a tensor in the op; tensors of other dtypes are cast before and after it.
 _PORTS = {"float32": "FLOAT_32", "int32": "INT_32", "uint8": "UINT_8"}
 _FLOATS = ("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "UFIXED_POINT_16")
-_SHORT = ("int8", "uint8", "int16", "uint16")  # numbers that may overflow, which kernels have in 32 bits
+_SHORT = ("int8", "uint8", "int16", "uint16")  # integers that may overflow: kernels calculate them in 32 bits
 _WIDTH = 110
-_MOST_AXES = 4  # of HTP
+_MOST_AXES = 4  # on HTP
 _TAKEN = frozenset({"onnx", "Whole", "hl", "min", "max", "float", *keyword.kwlist})
 
 
@@ -50,7 +50,7 @@ class OpPort:
     name: str  # in the op
     value: str  # in the model
     dtype: str  # of numpy, in the op
-    shape: tuple[int, ...]  # in the op: a value without axes has one there
+    shape: tuple[int, ...]  # in the op, where a value without axes has one axis
     static: bool = False
 
 
@@ -63,7 +63,7 @@ class FusedOp:
     part: Subgraph
     inputs: tuple[OpPort, ...]
     outputs: tuple[OpPort, ...]
-    flat: bool  # each element for itself regardless of the shape
+    flat: bool  # elementwise, regardless of the shape
     calls: tuple[Call, ...]
     params: Mapping[str, str] = field(default_factory=dict)  # constants that are parameters of the op -> their names
 
@@ -76,18 +76,18 @@ class FusedOp:
         )
 
     def array(self, port: OpPort) -> Array:
-        """What it is in the model, in its type in the op."""
+        """Its value in the model, with its type and shape in the op."""
         return np.ascontiguousarray(self.part.values[port.value].astype(port.dtype)).reshape(port.shape)
 
     def name_in_model(self, port: OpPort) -> str:
-        """The value of the new model that it is: a cast or reshaped one, where types or shapes differ."""
+        """The name of its value in the new model: of a cast or reshaped value if types or shapes differ."""
         array = self.part.values[port.value]
         is_same = array.dtype == port.dtype and array.shape == port.shape
         return port.value if is_same else f"{self.name}/{port.name}"
 
 
 def fused_op(name: str, source: str, part: Subgraph) -> FusedOp:
-    """The op with its ports; raises where a node or a tensor has no place in one."""
+    """The op with its ports; raises if a node or a tensor cannot be in an op."""
     calls = tuple(call_of(node, part.opset, part.values, part.static) for node in part.nodes)
     tensors = {each for call in calls for each in call.inputs if each}
     inputs = [each for each in part.inputs if each in tensors and not _is_literal(part, each)]
@@ -123,7 +123,7 @@ def _port(part: Subgraph, name: str, value: str) -> OpPort:
 
 
 def _is_flat(part: Subgraph, calls: Sequence[Call], inputs: Sequence[str]) -> bool:
-    """Whether each element depends on those in the same place alone."""
+    """Whether each element depends only on those at the same index."""
     shapes = {part.values[name].shape for name in (*inputs, *part.outputs)}
     return len(shapes) == 1 and not any(call.row.whole for call in calls)
 
@@ -169,7 +169,7 @@ def _node_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> 
 
 
 def _wrapped(line: str) -> str:
-    """A line in as many lines as it needs; it is broken behind commas."""
+    """A line, wrapped after commas."""
     rows = [""]
     for part in re.split(r"(?<=, )", line):
         if rows[-1] and len(rows[-1]) + len(part) > _WIDTH:
@@ -180,7 +180,7 @@ def _wrapped(line: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of a model that can stand in a comment or a docstring."""
+    """A text of a model, made valid in a comment or a docstring."""
     return "".join(each if each.isprintable() and each not in '"\\' else "?" for each in text)
 
 
@@ -219,14 +219,14 @@ def _call_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> 
 
 
 def _literal(array: Array, rank: int) -> str:
-    """A constant of one number; its shape matters where the other tensors have fewer axes."""
+    """A constant of one number; its shape matters if the other tensors have fewer axes."""
     number = _text(array.reshape(-1)[0].item() if array.dtype.kind != "f" else shortest(float(array.reshape(-1)[0])))
     shape = "".join(f", {extent}" for extent in array.shape)
     return number if array.ndim <= rank else f"onnx.constant({number}{shape})"
 
 
 def _text(value: object) -> str:
-    """A value as Python has it."""
+    """A value as a Python literal."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, float) and not np.isfinite(value):
@@ -278,7 +278,7 @@ def package_of(op: FusedOp) -> OpPackage:
 
 
 def reference_model(op: FusedOp, source: SourceModel) -> bytes:
-    """The nodes as they are in the model, as a model of their own that takes what the op takes."""
+    """The nodes, unchanged, as a separate model that takes the op's inputs."""
     onnx, helper, part = source.onnx, source.onnx.helper, op.part
     ports = {port.value for port in op.inputs}
     static = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.static)
@@ -304,7 +304,7 @@ def reference_model(op: FusedOp, source: SourceModel) -> bytes:
 
 
 def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
-    """The op's nodes in forms that ONNX's evaluator has; all values but constants have names of their own."""
+    """The op's nodes in forms that ONNX's evaluator supports; all values except constants get new names."""
     values, found = op.part.values, []
     renamed = {port.value: f"{port.name}/in" for port in op.inputs} | {name: name for name in ("", *constants)}
     for node, call in zip(op.part.nodes, op.calls, strict=True):
@@ -320,7 +320,7 @@ def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
 
 @dataclass(frozen=True)
 class _PlainForm:
-    """A node, or what it consists of where ONNX's evaluator lacks its form."""
+    """A node, or equivalent nodes if ONNX's evaluator lacks its form."""
 
     onnx: Any
     node: Any
@@ -329,15 +329,15 @@ class _PlainForm:
     opset: int
 
     def nodes(self) -> list[Any]:
-        """Them."""
+        """The nodes."""
         kind, options = self.node.op_type, self.call.keywords
-        if options.get("flat"):  # evaluated as since opset 13
+        if options.get("flat"):  # always evaluated as since opset 13
             return self._flat(options["axis"])
         if kind == "Mean":  # evaluated into the memory of its first input
             largest = max(range(len(self.shapes)), key=lambda place: math.prod(self.shapes[place]))
             given = self.node.input
             given[0], given[largest] = given[largest], given[0]
-        if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without signs
+        if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without taking absolute values
             norm = self._norm(1, [int(str(options.get("axis", -1)))], self._step(0))
             return [*norm, self._make("Div", [self._given, self._step(0)], self._made)]
         if kind == "GlobalLpPool":
@@ -361,7 +361,7 @@ class _PlainForm:
         return str(self.node.output[0])
 
     def _step(self, name: object) -> str:
-        """The name of a value on the way to the output."""
+        """The name of an intermediate value."""
         return f"{self._made}/{name}"
 
     def _make(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
@@ -439,12 +439,12 @@ class _PlainForm:
 
 
 def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
-    """Nodes that make a value of the model of what the op has."""
+    """Nodes that convert a value of the op to the value of the model."""
     return _converted(before, after, array.dtype, np.dtype(port.dtype), () if array.shape != port.shape else None)
 
 
 def _as_in_op(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
-    """The reverse."""
+    """Nodes that convert a value of the model to the value of the op."""
     return _converted(
         before, after, np.dtype(port.dtype), array.dtype, port.shape if array.shape != port.shape else None
     )
@@ -471,7 +471,7 @@ def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
 
 
 def model_of(op: FusedOp) -> Any:
-    """A model of the op alone, which takes and returns what the op does."""
+    """A model with only the op, with its inputs and outputs."""
     onnx = onnx_module()
     helper = onnx.helper
 
@@ -486,11 +486,11 @@ def model_of(op: FusedOp) -> Any:
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="udogen")
 
 
-VALUES = "values"  # the folder of what the op takes in the model
+VALUES = "values"  # the folder of the op's inputs in the model
 
 
 def tests_text(op: FusedOp, config: str) -> str:
-    """The test file: the op with what it takes in the model."""
+    """The test file: the op with its inputs in the model."""
     shapes = ", ".join(f'{port.name} = "{"x".join(map(str, port.shape))}"' for port in (*op.inputs, *op.outputs))
     files = ", ".join(f'{port.name} = "{VALUES}/{port.name}.npy"' for port in op.inputs)
     return f"""# What `udogen test` checks of {op.name}: the reference is ONNX's own evaluator in numpy.
@@ -511,7 +511,7 @@ values = {{ {files} }}
 
 
 def arrays_of(op: FusedOp) -> dict[str, Array]:
-    """What the op takes in the model, by port."""
+    """The op's inputs in the model, by port."""
     return {port.name: op.array(port) for port in op.inputs}
 
 
@@ -519,9 +519,9 @@ def arrays_of(op: FusedOp) -> dict[str, Array]:
 
 
 def rewritten(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> bytes:
-    """The model with the new op where the nodes were; what nothing needs any more is left out.
+    """The model with the new op in place of the nodes, without what is no longer needed.
 
-    Constants that nodes of the model make are initializers in it: QNN takes weights only so.
+    Constants that nodes of the model make become initializers: QNN accepts weights only in this form.
     """
     onnx, helper = source.onnx, source.onnx.helper
     inside = {id(node) for node in op.part.nodes}
@@ -543,7 +543,7 @@ def rewritten(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> b
 
 
 def _folded(nodes: Sequence[Any], source: SourceModel) -> list[str]:
-    """What other nodes of the model make for these nodes, or as its outputs, and is the same in every run."""
+    """Values that are the same in every run and that other nodes make for these nodes, or as outputs of the model."""
     needed = {name for node in nodes for name in _all_taken(node)} | {each.name for each in source.graph.output}
     return [name for name in sorted(needed & source.static) if name in source.makers]
 
@@ -558,7 +558,7 @@ def _casts(op: FusedOp, names: Mapping[OpPort, str]) -> Iterator[Any]:
 
 
 def _sorted(nodes: Sequence[Any]) -> list[Any]:
-    """Nodes after those that make what they take; otherwise in the same order."""
+    """The nodes, each after those that make its inputs; otherwise in the same order."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     found: list[Any] = []
     done = [False] * len(nodes)
@@ -583,7 +583,7 @@ def _all_taken(node: Any) -> set[str]:
 
 
 def _set_nodes(model: Any, nodes: Sequence[Any]) -> None:
-    """The nodes of a model, without those and constants that nothing needs."""
+    """Set the nodes of a model, without nodes and constants that are not needed."""
     graph = model.graph
     needed = {each.name for each in graph.output}
     kept = []
@@ -605,7 +605,7 @@ def _set_nodes(model: Any, nodes: Sequence[Any]) -> None:
 
 
 def _set_infos(model: Any, infos: Sequence[tuple[str, Any, tuple[int, ...]]]) -> None:
-    """The types and shapes of values: those of the model that remain, and those of the op."""
+    """Set the types and shapes of values: those of the model that remain, and those of the op."""
     graph = model.graph
     there = {name for node in graph.node for name in node.output}
     declared = {each.name for each in (*graph.input, *graph.output, *graph.initializer)}

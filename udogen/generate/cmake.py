@@ -1,7 +1,7 @@
-"""CMakeLists.txt and CMakePresets.json for packages: builds without make, above all on Windows.
+"""CMakeLists.txt and CMakePresets.json for packages: builds without make, mainly on Windows.
 
-After Qualcomm's page "Compiling a UDO package for Windows": CMake 3.21, MSVC v143 for x64 and ARM64, the library of the
-CPU and the registration library; libraries for the DSP are built on Linux, by make.
+They follow Qualcomm's page "Compiling a UDO package for Windows": CMake 3.21, MSVC v143 for x64 and ARM64, the CPU
+library and the registration library; libraries for the DSP are built on Linux, by make.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class PackageFolder:
         self._made: list[Path] = []  # folders that were created for the lock
 
     def open(self, *, shared: bool = False) -> None:
-        """Create it if it is missing, and lock it, after other calls of udogen."""
+        """Create the folder if it is missing, and lock it; waits for other calls of udogen."""
         self._refuse_file_above()
         while self._descriptor is None:
             with self._usable("look into" if shared else "write into"):
@@ -45,7 +45,7 @@ class PackageFolder:
                         return
 
     def close(self) -> None:
-        """Unlock it; remove folders that were created and stayed empty."""
+        """Unlock the folder; remove folders that were created and are still empty."""
         if self._descriptor is None:
             return
         try:
@@ -58,7 +58,7 @@ class PackageFolder:
             self._descriptor = None
 
     def close_below(self) -> None:
-        """Close the folders in it, which are kept open so that they are walked once."""
+        """Close the descriptors of folders in it, which are kept open so that each folder is walked only once."""
         for descriptor in self._below.values():
             os.close(descriptor)
         self._below.clear()
@@ -71,11 +71,11 @@ class PackageFolder:
             return False
 
     def is_new(self) -> bool:
-        """Whether it was created only now."""
+        """Whether it did not exist before."""
         return self.path in self._made
 
     def move_to_backup(self, to: Path) -> None:
-        """Move it with its content, and begin with an empty folder."""
+        """Move the folder with its content, and continue with an empty one."""
         empty = self.path.with_name(f".{self.path.name}{_WAITING}")
         self.close_below()
         with self.writing():
@@ -109,7 +109,7 @@ class PackageFolder:
             raise UsageError(f"cannot read {self.path / path}: {fault.strerror}", hint="move it away") from fault
 
     def exists(self, path: str) -> bool:
-        """Whether something has this name, also a broken link."""
+        """Whether this name exists, even as a broken link."""
         try:
             return _has(*self._parent(path))
         except FileNotFoundError:
@@ -128,7 +128,7 @@ class PackageFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             waiting = os.open(_WAITING, flags, 0o666, dir_fd=parent)
-        except FileExistsError:  # of a call that was killed
+        except FileExistsError:  # left by a call that was killed
             os.unlink(_WAITING, dir_fd=parent)
             waiting = os.open(_WAITING, flags, 0o666, dir_fd=parent)
         try:
@@ -170,7 +170,7 @@ class PackageFolder:
             os.rmdir(name, dir_fd=parent)
 
     def sweep(self, path: str) -> None:
-        """Remove what a killed call left when it was writing this file."""
+        """Remove what a killed call left while it was writing this file."""
         with suppress(FileNotFoundError):
             parent, _ = self._parent(path)
             os.unlink(_WAITING, dir_fd=parent)
@@ -197,7 +197,7 @@ class PackageFolder:
         return self._below[above], name
 
     def _refuse_link(self, parent: int, name: str, path: str) -> bool:
-        """Whether there is something that is not a link; raise for a link."""
+        """Whether the path exists; raises if it is a link."""
         try:
             target = os.readlink(name, dir_fd=parent)
         except OSError as fault:
@@ -242,7 +242,7 @@ class PackageFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A context for writing into it: errors of the system become errors for the user."""
+        """A context for writing into the folder: system errors become user errors."""
         with self._usable("write into"):
             yield
         self.close_below()
@@ -262,7 +262,7 @@ def opened(
 ) -> Iterator[PackageFolder]:
     """A folder, open and locked; `shared`: only for reading, and not created.
 
-    `may_be_file`: it may be a file, which will be moved aside.
+    `may_be_file`: the path may be a file, which will be moved aside.
     """
     folder = PackageFolder(path, log)
     try:

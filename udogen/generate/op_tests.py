@@ -26,14 +26,14 @@ _OF_ANY_RANK = ("7", "3x5", "1x8x8x16")
 class KnownTests:
     """What is known about the tests of one op."""
 
-    config: str = ""  # where no packages lie beside the test file
-    reference: str = ""  # as test files name it; empty: a function that a person has to write
+    config: str = ""  # set if no packages are next to the test file
+    reference: str = ""  # as named in test files; empty: a function that the user must write
     cases: str = ""  # in TOML; empty: cases that fit the config
-    body: str = ""  # of the function, where it is finished
+    body: str = ""  # of that function, if it is finished
 
 
 def files(packages: Sequence[OpPackage], known: Mapping[str, KnownTests]) -> list[PlannedFile]:
-    """The test file and, where an op has no reference, the file of references."""
+    """The test file and, if an op has no reference, the file of references."""
     ops = [_view(op, known.get(op.name, KnownTests())) for package in packages for op in package.ops]
     configs = list(dict.fromkeys(op.config for op in ops))
     ops = [op._replace(config="") for op in ops] if len(configs) == 1 else ops
@@ -52,7 +52,7 @@ def files(packages: Sequence[OpPackage], known: Mapping[str, KnownTests]) -> lis
 def write(
     packages: Sequence[OpPackage], folder: Path, known: Mapping[str, KnownTests], *, log: Say = no_say
 ) -> list[Path]:
-    """Write the files that do not exist yet and touch no other.  Returns what was written."""
+    """Write the files that do not exist yet; others are unchanged.  Returns what was written."""
     from udogen.generate.render import render_file
 
     with opened(folder, log=log) as there, there.writing():
@@ -76,7 +76,7 @@ class _TestedOp(NamedTuple):
 
 
 def run_arguments(op: Op, folder: str, shapes: Mapping[str, Sequence[int]] | None = None) -> list[str]:
-    """The arguments of `udogen` for one execution of an op on random numbers, of these shapes or of ones that fit."""
+    """The arguments of `udogen` for one execution of an op on random numbers, with these or fitting shapes."""
     words, usual = ["run", "op", folder, op.name], shapes_of(op.inputs)
     for each in op.inputs:
         if shapes and each.name in shapes:
@@ -149,7 +149,7 @@ def _element(param: Tensor) -> str:
 
 
 def shapes_of(tensors: Sequence[Tensor]) -> list[str]:
-    """Shapes that the ranks of all of them allow."""
+    """Shapes that the ranks of all tensors allow."""
     ranks = [set(each.rank.ranks) for each in tensors if each.rank.ranks]
     if not ranks:
         return list(_OF_ANY_RANK)

@@ -38,21 +38,21 @@ from udogen.tables import many
 
 # The interfaces of HTP, the usual one first, with the folder of --kernels for each.
 HTP_APIS = htp.BACKEND.interfaces
-_KERNELS = f"{MEMORY}/kernels"  # has the folder of the last --kernels, as seen from the package
+_KERNELS = f"{MEMORY}/kernels"  # contains the folder of the last --kernels, relative to the package
 
 
 class GenerateOptions(NamedTuple):
-    """Options of `udogen generate`; udogen chooses what is empty.
+    """Options of `udogen generate`; udogen chooses values for empty fields.
 
     `GenerateOptions(Path("out"), backends=("htp",), kernels=Path("kernels"))`
     """
 
-    out: Path | None = None  # for the package folders; None: as the config has it, or the current folder
+    out: Path | None = None  # for the package folders; None: the folder that the config names, or the current one
     backends: tuple[str, ...] = ()
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
     htp_api: str = ""
-    # The style of kernels, of `vendor.APIS`; empty: recognized by their text.
+    # The style of kernels, one of `vendor.APIS`; empty: recognized by their text.
     cpu_api: str = ""
     gpu_api: str = ""
     dsp_api: str = ""
@@ -60,8 +60,8 @@ class GenerateOptions(NamedTuple):
     dry_run: bool = False
     force: bool = False  # move an existing folder aside first
     version_folders: bool = False  # layout snpe: a folder for each version of DSP; a package keeps existing ones
-    converter: bool = False  # also the converter op package of each package
-    cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package keeps an existing one
+    converter: bool = False  # also generate the converter op package of each package
+    cmake: bool = False  # a CMakeLists.txt next to the Makefile; a package keeps an existing one
 
     def check(self) -> None:
         """Raise for unknown names."""
@@ -99,7 +99,7 @@ class Generated(NamedTuple):
 
     @property
     def conflicts(self) -> list[Change]:
-        """Files whose lines both sides changed."""
+        """Files in which udogen and the user changed the same lines."""
         return [change for change in self.changes if change.action == "conflict"]
 
 
@@ -153,7 +153,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
             converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=options.strict)
     planned: list[_Planned] = []
-    searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
+    searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether any were found
     for package, by_backend in resolved:
         own = options._replace(htp_api=_interface(options, package, by_backend, log))
         if own.api == "core":
@@ -203,7 +203,7 @@ def _plan_package(
 
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
-    """The effects of writing a folder, and the memory of it; None for a folder that is moved aside."""
+    """What writing a folder would do, and the folder's memory (None for a folder that is moved aside)."""
     from udogen.generate.render import render  # imports Mako, which is slow
 
     exists = os.path.lexists(planned.path) and not folder.is_new()
@@ -366,7 +366,7 @@ def _resolve_one(
 
 
 def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
-    """Warn if the config asks for the other interface of HTP; the command line counts."""
+    """Warn if the config requests the other interface of HTP; the command line has precedence."""
     if package.use_qhpi and api != "qhpi":
         problems.warn(
             package.location,
@@ -447,7 +447,7 @@ def _kernels(
 
 
 def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
-    """The user's kernels, with those in Python that the folders already have, unless others are given."""
+    """The user's kernels, and the kernels in Python that the folders already have, unless others are given."""
     found = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
     for folder, plan in plans:
         for part in plan.parts:
@@ -475,7 +475,7 @@ def _styled(
     by_backend: Mapping[str, OpPackage],
     options: GenerateOptions,
 ) -> Source:
-    """The source with the styles of kernels: of given ones, else of those that the folder already has (`old`)."""
+    """The source with the styles of the given kernels, else of the kernels that the folder already has (`old`)."""
     chosen: dict[str, tuple[str, ...]] = {}
     restyled: dict[str, tuple[str, ...]] = {}
     headers: dict[str, tuple[str, ...]] = {}
@@ -515,7 +515,7 @@ def _restyled(
 def _style(
     backend: str, op: str, given: Mapping[str, bytes], existing: Mapping[str, bytes], options: GenerateOptions
 ) -> str:
-    """The style of one kernel (`vendor.style`): as chosen, or as its text has it."""
+    """The style of one kernel (`vendor.style`): the chosen one, or that of its text."""
     chosen = options.styles.get(backend, "")
     text = given.get(op, existing.get(op))
     if chosen == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and options.api == "core"):
@@ -524,7 +524,7 @@ def _style(
 
 
 def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
-    """The folders that are searched for a file of a kernel: those for the backend first, then the common one."""
+    """The folders that are searched for a kernel file: those for the backend first, then the common one."""
     row = backends.ALL[backend]
     below = row.kernels_folder(api)
     own = [folder / below, folder / below.upper()]  # the second is usual in Qualcomm's samples
@@ -532,7 +532,7 @@ def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]
 
 
 def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
-    """<folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
+    """The kernels for a backend: <folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
     folder = options.kernels
     if folder is None:
         return {}
@@ -545,14 +545,14 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
         places = [*kernel_places(folder, backend, options.api, name), *usual]
         path = next((p for each in places if os.path.lexists(p := each / name)), None)
         if path is not None:
-            chosen[name.removesuffix(".cpp")] = path  # other files keep their ending
+            chosen[name.removesuffix(".cpp")] = path  # other files keep their suffix
     for op in package.ops:
         _choose_language(op.name, chosen, folder)
     return {key: _kernel(path) for key, path in chosen.items()}
 
 
 def _choose_language(name: str, chosen: dict[str, Path], common: Path) -> None:
-    """Of a kernel in C++ or OpenCL and one in Python, the one for the backend wins, then C++ or OpenCL."""
+    """Choose between C++ or OpenCL and Python: the kernel for the backend has precedence, then C++ or OpenCL."""
     in_python = chosen.get(f"{name}.py")
     others = {each for each in (name, f"{name}.cl") if each in chosen}
     if in_python is None or not others:
@@ -563,7 +563,7 @@ def _choose_language(name: str, chosen: dict[str, Path], common: Path) -> None:
 
 
 def _kernel(path: Path) -> bytes:
-    """The user's source; raises for what is not a file, instead of generating a skeleton."""
+    """The user's source; raises if it cannot be read, instead of generating a skeleton."""
     try:
         return read_plain(path)
     except OSError as fault:
@@ -595,7 +595,7 @@ def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
 
 
 def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenError:
-    """The same error with the names of kernels instead of those of their copies, where these are equal."""
+    """The same error with the names of kernels instead of those of their copies, where both are equal."""
     found = copy.copy(fault)
     for path, source in kernel_sources(package).items():
         if path.is_file() and path.read_bytes() == source.read_bytes():
@@ -606,7 +606,7 @@ def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenErro
 
 
 def kernels_not_used(package: PackageLibrary) -> list[str]:
-    """A sentence for each kernel of --kernels that is not what the package has, and what to do."""
+    """A sentence with a remedy for each kernel of --kernels that differs from the package's copy."""
     manifest = read_manifest(package.path) or {}
     files = manifest.get("files")
     found = []
@@ -635,7 +635,7 @@ def make_package(
 ) -> Path:
     """Generate and build the package of a config for this machine: `make_package("Ops.xml", "out", backend="htp")`.
 
-    Kernels are those in `kernels`, by default those beside the config.  Returns the package folder, which
+    Kernels are those in `kernels`, by default those next to the config.  Returns the package folder, which
     `Runtime.register`, `GraphBuilder` and `OpSession` take.
     """
     from udogen.build.make import build_package  # a sixth of the start-up of `udogen generate`, which builds nothing

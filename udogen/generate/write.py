@@ -36,7 +36,7 @@ class Change(NamedTuple):
     before: bytes | None
     after: bytes | None
     note: str = ""
-    beside: str = ""  # of a conflict or a replaced file: where the other version goes
+    beside: str = ""  # for a conflict or a replaced file: the path of the other version
 
     @property
     def writes(self) -> bool:
@@ -52,10 +52,10 @@ class Conflict(UdogenError):
 
 
 class Memory:
-    """What was generated last: checksums in the manifest, and copies in `.udogen/last` of the files that merge.
+    """What was generated last: checksums in the manifest, and copies in `.udogen/last` of the files that are merged.
 
     Writing begins with copies in `.udogen/next` and `unfinished.json`, which has the new checksum of each file.  After
-    an interrupted call, a file that has it counts as generated, not as edited.
+    an interrupted call, a file with this checksum counts as generated, not as edited.
     """
 
     def __init__(self, folder: PackageFolder) -> None:
@@ -70,7 +70,7 @@ class Memory:
         self._is_unfinished = begun is not None
         self._begun: set[str] = set()
         self._written: set[str] = set()  # of those that the interrupted call began
-        self._left: set[str] = set()  # files that do not merge any more
+        self._left: set[str] = set()  # files that are no longer merged
         if unfinished is not None:
             self._resume(unfinished)
 
@@ -87,11 +87,11 @@ class Memory:
         self.manifest = self.manifest if new is None else new
 
     def is_last(self, path: str, content: bytes) -> bool:
-        """Whether this content was generated last as this file."""
+        """Whether this content was last generated for this file."""
         return self.checksums.get(path) == content_key(content)
 
     def last(self, path: str) -> bytes | None:
-        """What was generated last as this file; None without a copy of exactly that."""
+        """The content that was last generated for this file; None without an exact copy."""
         if path not in self.checksums:
             return None
         found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
@@ -99,7 +99,7 @@ class Memory:
         return found if found is not None and self.is_last(path, found) else None
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
-        """Record what will be written, before the first file is."""
+        """Record what will be written, before the first file is written."""
         self.settle()
         if self.manifest is None:
             self._put_manifest({**manifest, "files": {}})
@@ -126,7 +126,7 @@ class Memory:
         self.mergeable = mergeable
 
     def finish(self) -> None:
-        """Remember what was written."""
+        """Record what was written."""
         for path in self._written:
             with suppress(FileNotFoundError):
                 self._folder.move(f"{_NEXT}/{path}", f"{_LAST}/{path}")
@@ -141,7 +141,7 @@ class Memory:
 
     def settle(self) -> None:
         """Record what an interrupted call has written, and remove its leftovers."""
-        self._folder.sweep(MANIFEST)  # of a call that had not begun
+        self._folder.sweep(MANIFEST)  # left by a call that was killed before it began
         if self._is_unfinished:
             for path in self._begun:
                 self._folder.sweep(path)
@@ -166,7 +166,7 @@ class Memory:
 
 
 def compare(folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
-    """The effects of `write`, without writing.  Raises if it could not be done."""
+    """What `write` would do, without doing it; raises if `write` would fail."""
     _fits(folder, memory, plan)
     files = {file.path: file for file in plan.files}
     # A kernel that the user gave is not replaced by a skeleton.
@@ -195,7 +195,7 @@ def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
 def write(
     folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes], changes: Sequence[Change]
 ) -> None:
-    """Carry out `changes`; of a conflict, the generated file goes beside the user's."""
+    """Carry out `changes`; in a conflict, the generated file is written next to the user's."""
     with folder.writing():
         memory.begin(_manifest(plan, rendered), rendered, changes)
         for change in changes:
@@ -257,7 +257,7 @@ def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
 
 
 def _kernels_have_style(folder: PackageFolder, part: Part) -> bool:
-    """Whether the folder's kernels were replaced by ones for the interface of `part`: then it may change."""
+    """Whether the folder's kernels were replaced by kernels for the interface of `part`, which allows it to change."""
     found = [folder.read(path) for path in part.sources if PurePosixPath(path).parent.name == "ops"]
     return bool(found) and all(vendor.style(part.backend, text or b"") == part.api for text in found)
 
@@ -308,7 +308,7 @@ def _beside(path: str) -> str:
 
 
 def _old_names(path: str) -> Iterator[str]:
-    """Paths for the user's version of a file that is replaced."""
+    """Possible paths for the user's version of a file that is replaced."""
     yield f"{path}.udogen-old"
     yield from (f"{path}.udogen-old-{number}" for number in count(2))
 
@@ -325,7 +325,7 @@ def _listed(manifest: Mapping[str, object] | None, key: str) -> set[str]:
 
 
 def _is_below(path: str) -> bool:
-    """Whether a path of a manifest is inside the package: anybody can edit a manifest."""
+    """Whether a path of a manifest is inside the package: manifests can be edited by hand."""
     return path.isprintable() and not {"..", ".", "", MEMORY} & set(path.split("/"))
 
 
@@ -369,7 +369,7 @@ def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
 
 
 def _agreements(base: list[str], new_lines: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
-    """Runs of base lines that are in both others: (base, new_lines, theirs, length), and an empty one at the end."""
+    """Runs of base lines that both others contain: (base, new_lines, theirs, length), and an empty run at the end."""
     from difflib import SequenceMatcher  # rarely used
 
     in_new = SequenceMatcher(None, base, new_lines, autojunk=False).get_matching_blocks()

@@ -1,6 +1,6 @@
-"""Kernels written once in Python: in what shape a kernel's function takes its tensors, and who schedules it.
+"""Kernels written once in Python: the views in which a kernel's function takes its tensors, and autoschedulers.
 
-Nothing here needs Halide: kernels import it, and the worker that compiles them.
+Nothing here needs Halide; kernels and the worker that compiles them import this module.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Flat:
-    """All elements in one row regardless of the shape: `x[i]`.  A tensor without an annotation is taken so."""
+    """All elements in one row, regardless of the shape: `x[i]`.  This is the view without an annotation."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The elements along one axis: `x[k]` is the k-th of whichever row is calculated.
+    """The elements along one axis: `x[k]` is the k-th element of the row that is being calculated.
 
     The axis is a number, or the name of a scalar parameter of the op; a negative one counts from the last.
     """
@@ -27,9 +27,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Whole:
-    """Every axis has an index, the last one first, as Halide counts: `x[c, w, h, n]` of a tensor of NHWC.
+    """An index for each axis, the last axis first, as in Halide: `x[c, w, h, n]` for an NHWC tensor.
 
-    A tensor of a lower rank has ones in front.
+    The shape of a tensor of lower rank gets leading ones.
     """
 
     rank: int = 4
@@ -41,7 +41,7 @@ AUTOSCHEDULERS = ("Adams2019", "Li2018", "Mullapudi2016")
 
 
 class Autoschedule:
-    """One of Halide's autoschedulers in place of the usual schedule on processors: `schedule = Autoschedule(…)`.
+    """One of Halide's autoschedulers, instead of the usual schedule on processors: `schedule = Autoschedule(…)`.
 
     It needs a typical size of each tensor, as a shape, and of each scalar parameter that a size depends on.
     """

@@ -1,4 +1,4 @@
-"""Tensors as a kernel in Python has them: views, real numbers for stored ones, reductions; the usual schedules."""
+"""Tensors as a kernel in Python sees them: views, real numbers for stored ones, reductions; the usual schedules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TYPES = {
     "i16": hl.Int(16), "u32": hl.UInt(32), "i32": hl.Int(32), "i64": hl.Int(64),
 }  # fmt: skip
 _RANGES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767)}
-_ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits behind the point
+_ROUNDER = 12582912.0  # 1.5 * 2 ** 23: adding it leaves a float no digits after the point
 
 
 @dataclass
 class RowLayout:
-    """How the rows of a variant lie, and what is calculated of each before its elements are."""
+    """How the rows of a variant are laid out, and what is calculated for each row before its elements."""
 
     machine: TargetMachine
     lanes: int  # elements of a vector; 1: no vectors
@@ -34,22 +34,22 @@ class RowLayout:
     fixed: bool = False  # real numbers are integers times scales
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
-    # Values of rows for the output that is defined, with the lanes of partial results; outputs have loops of their own.
+    # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
     of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
     # A call of the kernel's function defines one output, the first that has no definition yet.
     output: str = ""
-    later: set[str] = field(default_factory=set)  # those that a later call defines
+    later: set[str] = field(default_factory=set)  # outputs that a later call defines
     read: list[tuple[KernelTensor, list[Any]]] = field(default_factory=list)  # elements that were read, with indices
     used: Callable[[str, list[Any]], None] = lambda name, indices: None  # called for each use of elements
-    reads_outputs: bool = False  # elements of one depend on elements of outputs that another thread may calculate
+    reads_outputs: bool = False  # elements of an output depend on elements of outputs that another thread may calculate
 
     @property
     def rest(self) -> list[hl.Var]:
-        """The index of the row."""
+        """The variables that identify the row."""
         return [self.row] if self.last else [self.inner, self.row]
 
     def begin(self) -> None:
-        """Before each call."""
+        """Reset the state before each call."""
         self.output, self.of_rows = "", []
         self.later.clear()
 
@@ -82,12 +82,12 @@ class KernelTensor:
 
     @property
     def lanes(self) -> int:
-        """Elements of a vector where it is calculated; 1: no vectors."""
+        """Elements of a vector in its calculation; 1: no vectors."""
         return self._place.lanes
 
     @property
     def size(self) -> hl.Expr:
-        """How many elements a row has; of a flat tensor, how many there are."""
+        """The number of elements of a row; for a flat tensor, of all elements."""
         return self._dim(0 if not isinstance(self.view, Rows) or self._place.last else 1).extent()
 
     def extent(self, axis: int) -> hl.Expr:
@@ -95,7 +95,7 @@ class KernelTensor:
         return self._dim(axis).extent()
 
     def lengths(self, shape: tuple[int, ...]) -> list[int]:
-        """Those of the axes that Halide sees of a tensor of this shape, where rows lie along the last axis."""
+        """The lengths of the axes that Halide sees for a tensor of this shape, if rows are along the last axis."""
         if isinstance(self.view, Whole):
             return [*reversed(shape), *[1] * self.view.rank][: self.view.rank]
         if isinstance(self.view, Rows):
@@ -136,7 +136,7 @@ class KernelTensor:
         return self.buffer[tuple(at)]
 
     def to_real(self, raw: hl.Expr) -> hl.Expr:
-        """The real number of a stored one."""
+        """The number that a stored one represents."""
         if self._stored == "f16":
             half = self._place.machine.half_vectors
             return hl.cast(hl.Float(32), hl.reinterpret(hl.Float(16), raw)) if half else _from_half(raw)
@@ -167,7 +167,7 @@ class KernelTensor:
             self._place.reads_outputs = True
 
     def _to_fixed(self, value: Any) -> hl.Expr:
-        """What is stored for a number in fixed point."""
+        """The stored form of a number in fixed point."""
         if not self.is_quantized:
             raise NotFixedError(f"`{self.name}` contains no fixed point")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
@@ -175,7 +175,7 @@ class KernelTensor:
         return hl.saturating_cast(TYPES[self._stored], steps)
 
     def to_stored(self, value: hl.Expr) -> hl.Expr:
-        """What is stored for a number."""
+        """The stored form of a number."""
         if self._stored == "f16":
             half = self._place.machine.half_vectors
             value = hl.cast(hl.Float(32), value)
@@ -185,15 +185,15 @@ class KernelTensor:
         low, high = (float(each) for each in _RANGES[self._stored])
         offset = hl.cast(hl.Float(32), self.offset)
         whole = hl.cast(hl.Float(32), value) / self.scale
-        whole = hl.select(whole > low + offset, whole, low + offset)  # also where it is not a number
+        whole = hl.select(whole > low + offset, whole, low + offset)  # also for NaN
         whole = hl.min(whole, high + offset) + _ROUNDER
         integer = hl.reinterpret(hl.Int(32), whole) - hl.reinterpret(hl.Int(32), hl.f32(_ROUNDER))
         return hl.cast(TYPES[self._stored], hl.clamp(integer - self.offset, int(low), int(high)))
 
-    # --- of rows --------------------------------------------------------------------------------------------------
+    # --- reductions of rows ---------------------------------------------------------------------------------------
 
     def sum(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
-        """The sum over a row, of its elements or of what a function makes of k."""
+        """The sum over a row, of its elements or of a function of k."""
         return self._reduced("sum", of)
 
     def max(self, of: Callable[[Any], hl.Expr] | None = None) -> hl.Expr:
@@ -228,7 +228,7 @@ class KernelTensor:
         return made(found, sample.scale, sample.bound, sample.zero)
 
     def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
-        """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements fills neither."""
+        """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements overflows neither."""
         is_short = sample.bound < 1 << 16
 
         def parts(k: Any) -> list[hl.Expr]:
@@ -248,15 +248,15 @@ class KernelTensor:
         get: Callable[[Any], list[hl.Expr]],
         last: hl.Type | None = None,
     ) -> list[hl.Expr]:
-        """Values of each row; `last` is the type in which results of vectors are put together."""
+        """Values of each row; `last` is the type in which results of vectors are combined."""
         place, lanes = self._place, self._place.lanes
         row = _Reduction(f"{self.name}_{name}", tuple(place.rest), starts, both, get, last)
         if place.machine.gpu and place.last:
             self._over_threads(row)
             place.of_rows.append((row.total, None))
             return row.of(row.total, row.at)
-        left, over_where = self.size, []  # of a row that is shorter than any vector
-        # Shorter vectors fill a register of 32-bit numbers, too: of others on Hexagon LLVM makes single numbers.
+        left, over_where = self.size, []  # for a row that is shorter than any vector
+        # Shorter vectors also fill a register of 32-bit numbers: on Hexagon, LLVM splits others into single numbers.
         least = place.machine.vector // 4 if place.machine.aligned else 1
         for width in dict.fromkeys((lanes, max(lanes // 4, least))) if lanes > 1 and place.last else ():
             fits = self._fit(get, left - width) if least > 1 and width < lanes else []
@@ -275,7 +275,7 @@ class KernelTensor:
         return row.of(row.total, row.at)
 
     def _over_threads(self, row: _Reduction) -> None:
-        """A group of threads for each row, each with every so many of its elements."""
+        """Reduce each row with a group of threads: with n threads, each takes every n-th element."""
         lanes = self._place.lanes
         lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{lanes}")
         steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
@@ -288,7 +288,7 @@ class KernelTensor:
         self._place.of_rows.append((some, lane))
 
     def _over_vectors(self, row: _Reduction, width: int, left: hl.Expr, fits: Sequence[hl.Expr]) -> None:
-        """As many partial results as a vector has elements, the first of them of the row's end."""
+        """Calculate as many partial results as a vector has elements, beginning with the row's end."""
         lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{width}")
         is_long = left >= width
         vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
@@ -308,9 +308,9 @@ class KernelTensor:
         self._place.of_rows.append((some, lane))
 
     def _fit(self, get: Callable[[Any], list[hl.Expr]], start: hl.Expr) -> list[hl.Expr] | None:
-        """Conditions for a row: Hexagon's loads, which are whole vectors, end inside of the tensors that `get` reads.
+        """Conditions for a row: Hexagon's loads, which are whole vectors, end inside the tensors that `get` reads.
 
-        They begin at `start` or before it.  Nothing is returned where that cannot be known.
+        They begin at `start` or before it.  Returns None if that cannot be known.
         """
         place, k = self._place, hl.Var("k")
         place.read.clear()
@@ -328,7 +328,7 @@ class KernelTensor:
 
 @dataclass
 class _Reduction:
-    """Values of each row: their start, how two become one, the elements, the type in which parts are put together."""
+    """Values of each row: their start, how two are combined, the elements, the type in which parts are combined."""
 
     name: str
     at: tuple[Any, ...]
@@ -352,7 +352,7 @@ class _Reduction:
 
 
 def as_expr(value: Any) -> hl.Expr:
-    """A parameter, a number or the value of a function as an expression, which `Fixed` knows how to take."""
+    """A parameter, a number or the value of a function as an expression, which `Fixed` accepts."""
     return value if isinstance(value, hl.Expr) else hl.Expr(value)
 
 
@@ -361,7 +361,7 @@ def _one_or_tuple(values: list[hl.Expr]) -> Any:
 
 
 def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr]:
-    """The values of a function in one place; those of a `FuncRef` would be no floats with a scale."""
+    """The values of a function at one index, as expressions: a `FuncRef` would not become a float with a scale."""
     found = func[indices]
     return [as_expr(found)] if count == 1 else [as_expr(found[each]) for each in range(count)]
 
@@ -375,9 +375,9 @@ _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
 
 
 def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
-    """The usual schedule: vectors along what lies side by side, and of each row first what is calculated once.
+    """Apply the usual schedule: vectors along contiguous elements; what is calculated once for a row comes first.
 
-    With a schedule of its own an output has its vectors already.
+    `own`: the kernel's own schedule has already made the vectors of the output.
     """
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
@@ -402,7 +402,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
 
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
-    """A thread for each element; for each row, if it has values of its own, a group of threads."""
+    """Use a thread for each element; if rows have values of their own, a group of threads for each row."""
     func, lanes, tail = output.func, place.lanes, hl.TailStrategy.GuardWithIf
     outer, inner = hl.Var("outer"), hl.Var("thread")
     by_group = isinstance(output.view, Rows) and place.last
@@ -431,7 +431,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
 
 def _from_half(raw: hl.Expr) -> hl.Expr:
-    """A half as a float, by integers: for machines that have no vectors of halves."""
+    """A half as a float, calculated with integers, for machines that have no vectors of halves."""
     bits = hl.cast(hl.UInt(32), raw)
     sign, rest = (bits & 0x8000) << 16, bits & 0x7FFF
     usual = hl.select(rest >= 0x7C00, hl.u32(0x7F800000) | ((rest & 0x3FF) << 13), (rest << 13) + hl.u32(0x38000000))
@@ -440,7 +440,7 @@ def _from_half(raw: hl.Expr) -> hl.Expr:
 
 
 def _to_half(value: hl.Expr) -> hl.Expr:
-    """The reverse; it rounds to nearest even."""
+    """A float as a half, rounded to nearest even; the reverse of `_from_half`."""
     bits = hl.reinterpret(hl.UInt(32), value)
     sign, rest = (bits >> 16) & 0x8000, bits & hl.u32(0x7FFFFFFF)
     none = hl.select(rest > hl.u32(0x7F800000), hl.u32(0x7E00), hl.u32(0x7C00))

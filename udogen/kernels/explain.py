@@ -16,14 +16,14 @@ from udogen.errors import UsageError
 from udogen.kernels.objects import PythonKernels, compile_texts
 from udogen.kernels.request import Launch
 
-# Machines of a backend whose code differs: their names, and those of libraries' folders.
+# Machines of a backend whose code differs: their names -> the names of their library folders.
 _MACHINES: Mapping[str, Mapping[str, str]] = {
     "cpu": {each: each for each in ("x86_64-linux-clang", "aarch64-linux-gnu")},
     "gpu": {"opencl": "x86_64-linux-clang"},  # the text is the same for all
     "htp": {each: each for each in ("hexagon-v68", "emulated-v68")},
     "dsp": {"hexagon-v66": "hexagon-v66"},
 }
-_KINDS = {  # how the names of vector instructions begin
+_KINDS = {  # the beginning of names of vector instructions
     "load and store": "vmem|vmov[aud]|vgather|vscatter|ld[rp1]|st[rp1]|vld",
     "multiply": "vmpy|vmpa|vdmpy|vrmpy|vpmul|vmul|vfn?m|f?n?mul|f?ml[as]|vpmadd|[su]q?r?d?mul|[su]ml[as]l",
     "divide": "vdiv|f?div|vrcp|vrsqrt|vsqrt|fsqrt",
@@ -41,7 +41,7 @@ _LOOP = re.compile(r"^\s*(produce|consume|for|let .* = 0\b|allocate)\b.*\{?$")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"(\.L\w+)")
 _REPEAT = re.compile(r"loop([01])\((\.L\w+)")
-# The call of a function of udogen that records a kernel: its name, groups, threads, and the bytes that they share.
+# The call of udogen's function that records a kernel: its name, its groups, their threads, the bytes that they share.
 _LAUNCH = re.compile(r'halide_opencl_run\(\S+, "(?P<entry>\w+)", (?P<sizes>.*?), \(void \*\)make_struct')
 _TERM = re.compile(r"^ *let (t\d+) = (.*)$", re.M)
 _OPENCL_VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|half)(?:2|3|4|8|16)\b")
@@ -50,13 +50,13 @@ _OPENCL_LOOP = re.compile(r"^( *)for \(int (\w+) = (.*?); \w+ < (?:0 \+ )?(.*?);
 
 @dataclass(frozen=True)
 class GpuLaunch:
-    """A kernel of OpenCL that a function launches.  Sizes are terms of the tensors' lengths."""
+    """An OpenCL kernel that a function launches.  Sizes are expressions of the tensors' lengths."""
 
     kernel: str
     groups: tuple[str, ...]  # along each axis
     threads: tuple[str, ...]  # of a group
     shared_bytes: str  # of local memory
-    vectors: tuple[str, ...]  # types of OpenCL with several elements; none: a thread calculates single numbers
+    vectors: tuple[str, ...]  # OpenCL types with several elements; none: a thread calculates single numbers
     text: str
 
 
@@ -67,8 +67,8 @@ class FunctionCode:
     name: str
     backend: str
     machine: str
-    types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as configs name them; empty: it is left out
-    fills_table: bool = False  # it is called in preparation, for each number of 8 bits
+    types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as named in configs; empty: it is absent
+    fills_table: bool = False  # it is called during preparation, for each 8-bit number
     scalar: str = ""  # why it has no vectors, or does not run on a GPU
     instructions: Mapping[str, int] = field(default_factory=dict)  # vector instructions in loops, by kind
     loops: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class FunctionCode:
 
 
 def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> list[FunctionCode]:
-    """All functions of a kernel, for these machines or for those of each backend that the op is for."""
+    """All functions of a kernel, for these machines or for those of each backend that the op supports."""
     if not file.is_file():
         raise UsageError(f"{file} is not a regular file", hint="name a kernel in Python")
     packages, problems = load(configs)
@@ -132,7 +132,7 @@ def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[Functi
 
 
 def _launches(statement: str, launches: Sequence[Launch]) -> tuple[GpuLaunch, ...]:
-    """With the sizes that the text of the host's function has."""
+    """The kernels of a function, with the sizes from the text of the host's function."""
     entries = {each.entry: each for each in launches}
     terms = dict(_TERM.findall(statement))
     found = []
@@ -147,20 +147,20 @@ def _launches(statement: str, launches: Sequence[Launch]) -> tuple[GpuLaunch, ..
 
 
 def _product(size: str) -> str:
-    """Of bytes, if they are known."""
+    """The number of bytes, if all factors are known."""
     factors = size.strip("()").split("*")
     return str(math.prod(map(int, factors))) if all(each.isdigit() for each in factors) else size
 
 
 def _readable(text: str, terms: Mapping[str, str]) -> str:
-    """A line of Halide's without the names of parts of terms, and with lengths as kernels name them."""
+    """A line of Halide's text with named terms written out, and with lengths as in kernels."""
     while (named := re.sub(r"\bt\d+\b", lambda term: terms.get(term[0], term[0]), text)) != text:
         text = named
     return re.sub(r"\$\d+|0 \+ ", "", re.sub(r"\.extent\.(\d)", r".extent(\1)", text))
 
 
 def _axes(sizes: list[str]) -> tuple[str, ...]:
-    """Without the last axes that have one element."""
+    """The sizes without trailing axes of one element."""
     while len(sizes) > 1 and sizes[-1] == "1":
         sizes = sizes[:-1]
     return tuple(sizes)
@@ -177,7 +177,7 @@ def _opencl_loops(launches: Sequence[GpuLaunch]) -> Iterator[str]:
 
 
 def _instructions(assembly: str, machine: str) -> dict[str, int]:
-    """Vector instructions in loops by kind, the most frequent first; those before loops check tensors, once a call."""
+    """Vector instructions in loops by kind, the most frequent first; others check tensors, once per call."""
     name_of = next(each for key, each in _INSTRUCTIONS.items() if machine.startswith(key))
     counts: Counter[str] = Counter()
     for line in _in_loops(assembly.splitlines()):
@@ -189,7 +189,7 @@ def _instructions(assembly: str, machine: str) -> dict[str, int]:
 
 
 def _in_loops(lines: list[str]) -> Iterator[str]:
-    """The lines between a label and the last jump back to it, or the end of the loop that Hexagon repeats itself."""
+    """The lines between a label and the last jump back to it, or the end of a hardware loop of Hexagon."""
     labels: dict[str, int] = {}
     is_in_loop = [False] * len(lines)
     repeated: dict[str, list[str]] = {"0": [], "1": []}  # labels that the instructions loop0 and loop1 name
@@ -213,7 +213,7 @@ def _in_loops(lines: list[str]) -> Iterator[str]:
 
 
 def _of_hexagon(text: str) -> str:
-    """The name of the instruction of a line, if it is of vectors."""
+    """The name of a line's instruction, if it is a vector instruction."""
     if not re.search(r"\b[vq]\d+(:\d+)?(\.\w+)?\s*[-+|&^]?=|^(if ?\(.*\) ?)?vmemu?\(", text):
         return ""
     called = re.search(r"=\s*(v\w+)\(|^(?:if ?\(.*\) ?)?(vmemu?)\(", text)
@@ -223,7 +223,7 @@ def _of_hexagon(text: str) -> str:
 
 
 def _of_x86(text: str) -> str:
-    """The last letters give the count of numbers."""
+    """The same for x86, where the last letters of a name show the number of elements."""
     name = text.split(None, 1)[0] if re.search(r"%[xyz]mm\d", text) else ""
     return "" if name.endswith(("ss", "sd")) else name
 
@@ -241,7 +241,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[str], str]] = {
 
 
 def _loops(statement: str) -> tuple[str, ...]:
-    """The loops and what is calculated in them, of Halide's text."""
+    """The loops in Halide's text, and what is calculated in them."""
     terms = dict(_TERM.findall(statement))
     lines = (line.rstrip(" {") for line in statement.splitlines() if _LOOP.match(line))
     return tuple(_readable(line, terms) for line in lines)

@@ -1,8 +1,8 @@
 """Real numbers as integers times a scale, for machines whose vectors hold no floats.
 
 A `Fixed` is `scale * (stored + zero)`: an integer of 32 bits for each element, and a float that all elements share.
-Where two are added or multiplied their integers take 30 bits; products keep their upper half, which HVX has an
-instruction for.
+When two are added or multiplied, their integers take 30 bits; products keep their upper half, for which HVX has an
+instruction.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import halide as hl
 
 _BITS = 30  # of an integer that is multiplied
 _MOST = (1 << _BITS) - 1
-_TINY = 1e-37  # the least scale
+_TINY = 1e-37  # the smallest scale
 
 
 class NotFixedError(Exception):
-    """An expression that has no fixed point here; floats calculate it."""
+    """An expression that is not supported in fixed point; floats are used instead."""
 
 
 class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
-    """An element as a kernel's function has it.
+    """An element as a kernel's function sees it.
 
-    For Halide's own functions it is a variable that is nowhere defined: what they make of it is refused.
+    For Halide's own functions it is an undefined variable: expressions that they make of it are refused.
     """
 
     stored: hl.Expr  # an integer of at most 32 bits
-    zero: Any  # what is added to it: an integer that all elements share, or nothing
-    scale: hl.Expr  # positive, and all elements share it
-    bound: int  # the absolute integer is at most this one
+    zero: Any  # an integer that is added to it and that all elements share, or None
+    scale: hl.Expr  # positive, shared by all elements
+    bound: int  # the maximum of the absolute integer
     at_most_zero: bool
 
     def __init__(
@@ -42,7 +42,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
 
     @property
     def real(self) -> hl.Expr:
-        """The same as a float, which is for what all elements share."""
+        """The same number as a float; only for numbers that all elements share."""
         return self.scale * hl.cast(hl.Float(32), self.integer)
 
     # --- arithmetic -----------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     # --- integers -------------------------------------------------------------------------------------------------
 
     def widened(self, bits: int = _BITS) -> Fixed:
-        """The same with integers of so many bits."""
+        """The same number with integers of this many bits."""
         more = bits - self.bound.bit_length()
         if more >= 0:
             scale = self.scale * hl.f32(2.0**-more)
@@ -117,7 +117,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         return Fixed(hl.rounding_shift_right(self.integer, -more), self.scale * hl.f32(2.0**-more), (1 << bits) - 1)
 
     def in_steps(self, step: Any) -> hl.Expr:
-        """The nearest multiple of a positive float that all elements share; it saturates somewhere beyond 2 ** 22."""
+        """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
         wide = self.widened()
         ratio = hl.reinterpret(hl.Int(32), hl.clamp(wide.scale / step, hl.f32(1e-30), hl.f32(1e30)))
         exponent = (ratio >> 23) - 126  # ratio = factor * 2 ** (exponent - 31)
@@ -134,11 +134,11 @@ class OfRow(Fixed):
 
 
 class Largest(OfRow):
-    """What no element of a row exceeds."""
+    """The largest of a row, which no element exceeds."""
 
 
 def of_shared(value: Any) -> Fixed:
-    """A float that all elements share."""
+    """A float that all elements share, in fixed point."""
     if isinstance(value, Fixed):
         return value
     number = hl.f32(float(value)) if _is_number(value) else hl.cast(hl.Float(32), value)
@@ -148,7 +148,7 @@ def of_shared(value: Any) -> Fixed:
 
 
 def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
-    """Two numbers with one scale, for what takes one of them."""
+    """Two numbers with the same scale, for functions that return one of them."""
     if isinstance(a, Fixed) and isinstance(b, Fixed) and a.scale is b.scale and a.zero is b.zero:
         return a, b
     if _is_number(b) and b == 0:
@@ -162,7 +162,7 @@ def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
 
 
 def one_of(a: Any, b: Any, take: Any) -> Fixed:
-    """What a function takes of two integers, as a number: `select`, `max`, `min`."""
+    """One of two numbers, chosen by a function of their integers: `select`, `max`, `min`."""
     a, b = like(a, b)
     bound = max(a.bound, b.bound)
     if a.zero is b.zero and a.zero is not None and a.stored.type() == b.stored.type():
@@ -171,7 +171,7 @@ def one_of(a: Any, b: Any, take: Any) -> Fixed:
 
 
 def reduced(x: Fixed, take: Any) -> Fixed:
-    """What a reduction takes of integers: the largest, the smallest."""
+    """The number that a reduction of the integers chooses: the largest, the smallest."""
     if x.zero is None:
         return Fixed(take(x.integer), x.scale, x.bound)
     return Fixed(take(x.stored), x.scale, x.bound, x.zero)
@@ -192,7 +192,7 @@ def exp(x: Fixed) -> Fixed:
     """e to the power of a number that is not positive, in 30 bits."""
     if not x.at_most_zero:
         raise NotFixedError("exp() of what may be positive")
-    power = hl.clamp(-x.in_steps(hl.f32(0.6931471805599453 / (1 << 20))), 0, (31 << 20) - 1)  # of 1 / 2
+    power = hl.clamp(-x.in_steps(hl.f32(0.6931471805599453 / (1 << 20))), 0, (31 << 20) - 1)  # the exponent of 1 / 2
     whole, rest = power >> 20, (power & 0xFFFFF) << 11
     # 2 ** -rest between 1 / 2 and 1, in Q30
     poly = hl.i32(0)
@@ -225,5 +225,5 @@ def _upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
 
 
 def _to_q31(ratio: hl.Expr) -> hl.Expr:
-    """A float of at most one in 31 bits."""
+    """A float of at most one, as an integer of 31 bits."""
     return hl.cast(hl.Int(32), hl.min(ratio * hl.f32(2.0**31), hl.f32(2147483520.0)))

@@ -1,4 +1,4 @@
-"""The C++ that calls what Halide has compiled: `execute`, and `prepare` where an op looks its numbers up."""
+"""The C++ that calls what Halide has compiled: `execute`, and `prepare` if an op looks up its numbers in a table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from udogen.opdef.names import cpp_string
 _MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 
-ByTypes = dict[tuple[str, ...], dict[bool, KernelVariant]]  # of the tensors -> those for the last axis, and for others
+ByTypes = dict[tuple[str, ...], dict[bool, KernelVariant]]  # of tensors -> functions for the last axis, and for others
 
 
 def include(request: Request, report: Report) -> str:
-    """What the kernel's C++ file includes; it is the same for every machine of a backend."""
+    """The text that the kernel's C++ file includes; it is the same for every machine of a backend."""
     lines = [f"// Made by udogen of {request.op}.py, with the functions beside this file."]
     if report.not_on_gpu:
         why = cpp_string(report.not_on_gpu)
@@ -63,7 +63,7 @@ def _declarations(request: Request, report: Report, by_types: ByTypes) -> Iterab
 
 
 def _lines(request: Request, report: Report) -> Iterable[str]:
-    """Where the kernel uses each tensor, as messages end with it."""
+    """Where the kernel uses each tensor, for the end of messages."""
     yield "const udo::halide::Lines lines_of_tensors[] = {"
     for name, numbers in report.lines.items():
         shown = ", ".join(map(str, numbers[:_MOST_LINES])) + (", …" if len(numbers) > _MOST_LINES else "")
@@ -72,7 +72,7 @@ def _lines(request: Request, report: Report) -> Iterable[str]:
 
 
 def _calls(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]:
-    """The call of the function for the tensors' types, or of that of the table."""
+    """The call of the function for the tensors' types, or of the table's function."""
     if report.table:
         inputs = ", ".join(f"&{port.name}_.raw" for port in request.tensors if not port.is_output)
         output = next(f"&{port.name}_.raw" for port in request.tensors if port.is_output)
@@ -91,7 +91,7 @@ def _calls(request: Request, report: Report, by_types: ByTypes) -> Iterable[str]
 
 
 def _head(state: str) -> Iterable[str]:
-    """HTP calls an op in several threads, each with its slice."""
+    """The head of `execute`: HTP calls an op in several threads, each with its slice."""
     yield from (
         "#if defined(UDO_HTP)",
         f"udo::Status execute(const Args& args{state}, const udo::Slice& slice) {{",
@@ -109,7 +109,7 @@ def _signature_on_gpu(op: str) -> Iterable[str]:
 
 
 def _head_on_gpu(request: Request) -> Iterable[str]:
-    """The functions launch nothing: what they launch becomes the op's kernels."""
+    """The head on a GPU: instead of being launched, the kernels become those of the op."""
     yield from _signature_on_gpu(request.op)
     yield "  udo::halide::Launches call(operation);"
 
@@ -129,7 +129,7 @@ def _may_be_aligned(request: Request, report: Report) -> bool:
 
 
 def _cut(request: Request, report: Report) -> Iterable[str]:
-    """What one thread calculates: some elements of all tensors, or some rows of the outputs."""
+    """The part that one thread calculates: some elements of all tensors, or some rows of the outputs."""
     outputs = [port.name for port in request.tensors if port.is_output]
     if report.in_one:
         yield "  if (!part.isFirst()) return udo::ok;"

@@ -1,6 +1,6 @@
-"""Functions of real numbers that every machine has vectors for.
+"""Functions of real numbers that use vectors on every machine.
 
-Halide's own take single numbers on HVX, or floats where there are no vectors of floats.
+On HVX, Halide's own functions take single numbers, or floats where vectors of floats do not exist.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def exp(x: Any) -> hl.Expr:
     for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
         poly = poly * rest + hl.f32(factor)
     found = poly * rest * rest + rest + hl.f32(1.0)
-    # 2 ** 128 is not a float: the power is put on in two steps.
+    # 2 ** 128 is not a float: the power is applied in two steps.
     half = power >> 1
     for each in (half, power - half):
         found = found * hl.reinterpret(hl.Float(32), (each + 127) << 23)
@@ -74,9 +74,9 @@ def exp(x: Any) -> hl.Expr:
 
 
 def inverse(x: Any) -> hl.Expr:
-    """1 / x by multiplications, within two units of the last place; of subnormal results it makes zeros."""
+    """1 / x by multiplications, within two units of the last place; subnormal results become zeros."""
     bits = hl.reinterpret(hl.Int(32), x)
-    found = hl.reinterpret(hl.Float(32), hl.i32(0x7EF311C3) - bits)  # the exponent negated, the mantissa about right
+    found = hl.reinterpret(hl.Float(32), hl.i32(0x7EF311C3) - bits)  # the exponent negated, the mantissa approximate
     for _ in range(3):  # Newton's method
         found = found * (hl.f32(2.0) - x * found)
     infinite = hl.reinterpret(hl.Float(32), bits & hl.i32(-(1 << 31)) | hl.i32(0x7F800000))
@@ -93,7 +93,7 @@ def tanh(x: Any) -> hl.Expr:
     """The hyperbolic tangent."""
     if _is_fixed(x):
         return fixed.sigmoid(x * 2.0) * 2.0 - 1.0
-    square, series = x * x, hl.f32(0.0)  # near zero the difference below would have no digits left
+    square, series = x * x, hl.f32(0.0)  # near zero, the difference below would lose all digits
     for factor in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3, 1.0):
         series = series * square + hl.f32(factor)
     far = hl.f32(1.0) - hl.f32(2.0) / (hl.f32(1.0) + exp(x * hl.f32(2.0)))

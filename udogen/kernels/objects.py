@@ -1,4 +1,4 @@
-"""Kernels in Python become object files beside them, each in a process of its own: LLVM ends it where it gives up."""
+"""Compiles kernels in Python to object files next to them, each in a separate process, as LLVM ends it on failure."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from udogen.opdef.names import identifier
 from udogen.opdef.problems import Problems
 
 _KEY = "key"
-# The modules that decide what is compiled; those of a kind of machine only for such machines.
+# The modules that determine what is compiled; modules for one kind of machine count only for such machines.
 _DECIDING = ("__init__", "algorithm", "math", "request", "worker")
-_LONGEST = 7200.0  # seconds of a clock for a worker, which limits its processor time itself
-# What HVX code of Halide refers to and never calls here: it may be missing.
+_LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
+# What Halide's HVX code refers to but never calls here: no library needs to have it.
 _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
     *("halide_error", "halide_string_to_string", "halide_msan_annotate_memory_is_initialized"),
@@ -56,13 +56,13 @@ class PythonKernels:
 
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
-    """Compile what is missing or old for these machines, which have the names of their libraries' folders."""
+    """Compile what is missing or old for these machines, which are named like their library folders."""
     rows = machines_of(kernels.backend)
     known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
     calls = [path.read_bytes() for path in (*kernels.configs, Path(glue.__file__))]
     version = _halide()
-    missing: dict[str, list[Path]] = {}  # folders by key; many machines take the same code
+    missing: dict[str, list[Path]] = {}  # key -> folders; many machines use the same code
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
         for machine in known:
@@ -111,13 +111,13 @@ def _install(cached: Path, folder: Path, include: str) -> None:
 
 
 def _deciding(machine: TargetMachine) -> list[bytes]:
-    """What a machine's code is made of, besides the kernel and the options."""
+    """What a machine's code is made of, in addition to the kernel and the request."""
     names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
     return [repr(machine).encode(), *(Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)]
 
 
 def _halide() -> str | None:
-    """The installed release."""
+    """The installed release of Halide."""
     try:
         return metadata.version("halide")
     except metadata.PackageNotFoundError:
@@ -134,9 +134,9 @@ def _no_halide(kernel: Path) -> ToolMissing:
 def compile_texts(
     kernels: PythonKernels, path: Path, machine: str, into: Path
 ) -> tuple[Report, Mapping[str, Mapping[str, str]]]:
-    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function beside it.
+    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function next to it.
 
-    What is returned with the report is the data types of each function's tensors, by its name.
+    Returns the report, and the data types of each function's tensors, by function name.
     """
     if _halide() is None:
         raise _no_halide(path)
@@ -177,14 +177,14 @@ def _compile_into(cached: Path, request: Request) -> None:
 
 
 def _is_there(folder: Path, key: str, version: str | None) -> bool:
-    """Whether a folder was made of this, by this release of Halide; without Halide any release is accepted."""
+    """Whether a folder was made for this key by this release of Halide; without Halide, any release is accepted."""
     made = (folder / _KEY).read_text("utf-8").split() if (folder / _KEY).is_file() else []
     return made[:1] == [key] and (version is None or made[1:] == [version])
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """A private folder: programs for several ops of a package may be built at once."""
+    """Lock a folder against other writers: programs for several ops of a package may be built at once."""
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -230,10 +230,10 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
 
 
 def _stored(datatype: DataType, backend: str) -> str:
-    """How C++ states it; empty where kernels in Python do not take it."""
+    """The stored type in C++; empty if kernels in Python do not support it."""
     kind = _TYPES.get(datatype.kind, "")
     if backend == "gpu" and (datatype.quantized or kind == "f"):
-        return "f32"  # the text converts them
+        return "f32"  # the OpenCL text converts them
     if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
         return ""
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
@@ -242,12 +242,12 @@ def _stored(datatype: DataType, backend: str) -> str:
 
 
 def _compile(request: Request, into: Path) -> None:
-    """The functions of a kernel and what calls them; those that the compiler dies of are made without vectors."""
+    """Compile the functions of a kernel and what calls them; those that the compiler dies of get no vectors."""
     while True:
         done = _start(request, into)
         if done.returncode == 0:
             break
-        if done.timed_out:  # a loaded machine must not get other functions than an idle one
+        if done.timed_out:  # a loaded machine must not get different functions than an idle one
             raise BuildFailed(
                 f"{request.file}: Halide did not compile it in {_LONGEST / 3600:.0f} hours",
                 hint="look whether the kernel waits for something, or build on a machine that does less",
@@ -278,7 +278,7 @@ def _start(request: Request, into: Path) -> process.Completed:
 
 
 def _adjust(file: Path) -> None:
-    """Hide the functions of an object file from other libraries, and let what is never called be missing."""
+    """Hide the functions of an object file from other libraries, and allow what is never called to be missing."""
     data = bytearray(file.read_bytes())
     wide = data[4] == 2
     sections_at = struct.unpack_from("<Q" if wide else "<I", data, 40 if wide else 32)[0]

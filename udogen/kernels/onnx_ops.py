@@ -1,7 +1,7 @@
-"""ONNX's ops on tensors of known shapes, for kernels in Python: what `udogen onnx fuse` writes its kernels with.
+"""ONNX's ops on tensors of known shapes, for kernels in Python; `udogen onnx fuse` writes kernels that use them.
 
-A `Value` is calculated where it is needed.  Only what is folded over a domain (a sum, a mean, a convolution) is kept:
-for as few elements as the loops over the output allow.  Numbers are floats or integers of 32 bits, or true and false.
+A `Value` is calculated where it is needed.  Only what is folded over a domain (a sum, a mean, a convolution) is stored,
+for as few elements as the loops over the output allow.  Elements are floats or integers of 32 bits, or booleans.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
 
 Index = tuple[Any, ...]  # an expression for each axis, in ONNX's order
-ANY = -1  # the length of a tensor that is taken as one row regardless of its shape
+ANY = -1  # the length of a tensor that is taken as one row, regardless of its shape
 _LANES = 32  # partial results of a row
-STACK_BYTES = 16384  # what results of folds may take at once: there is no heap
+STACK_BYTES = 16384  # memory that results of folds may take at once: kernels have no heap
 _INTEGER_RANGES = {
     "UINT8": (0, 255),
     "INT8": (-128, 127),
@@ -38,13 +38,13 @@ _INTEGER_RANGES = {
 
 @dataclass(eq=False)
 class Value:
-    """A tensor: its shape, and what its elements are."""
+    """A tensor: its shape, and how its elements are calculated."""
 
     shape: tuple[int, ...]
     get: Callable[[Index], Any]
 
     def at(self, *index: Any) -> Any:
-        """An element."""
+        """The element at an index."""
         key = (id(self), *(id(each) for each in index))
         store = _stores[-1]
         if key not in store.elements:
@@ -57,13 +57,13 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return len(self.shape)
 
 
 @dataclass(eq=False)
 class _Fold:
-    """A function of Halide that folds a domain, for one output."""
+    """A Halide function that folds a domain, for one output."""
 
     op: str
     func: hl.Func
@@ -71,12 +71,12 @@ class _Fold:
     shape: tuple[int, ...]
     vector: bool = False  # its last axis is one vector
     calls: list[list[str]] = field(default_factory=list)  # the indices of each call, as text
-    folds: frozenset[int] = frozenset()  # those that it takes elements of
+    folds: frozenset[int] = frozenset()  # those whose elements it takes
 
 
 @dataclass(frozen=True, eq=False)
 class _Element:
-    """An element of a tensor, with the folds that it takes; `of` and `index` stay alive, as keys have their ids."""
+    """An element of a tensor, with the folds that it uses; `of` and `index` stay alive, as keys have their ids."""
 
     value: Any
     folds: frozenset[int]
@@ -86,17 +86,17 @@ class _Element:
 
 @dataclass
 class _Store:
-    """What is made while one output is written."""
+    """What is created while one output is written."""
 
     elements: dict[tuple[int, ...], _Element] = field(default_factory=dict)
-    folds: dict[int, _Fold] = field(default_factory=dict)  # those that others use are before them
+    folds: dict[int, _Fold] = field(default_factory=dict)  # folds that others use come first
     used: set[int] = field(default_factory=set)  # the folds of the element that is being made
 
 
-_stores = [_Store()]  # the last one is that of the output which is written
+_stores = [_Store()]  # the last one belongs to the output that is being written
 _numbers = itertools.count()
 ZERO = hl.Expr(0)
-_LOOPS = re.compile(r"\b[dfr]\d+")  # in the text of an index: of outputs, of folds, over their domains
+_LOOPS = re.compile(r"\b[dfr]\d+")  # loops in the text of an index: of outputs (d), of folds (f), over domains (r)
 _INNER = re.compile(r"\b[fr]\d+")
 
 
@@ -106,7 +106,7 @@ def tensor(source: Any, *shape: int) -> Value:
 
 
 def flat(source: Any) -> Value:
-    """An input of which each element is calculated for itself; it is taken without an annotation."""
+    """An input for elementwise calculation; the kernel takes it without an annotation."""
     return Value((ANY,), lambda index: _loaded(source[index[0]]))
 
 
@@ -140,12 +140,12 @@ def _loaded(element: Any) -> Any:
 # --- where folds are calculated ---------------------------------------------------------------------------------------
 
 
-_Row = tuple[frozenset[int], bool]  # of an index: the axes of the output, and whether also loops of other folds
+_Row = tuple[frozenset[int], bool]  # what an index depends on: axes of the output; whether also loops of other folds
 
 
 @dataclass(eq=False)
 class _Needs:
-    """What the indices of folds depend on: loops of the output, which have these names, and of other folds."""
+    """What the indices of folds depend on: loops of the output, with these names, and loops of other folds."""
 
     names: list[str]
     folds: list[_Fold]
@@ -155,17 +155,17 @@ class _Needs:
         self.owners = {name: (fold, axis) for fold in self.folds for axis, name in enumerate(fold.names)}
 
     def rows(self, fold: _Fold) -> list[_Row]:
-        """Of each index of a fold; whole axes only where there is memory for them."""
+        """What each index of a fold depends on; whole axes only if memory suffices for them."""
         axes = range(len(fold.shape))
         rows = [self.row(fold, axis, True) for axis in axes]
         fits = _elements(fold, rows, len(self.names)) * 4 <= STACK_BYTES
         return rows if fits else [self.row(fold, axis, False) for axis in axes]
 
     def row(self, fold: _Fold, axis: int, whole: bool) -> _Row:
-        """Of one index.
+        """What one index depends on.
 
-        `whole`: all elements are needed where Halide does not see which: of an index that divides the one in a vector,
-        and of several indices for one element of the output.
+        `whole`: all elements are needed where Halide cannot determine which: if an index divides the index in a vector,
+        and if one element of the output has several indices.
         """
         key = (id(fold), axis, whole)
         if key not in self.known:
@@ -196,14 +196,14 @@ class _Needs:
 
 
 def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
-    """Each fold at the outermost loop of the output that it depends on with all loops around it, if it fits there."""
+    """Compute each fold inside the outer loops of the output on which it depends without a gap, if it fits there."""
     needs = _Needs(names, list(_stores[-1].folds.values()))
     most: dict[int, int] = {}  # a fold is calculated outside of those that use it
     for key, fold in reversed(_stores[-1].folds.items()):
         rows = needs.rows(fold)
         level = _level(fold, rows, shape, most.get(key, len(shape)))
         if level is None:
-            continue  # Halide calculates it beside the element, in the same vector
+            continue  # Halide calculates it together with the element, in the same vector
         most.update({each: min(level, most.get(each, level)) for each in fold.folds})
         # Halide does not infer the sizes of all functions, so the known ones are given.
         for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
@@ -220,7 +220,7 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
 
 
 def _level(fold: _Fold, rows: list[_Row], shape: tuple[int, ...], deepest: int) -> int | None:
-    """In how many loops of the output a fold is calculated; None: where each element is."""
+    """The number of output loops inside which a fold is calculated; None: where each element is calculated."""
     used = frozenset().union(*(axes for axes, _ in rows))
     level = 0
     while level < deepest and (level in used or shape[level] == 1):
@@ -238,7 +238,7 @@ def _level(fold: _Fold, rows: list[_Row], shape: tuple[int, ...], deepest: int) 
 
 
 def _elements(fold: _Fold, rows: list[_Row], level: int) -> int:
-    """How many results of a fold are needed at once inside of this many loops; windows count as whole axes."""
+    """The number of results of a fold that are needed at once inside this many loops; windows count as whole axes."""
     inside = frozenset(range(level))
     return math.prod(
         1 if axes <= inside and not looped else extent for (axes, looped), extent in zip(rows, fold.shape, strict=True)
@@ -254,7 +254,7 @@ def _fold(
     *,
     vector: bool = False,
 ) -> Value:
-    """A tensor whose elements are folded: `step(so far, index, place in the domain)`; the first of several values."""
+    """A tensor whose elements are folded: `step(so far, index, place in the domain)` returns it first."""
     key = next(_numbers)
 
     def get(index: Index) -> Any:
@@ -276,7 +276,7 @@ def _fold(
                 if names_place:
                     values[0] = hl.select(place[0] >= 0, values[0], so_far[0])
                 fold.func[at] = _one_or_tuple(values)
-                if fold.func.rvars(0) or not place:  # without, all elements are equal, and Halide would take one
+                if fold.func.rvars(0) or not place:  # otherwise Halide would fold only one element, as all are equal
                     break
             fold.folds = frozenset(store.used)
             store.used = around
@@ -320,20 +320,20 @@ def _as_float(element: Any) -> Any:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape of what several tensors become together."""
+    """The shape to which several tensors are broadcast."""
     rank = max(map(len, shapes))
     full = [(1,) * (rank - len(each)) + tuple(each) for each in shapes]
     return tuple(next((n for n in extents if n != 1), 1) for extents in zip(*full, strict=True))
 
 
 def _spread(value: Value, index: Index) -> Any:
-    """The element of a tensor that is broadcast."""
+    """The element of a broadcast tensor at an index."""
     own = index[len(index) - value.rank :]
     return value.at(*(ZERO if extent == 1 else each for each, extent in zip(own, value.shape, strict=True)))
 
 
 def _each(function: Callable[..., Any], *given: Number) -> Value:
-    """A function of elements in the same place."""
+    """A function applied to the elements at the same index."""
     values = [_value(each) for each in given]
     shape = broadcast_shape(*(each.shape for each in values))
     return Value(shape, lambda index: function(*(_spread(each, index) for each in values)))
@@ -355,7 +355,7 @@ def Identity(x: Number) -> Value:
 
 
 def Dropout(x: Number) -> Value:
-    """As in inference."""
+    """As in inference, where the input is unchanged."""
     return _value(x)
 
 
@@ -370,7 +370,7 @@ def Neg(x: Number) -> Value:
 def Relu(x: Number) -> Value:
     def positive(a: Any) -> Any:
         zero = hl.Expr(0) if _kind(a) == "int" else hl.f32(0.0)
-        return select(a < zero, zero, a)  # NaN stays
+        return select(a < zero, zero, a)  # keeps NaN
 
     return _each(positive, x)
 
@@ -400,7 +400,7 @@ def Celu(x: Number, *, alpha: float = 1.0) -> Value:
 
 
 def exp(a: Any) -> Any:
-    return select(a != a, a, exp_of(a))  # NaN stays
+    return select(a != a, a, exp_of(a))  # keeps NaN
 
 
 def sigmoid(a: Any) -> Any:
@@ -408,11 +408,11 @@ def sigmoid(a: Any) -> Any:
 
 
 def log(a: Any) -> Any:
-    return select((a != a) | (a == hl.f32(float("inf"))), a, hl.log(a))  # both stay
+    return select((a != a) | (a == hl.f32(float("inf"))), a, hl.log(a))  # keeps both
 
 
 def erf(a: Any) -> Any:
-    return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's is not 1
+    return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's result is not 1
 
 
 def Exp(x: Number) -> Value:
@@ -490,7 +490,7 @@ def Ceil(x: Number) -> Value:
 
 
 def Round(x: Number) -> Value:
-    """Halves go to even numbers."""
+    """Halves are rounded to even numbers."""
     return _each(hl.round, x)
 
 
@@ -577,7 +577,7 @@ def _as_bool(a: Any) -> Any:
 
 
 def Cast(x: Number, *, to: str) -> Value:
-    """To a type of ONNX by its name; integers are kept in 32 bits, with the numbers that they have in fewer."""
+    """Cast to an ONNX type, by name; integers are kept in 32 bits, with the values that they have in fewer bits."""
 
     def cast(a: Any) -> Any:
         if to in ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16"):
@@ -632,7 +632,7 @@ def Pow(a: Number, b: Number) -> Value:
         size = exp(n * log(absolute(x))) if _kind(b) == "float" else hl.pow(absolute(x), n)
         odd = hl.cast(hl.Int(32), n) % 2 == 1
         whole = hl.floor(n) == n
-        # Powers of integers are integers, as far as floats have all of them.
+        # Powers of integers are integers, as far as floats represent all integers.
         exact = whole & (n > 0.0) & (hl.floor(x) == x) & (size < 1e6)
         size = hl.select(exact, hl.round(size), size)
         is_negative = hl.reinterpret(hl.Int(32), x) < 0  # also -0
@@ -656,7 +656,7 @@ def Mod(a: Number, b: Number, *, fmod: int = 0) -> Value:
 
 
 def Max(*x: Number) -> Value:
-    return _chain(lambda a, b: select((a > b) | (a != a), a, b), x)  # NaN stays
+    return _chain(lambda a, b: select((a > b) | (a != a), a, b), x)  # keeps NaN
 
 
 def Min(*x: Number) -> Value:
@@ -701,7 +701,7 @@ def Greater(a: Number, b: Number) -> Value:
 
 
 def GreaterOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true of NaN
+    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true for NaN
 
 
 def Less(a: Number, b: Number) -> Value:
@@ -736,14 +736,14 @@ def _axes(value: Value, axes: Sequence[int] | None) -> list[int]:
 
 
 def _with_axes(value: Value, axes: Sequence[int], keepdims: int) -> Value:
-    """What was reduced with axes of one element, with or without them."""
+    """A reduced tensor, with or without its axes of one element."""
     return value if keepdims else Squeeze(value, axes=axes)
 
 
 def _reduced(
     op: str, x: Value, axes: Sequence[int], start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1
 ) -> Value:
-    """A tensor folded along axes, which have one element then."""
+    """A tensor folded along axes, which then have one element."""
     chosen = _axes(x, axes)
     if not chosen:
         return x
@@ -751,7 +751,7 @@ def _reduced(
     shape = [1 if axis in chosen else extent for axis, extent in enumerate(x.shape)]
 
     def folded(length: int, first: int) -> Value:
-        """The fold of a part of the last axis that is reduced."""
+        """The fold of a part of the last reduced axis."""
 
         def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
             full = list(index)
@@ -787,7 +787,7 @@ def _is_int(x: Value) -> bool:
 
 
 def _sample(x: Value) -> Any:
-    """An element, of the requested type."""
+    """An element, needed only for its type."""
     _stores.append(_Store())
     try:
         return x.at(*([ZERO] * x.rank))
@@ -892,7 +892,7 @@ def ArgMin(x: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: in
 
 
 def CumSum(x: Number, *, axis: int, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Each sum is a sum of its own: its time grows with the square of the axis."""
+    """Each sum is calculated separately: the time grows with the square of the axis."""
     value = _value(x)
     axis %= value.rank
     none = _zero(value)
@@ -909,12 +909,12 @@ def CumSum(x: Number, *, axis: int, exclusive: int = 0, reverse: int = 0) -> Val
 
 
 def _within(position: Any, extent: int) -> Any:
-    """An index that is known to be one, though its expression does not show it."""
+    """A position that is known to be within the axis, though its expression does not show it."""
     return ZERO if extent == 1 else hl.unsafe_promise_clamped(position, 0, extent - 1)
 
 
 def Reshape(x: Number, *, shape: Sequence[int]) -> Value:
-    """To a shape without 0 and -1."""
+    """Reshape to a shape without 0 and -1."""
     value = _value(x)
     groups = _groups(value.shape, shape)
 
@@ -937,7 +937,7 @@ def Reshape(x: Number, *, shape: Sequence[int]) -> Value:
 
 
 def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes that become each other, in the smallest groups."""
+    """The smallest groups of axes that are reshaped into each other: (before, after)."""
     found = []
     i = j = 0
     while i < len(before) or j < len(after):
@@ -1094,7 +1094,7 @@ def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = 
 
 
 def _position(number: Any, extent: int) -> Any:
-    """An index that is a number of a tensor; a negative one counts from the end."""
+    """An index that was read from a tensor; a negative one counts from the end."""
     return hl.clamp(hl.select(number < 0, number + extent, number), 0, extent - 1)
 
 
@@ -1178,7 +1178,7 @@ def SpaceToDepth(x: Number, *, blocksize: int) -> Value:
 
 
 def _rows(x: Number, axis: int, flat: bool, function: Callable[[Value, int], Value]) -> Value:
-    """Along an axis; before opset 13, along all from it on."""
+    """Apply a function along an axis; before opset 13 (`flat`), along all axes from it on."""
     value = _value(x)
     axis %= value.rank
     if not flat:
@@ -1212,7 +1212,7 @@ def Hardmax(x: Number, *, axis: int = -1, flat: bool = False) -> Value:
 
 
 def _by_channel(value: Number, rank: int) -> Value:
-    """A tensor of one number for each channel, of axis 1."""
+    """A tensor with one number for each channel, along axis 1."""
     return Unsqueeze(value, axes=[axis for axis in range(rank) if axis != 1])
 
 
@@ -1238,7 +1238,7 @@ def InstanceNormalization(x: Number, scale: Number, bias: Number, *, epsilon: fl
 def GroupNormalization(
     x: Number, scale: Number, bias: Number, *, num_groups: int, epsilon: float = 1e-5, by_group: bool = False
 ) -> Value:
-    """Before opset 21 scale and bias are of groups."""
+    """Before opset 21 (`by_group`), scale and bias are per group."""
     value = _value(x)
     n, channels, *rest = value.shape
     grouped = Reshape(value, shape=(n, num_groups, channels // num_groups, *rest))
@@ -1324,7 +1324,7 @@ def _padding(
     *,
     pools: bool,
 ) -> tuple[list[int], list[int]]:
-    """Elements before and after each axis; those of pooling may be fewer than none."""
+    """The number of elements before and after each axis; for pooling, it may be negative."""
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         rows = zip(extents, spans, strides, strict=True)
         whole = [(math.ceil(n / stride) - 1) * stride + span - n for n, span, stride in rows]
@@ -1338,7 +1338,7 @@ def _padding(
 
 
 def _taps(value: Value, head: Index, places: Sequence[Any], outside: Any) -> Any:
-    """An element of an image; beside the image it is another number."""
+    """An element of an image; outside the image, another number."""
     inside: Any = None
     found = []
     for (place, may_miss), extent in zip(places, value.shape[len(head) :], strict=True):
@@ -1351,7 +1351,7 @@ def _taps(value: Value, head: Index, places: Sequence[Any], outside: Any) -> Any
 
 @dataclass(frozen=True)
 class _Window:
-    """How a window goes over an image."""
+    """How a window moves over an image."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -1362,7 +1362,7 @@ class _Window:
     shape: tuple[int, ...]  # of the output
 
     def places(self, index: Index, place: Index) -> list[tuple[Any, bool]]:
-        """Where each axis of the image is read, and whether that may be beside it."""
+        """Where each axis of the image is read, and whether that may be outside the image."""
         rows = zip(
             index, place, self.strides, self.dilations, self.before, self.kernel, self.shape, self.image, strict=True
         )
@@ -1385,7 +1385,7 @@ def _window(
 ) -> _Window:
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
     spans = [(size - 1) * each + 1 for size, each in zip(kernel, dilations, strict=True)]
-    # ONNX Runtime pads for pooling without dilations.
+    # For pooling, ONNX Runtime calculates padding without dilations.
     before, after = _padding(auto_pad, pads, image, kernel if pools else spans, strides, pools=pools)
     shape = []
     for extent, span, stride, low, high in zip(image, spans, strides, before, after, strict=True):
@@ -1475,7 +1475,7 @@ def MaxPool(
 
 
 def _counts(x: Value, window: _Window, include: int) -> Value:
-    """How many elements each window has: of the image, or of the image with its padding."""
+    """The number of elements in each window: of the image, or of the image with its padding."""
     low = window.before if include else (0,) * len(window.kernel)
     high = window.after if include else low
     ones = Value((1, 1, *window.image), lambda _: hl.f32(1.0))
@@ -1539,7 +1539,7 @@ def GlobalLpPool(x: Number, *, p: int = 2) -> Value:
 
 
 def _along(value: Number, rank: int, axis: int) -> Number:
-    """Numbers of one axis."""
+    """Numbers along one axis, for broadcasting."""
     if not isinstance(value, Value) or value.rank != 1:
         return value
     return Unsqueeze(value, axes=[each for each in range(rank) if each != axis % rank])

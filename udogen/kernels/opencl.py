@@ -1,4 +1,4 @@
-"""The OpenCL that Halide writes, with tensors that are read and written as each one is stored."""
+"""The OpenCL that Halide writes, changed so that each tensor is read and written in its stored type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotOnGpuError(Exception):
 
 
 def launches(text: str, function: str, tensors: Mapping[str, TensorPort]) -> list[Launch]:
-    """The kernels of a function in Halide's text, each with a text of its own; tensors by their names in Halide."""
+    """The kernels of a function in Halide's text, each with its own text; `tensors` has their names in Halide."""
     found = [each for each in _KERNEL.finditer(text) if each["name"] != "_at_least_one_kernel"]
     if not found:
         raise NotOnGpuError("its schedule gives nothing to the GPU")
@@ -62,7 +62,7 @@ def _parameters(text: str, tensors: dict[str, TensorPort]) -> tuple[str, str]:
 
 
 def _body(text: str, tensors: dict[str, TensorPort]) -> str:
-    """Tensors by the words that every .cl file of a package has for them."""
+    """The body of a kernel, with tensors accessed by the macros that every .cl file of a package uses."""
     for name, port in tensors.items():
         element = rf"\b{name}\[([^\[\]]*)\]"
         text = re.sub(rf"^(\s*){element} = (.*);$", rf"\1STORE({port.opencl}, \2, \3);", text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a kernel in Python is compiled for: a request to the worker, and its names on the side of C++."""
+"""What a kernel in Python is compiled for: a request to the worker, the worker's report, names for the C++ side."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-COMPILING = "compiling "  # how the line begins that the worker prints before each function
+COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
 
 
 @dataclass(frozen=True)
 class TargetMachine:
-    """What code is made for: a row of `MACHINES`."""
+    """A machine that code is compiled for: a row of `MACHINES`."""
 
     target: str  # as Halide names it
     vector: int  # bytes
     float_vectors: bool = True
     half_vectors: bool = True
-    aligned: bool = False  # there are functions of their own for aligned tensors
-    partial: int = 1  # vectors of partial results of a row, where it is of floats
-    integers: str = ""  # the target where real numbers are integers with a scale, if they shall be
-    gpu: bool = False  # the functions record kernels of OpenCL, which convert real numbers themselves
+    aligned: bool = False  # aligned tensors have separate functions
+    partial: int = 1  # vectors of partial results of a row of floats
+    integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
+    gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class TensorPort:
     is_output: bool
     types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
     real: bool  # whether the kernel sees real numbers where integers are stored
-    optional: bool = False  # a client may leave it out
+    optional: bool = False  # a client may omit it
     opencl: str = ""  # its name in OpenCL
-    rank: int = 0  # the least that the config admits
+    rank: int = 0  # the smallest that the config allows
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Request:
 
     file: str
     op: str
-    prefix: str  # how names of functions begin
+    prefix: str  # the beginning of function names
     tensors: tuple[TensorPort, ...]
     scalars: Mapping[str, str]  # parameter -> f32 or i32
     machine: TargetMachine
-    refused: Mapping[str, str] = field(default_factory=dict)  # what no kernel in Python takes, and what it is
-    texts: bool = False  # write the assembly and the loops, too
-    deaths: tuple[str, ...] = ()  # functions of which the compiler died, once for each time: vectors get shorter
+    refused: Mapping[str, str] = field(default_factory=dict)  # what kernels in Python cannot take, and what it is
+    texts: bool = False  # also write the assembly and the loops
+    deaths: tuple[str, ...] = ()  # functions at which the compiler died, once for each time: vectors get shorter
 
     def as_json(self) -> str:
-        """For the worker's standard input."""
+        """The request as JSON, for the worker's standard input."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def of_json(text: str) -> Request:
-        """What `as_json` wrote."""
+        """Read what `as_json` wrote."""
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**each, "types": tuple(each["types"])}) for each in row["tensors"])
         row["machine"] = TargetMachine(**row["machine"])
@@ -69,12 +69,12 @@ class Request:
 
 @dataclass(frozen=True)
 class KernelVariant:
-    """One function of a kernel: how its tensors are stored, and how rows lie."""
+    """One function of a kernel: how its tensors are stored, and how rows are laid out."""
 
-    types: tuple[str, ...]  # of the tensors, in their order; empty where one is left out
-    last: bool = True  # rows: along the last axis, so that its elements lie side by side
+    types: tuple[str, ...]  # of the tensors, in their order; empty for an absent one
+    last: bool = True  # rows are along the last axis, so that their elements are contiguous
     aligned: bool = False
-    small: bool = False  # has the usual schedule: for outputs that are smaller than a tile of an autoscheduler
+    small: bool = False  # has the usual schedule, for outputs that are smaller than an autoscheduler's tile
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
@@ -86,37 +86,37 @@ class KernelVariant:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel of OpenCL that a function asks for."""
+    """An OpenCL kernel that a function launches."""
 
     function: str
-    entry: str  # as Halide calls it
-    name: str  # in the text
-    arguments: str  # a letter for each one: b a buffer, l memory of a work group, others a number by value
+    entry: str  # its name in Halide
+    name: str  # its name in the text
+    arguments: str  # a letter for each: b is a buffer, l is memory of a work group, others are numbers by value
     text: str
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was compiled: all that the side of C++ must know."""
+    """What was compiled: all that the C++ side needs."""
 
     variants: tuple[KernelVariant, ...]
     views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
-    table: bool  # whether an op of 8 bits looks its numbers up
-    elementwise: bool  # whether elements depend on those in the same place alone, so that tensors can be cut anywhere
-    in_one: bool  # whether one thread calculates all: elements depend on other elements of outputs
-    auto: bool  # whether an autoscheduler made the functions for processors, so that there are others for small outputs
+    table: bool  # whether an 8-bit op looks up its numbers in a table
+    elementwise: bool  # whether elements depend only on those at the same index, so that tensors can be cut anywhere
+    in_one: bool  # whether one thread calculates everything: elements depend on other elements of outputs
+    auto: bool  # whether an autoscheduler made the functions for processors, so that small outputs have others
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU
-    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of the kernel, where each tensor is used
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lines of the kernel where each tensor is used
 
     def as_json(self) -> str:
-        """For a file."""
+        """The report as JSON, for a file."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def of_json(text: str) -> Report:
-        """What `as_json` wrote."""
+        """Read what `as_json` wrote."""
         row = json.loads(text)
         variants = (KernelVariant(**{**each, "types": tuple(each["types"])}) for each in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
@@ -127,7 +127,7 @@ class Report:
 
 
 def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
-    """How the tensors may be stored together: those that allow the same types have the same one."""
+    """The combinations of types in which tensors may be stored: those that allow the same types have the same one."""
     lists = list(dict.fromkeys(port.types for port in tensors))
     found: list[dict[tuple[str, ...], str]] = [{}]
     for types in lists:
@@ -135,8 +135,8 @@ def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
     return [tuple(each[port.types] for port in tensors) for each in found]
 
 
-# x86-64 since 2013; Hexagon's functions are those of a static program where qemu-hexagon runs them, which knows no
-# floating point of HVX.
+# x86-64 since 2013.  Under qemu-hexagon, which does not support HVX floating point, Hexagon's functions are in a static
+# program.
 _X86 = TargetMachine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32, partial=2)
 _ARM = TargetMachine("arm-64-linux", 16, partial=2)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
@@ -147,8 +147,8 @@ _OLD = {
 }
 _VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _EMULATED = replace(_NEW, float_vectors=False)
-_UDO_X86 = "x86-64_linux_clang"  # as the layout of the UDO documentation calls the folder
-_SANITIZERS = {"": "", "-address": "-asan", "-thread": "-tsan"}  # of builds that check kernels on this machine
+_UDO_X86 = "x86-64_linux_clang"  # the folder's name in the layout of the UDO documentation
+_SANITIZERS = {"": "", "-address": "-asan", "-thread": "-tsan"}  # suffixes of builds that check kernels on this machine
 MACHINES: Mapping[str, TargetMachine] = {
     f"{folder}{name}": replace(_X86, target=_X86.target + feature)
     for folder in ("x86_64-linux-clang", _UDO_X86)
@@ -159,7 +159,7 @@ MACHINES: Mapping[str, TargetMachine] = {
     "arm64-v8a": _ARM,
     **{f"{kind}{v}": _NEW for v in _VERSIONS for kind in ("hexagon-", "dsp_")},
     **{f"emulated-{v}": _EMULATED for v in _VERSIONS},
-    "dsp_v60": _OLD["v65"],  # of V65 and V66
+    "dsp_v60": _OLD["v65"],  # for V65 and V66
     **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
 }
 _GPU_HOSTS = {each: MACHINES[each].target for each in ("aarch64-linux-gnu", "arm64-v8a")} | {

@@ -1,6 +1,6 @@
-"""The worker that compiles one kernel for one machine: `python -m udogen.kernels.worker FOLDER`, with a request in it.
+"""The worker that compiles a kernel for a machine: `python -m udogen.kernels.worker FOLDER`, with a request in FOLDER.
 
-LLVM ends the process where it cannot select instructions, so each function's name is printed before it is compiled.
+LLVM ends the process if it cannot select instructions, so each function's name is printed before it is compiled.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
 _SCALARS = {"f32": "Float", "i32": "Int"}
 _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
-_MOST_OPTIONAL = 3  # optional tensors: there are functions with each and without it
+_MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
-# What a library of a package does not have: a heap and threads of its own.
+# What a package library does not have: its own heap and threads.
 _MISSING = {b"halide_malloc": "memory", b"halide_do_par_for": "threads"}
 
 
@@ -57,7 +57,7 @@ class _Kernel:
     def __init__(self, request: Request) -> None:
         self.request = request
         file = Path(request.file)
-        self.lines: dict[str, int] = {}  # where each function of Halide's was made
+        self.lines: dict[str, int] = {}  # where each Halide function was made
         self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
         _remember_lines(request.file, self.lines, self.use)
         module = load_module(file)
@@ -84,7 +84,7 @@ class _Kernel:
         self._check_views()
 
     def _check_views(self) -> None:
-        """Views fit to the config, and all outputs are written."""
+        """Raise unless the views fit the config, and all outputs are written."""
         request = self.request
         for view in self.views:
             if isinstance(view, Rows) and isinstance(view.axis, str) and view.axis not in request.scalars:
@@ -104,7 +104,7 @@ class _Kernel:
                 )
 
     def _need(self, name: str, tensors: list[str]) -> None:
-        """A parameter of the function is one of the op's."""
+        """Raise unless a parameter of the function is one of the op's."""
         request = self.request
         if name in request.refused:
             raise UsageError(
@@ -127,7 +127,7 @@ class _Kernel:
         return view
 
     def refuse_autoschedule(self, what: str) -> UsageError:
-        """An error of the line with the `Autoschedule`."""
+        """An error at the line with the `Autoschedule`."""
         assert self.autoschedule
         where = f"{self.request.file}:{self.autoschedule.line}"
         return UsageError(f"{where}: {self.autoschedule.name} {what}", hint="take out the line for the usual schedule")
@@ -138,10 +138,10 @@ class _Kernel:
         lines[line] = lines.get(line, False) or any(_is_computed(each) for each in indices)
 
     def line_of(self, fault: str) -> int:
-        """The line of the tensor or the function that an error of Halide's names; 0 if it is not known."""
+        """The line of the tensor or function that an error from Halide names; 0 if unknown."""
         if named := _UNBOUNDED.search(fault):
             lines = self.uses.get(named[1], {})
-            several = (lines, *self.uses.values())  # of a function that reads the tensor the index may be computed
+            several = (lines, *self.uses.values())  # a function that reads the tensor may compute the index
             computed = (line for each in several for line, is_computed in each.items() if is_computed)
             return next(computed, next(iter(lines), 0))
         return next((line for name in _FUNCTION.findall(fault) if (line := self.lines.get(name, 0))), 0)
@@ -151,7 +151,7 @@ class _Kernel:
         return any(isinstance(view, Rows) for view in self.views)
 
     def types(self) -> list[tuple[str, ...]]:
-        """How tensors may be stored together, with each optional one and without it."""
+        """The combinations of types in which tensors may be stored, with and without each optional one."""
         ports = self.request.tensors
         optional = [port.name for port in ports if port.optional and port.name in self.names]
         if len(optional) > _MOST_OPTIONAL:
@@ -168,25 +168,25 @@ class _Kernel:
         return list(found)
 
     def variants(self) -> list[KernelVariant]:
-        """All functions."""
+        """All functions to compile."""
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
-        flat = all(isinstance(view, Flat) for view in self.views)  # rows begin anywhere
+        flat = all(isinstance(view, Flat) for view in self.views)  # rows may begin at any address
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
         found = [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
         return [*found, *(replace(each, small=True) for each in found if self.is_scheduled_by_halide(each))]
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
-        """Whether the file's `Autoschedule` is for this function."""
+        """Whether the file's `Autoschedule` applies to this function."""
         machine = self.request.machine
         is_processor = not machine.aligned and not machine.gpu
         return self.autoschedule is not None and is_processor and variant.last and not variant.small
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
-        """Let the function define the outputs; an optional tensor that is left out is None."""
+        """Let the function define the outputs; an absent optional tensor is None."""
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
 
     def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
-        """Whether the file's own `schedule(machine, …)` made the vectors of all outputs."""
+        """Run the file's own `schedule(machine, …)`; returns whether it made the vectors of all outputs."""
         if self.own_schedule is None or place.lanes == 1:
             return False
         names = list(inspect.signature(self.own_schedule).parameters)[1:]
@@ -204,7 +204,7 @@ class _Way:
 
 
 def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
-    """The best one first; the last is without vectors."""
+    """The ways to compile a function: the best one first, the last one without vectors."""
     machine = kernel.request.machine
     if machine.gpu:
         return [_Way(machine.target, machine.vector)]
@@ -214,7 +214,7 @@ def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
 
 
 def _vectors(kernel: _Kernel, variant: KernelVariant) -> Iterator[_Way]:
-    """The ways with vectors: in integers for reals where there are no vectors of floats, then the longest first."""
+    """The ways with vectors: integers in place of reals if vectors of floats do not exist, then the longest first."""
     machine = kernel.request.machine
     of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
@@ -225,14 +225,14 @@ def _vectors(kernel: _Kernel, variant: KernelVariant) -> Iterator[_Way]:
             yield _Way(machine.integers, machine.vector // size, fixed=True)
     if is_real and not machine.float_vectors:
         return
-    # LLVM cannot select all that Halide makes of long vectors, and takes minutes where rows are reduced by them.
+    # LLVM cannot select instructions for all that Halide makes of long vectors; reducing rows by them takes minutes.
     longest = machine.vector // 4 * machine.partial if is_real and kernel.has_rows else machine.vector // smallest
     for lanes in dict.fromkeys((longest, machine.vector // 4)):
         yield _Way(machine.target, lanes)
 
 
 def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str, list[Launch]]:
-    """Write the object file of a function; what is returned is why it has no vectors (or ""), and what it launches."""
+    """Write the object file of a function; returns why it has no vectors (or ""), and what it launches."""
     request, machine = kernel.request, kernel.request.machine
     name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
@@ -251,7 +251,7 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
 
 
 def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
-    """Why this way does not compile (empty: the known reason stays); raises an error that is in every way."""
+    """Why this way does not compile (empty: the known reason remains); raises an error that every way has."""
     machine, line = kernel.request.machine, _line(fault, kernel.request.file)
     if isinstance(fault, NotFixedError):
         where = Path(line).name
@@ -260,7 +260,7 @@ def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
         )
     if way.auto and not line:
         raise kernel.refuse_autoschedule(f"has no schedule for {name}: {_text(fault)}") from fault
-    is_wrong = machine.gpu and "unbounded" in str(fault)  # regardless of the schedule
+    is_wrong = machine.gpu and "unbounded" in str(fault)  # with any schedule
     if way.lanes == 1 or is_wrong or (line and not way.fixed):
         raise fault
     in_floats = not machine.float_vectors and "float32x" in str(fault)
@@ -268,7 +268,7 @@ def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
 
 
 def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> list[Launch]:
-    """Write the object file of a function; on a GPU what is returned is the kernels that it launches."""
+    """Write the object file of a function; returns the kernels that it launches on a GPU."""
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
     made = _algorithm(kernel, variant, way)
@@ -296,7 +296,7 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """A function in Halide's terms: its tensors, and its scalar parameters."""
+    """A function as Halide sees it: its tensors, and its scalar parameters."""
 
     place: RowLayout
     tensors: dict[str, KernelTensor]
@@ -311,12 +311,12 @@ class _Algorithm:
         return [each for each in self.tensors.values() if each.func is not None]
 
     def arguments(self) -> list[Any]:
-        """Those of the C function, before the outputs."""
+        """The arguments of the C function before the outputs."""
         quantized = [part for each in self.tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
         return [*(each.buffer for each in self.inputs), *self.scalars.values(), *quantized]
 
     def promise_bounds(self, *, aligned: bool) -> None:
-        """Buffers begin at 0, and at a vector's address if `aligned`; of an output a thread may calculate some rows."""
+        """Promise that buffers begin at 0, except rows of outputs, which threads share; if `aligned`, at vectors."""
         machine = self.place.machine
         buffers = [(each.buffer, each.buffer.dimensions()) for each in self.inputs]
         buffers += [(each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in self.outputs]
@@ -359,7 +359,7 @@ def _launches(request: Request, made: _Algorithm, compiled: Path) -> list[Launch
 
 @contextmanager
 def _division_by_inverses() -> Iterator[None]:
-    """Let quotients of floats be products with inverses: HVX has no division, of which LLVM makes single numbers."""
+    """Replace quotients of floats by products with inverses: HVX has no division, and LLVM divides single numbers."""
     usual = {
         kind: (kind.__truediv__, kind.__rtruediv__) for kind in (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
     }
@@ -382,7 +382,7 @@ def _division_by_inverses() -> Iterator[None]:
 
 
 def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool) -> None:
-    """Raise if a function needs an argument that is not given, with the part of the kernel that needs it."""
+    """Raise if a function needs what no library provides; the error names the part of the kernel that needs it."""
     request = kernel.request
     missing = [need for name, need in _MISSING.items() if name in compiled.read_bytes()]
     if not missing:
@@ -391,7 +391,7 @@ def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool)
         raise kernel.refuse_autoschedule(f"makes a schedule with {missing[0]} of its own, which an op does not have")
     text = compiled.with_suffix(".stmt")
     module.compile({hl.OutputFileType.stmt: str(text)})
-    # Of constant sizes only those of more than 16 KB are not on the stack.
+    # Allocations of constant size are on the stack up to 16 KB.
     parts = re.findall(r"^ *allocate (\S+?)\[[a-z]+(\d+)\S* \* (.*)\](?! in )", text.read_text("utf-8"), re.MULTILINE)
     named = next((name for name, bits, size in parts if not size.isdigit() or int(size) * int(bits) > 1 << 17), "")
     line = kernel.lines.get(named, 0)
@@ -410,7 +410,7 @@ def _load_autoscheduler(name: str) -> None:
 
 
 def _autoschedule(kernel: _Kernel, made: _Algorithm, apply: Callable[[Any], Any]) -> None:
-    """Let Halide schedule a function for the sizes that the file names."""
+    """Let Halide schedule a function for the sizes given in the file."""
     auto = kernel.autoschedule
     assert auto
     for name in auto.sizes:
@@ -434,7 +434,7 @@ def _autoschedule(kernel: _Kernel, made: _Algorithm, apply: Callable[[Any], Any]
 
 
 def _line_in(file: str) -> int:
-    """The innermost line of a file that is running; 0 if there is none."""
+    """The innermost line of a file that is being executed; 0 if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
@@ -442,15 +442,15 @@ def _line_in(file: str) -> int:
 
 
 def _is_computed(index: Any) -> bool:
-    """Whether an index is read or calculated, and not limited."""
+    """Whether an index is read or calculated, and not clamped."""
     text = str(as_expr(index))
     return re.search(r"\w\(", text) is not None and not text.startswith(("max(min(", "min(max("))
 
 
 def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]) -> None:
-    """Let Halide's functions, also those of reductions, have names for which `lines` has the line of a file.
+    """Give Halide's functions, including those of reductions, names for which `lines` has the line of a file.
 
-    `use` is called with their elements that are read.
+    `use` is called with each element of them that is read.
     """
 
     class Func(hl.Func):  # type: ignore[misc]  # Halide has no types
@@ -473,7 +473,7 @@ def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[A
 
 
 def _compile_nothing(request: Request, folder: Path) -> None:
-    """An object file that refers to nothing, in place of those that there are: make asks for one."""
+    """Replace the object files by one without references: make needs one."""
     for each in folder.glob("*.o"):
         each.unlink()
     nothing = hl.Func("nothing")
@@ -485,7 +485,7 @@ def _compile_nothing(request: Request, folder: Path) -> None:
 
 
 def _is_elementwise(kernel: _Kernel) -> bool:
-    """Whether each element of the outputs depends on nothing but elements of the inputs in the same place."""
+    """Whether each element of the outputs depends only on elements of the inputs at the same index."""
     if any(not isinstance(view, Flat) for view in kernel.views):
         return False
     indices: list[Any] = []
@@ -508,14 +508,14 @@ def _is_elementwise(kernel: _Kernel) -> bool:
     try:
         kernel.call({port.name: Element(port) for port in kernel.request.tensors}, kinds)
         for value in values:
-            hl.Func("alone")[()] = value  # refused where the index is in it
+            hl.Func("alone")[()] = value  # raises if the index is in it
     except Exception:
         return False
     return all(isinstance(each, hl.Var) and each.name() == indices[0].name() for each in indices)
 
 
 def _of_table(request: Request, variants: Sequence[KernelVariant]) -> list[KernelVariant]:
-    """The functions of bytes that a table can replace: of one input and one output."""
+    """The functions of bytes that a table can replace: those with one input and one output."""
     if len(request.tensors) != 2 or request.machine.gpu:
         return []
     return [each for each in variants if set(each.types) == {"u8"} and not each.small]
@@ -542,7 +542,7 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
 
 
 def _limit_time() -> None:
-    """End this process if the next function takes too long; in processor time, which no other process changes."""
+    """End this process if the next function takes too much processor time, which other processes do not affect."""
     ends, hard = int(time.process_time()) + MOST_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (ends if hard == resource.RLIM_INFINITY else min(ends, hard), hard))
 
@@ -575,7 +575,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     elementwise = _is_elementwise(kernel)
     of_table = _of_table(request, variants) if elementwise else []
     for variant in of_table:
-        _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it makes the table
+        _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it fills the table
         scalar.pop(variant.name(request.prefix), None)
         _table(kernel, folder, aligned=variant.aligned)
     views = tuple(
@@ -592,7 +592,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
 
 
 def _refused(kernel: _Kernel, function: str, fault: Exception) -> UsageError:
-    """What Halide or Python has against a function, with the line of the kernel."""
+    """The error of Halide or Python about a function, with the line of the kernel."""
     request, text = kernel.request, _text(fault)
     line = kernel.line_of(text)
     where = _line(fault, request.file) or (f"{request.file}:{line}" if line else kernel.where)
@@ -603,7 +603,7 @@ def _refused(kernel: _Kernel, function: str, fault: Exception) -> UsageError:
 
 
 def _text(fault: BaseException) -> str:
-    """What Halide or Python has against it."""
+    """The message of Halide or Python."""
     return str(fault).strip().removeprefix("Error:").strip() or "the compiler cannot make code of it"
 
 
@@ -614,7 +614,7 @@ def _line(fault: BaseException, file: str) -> str:
 
 
 def main() -> None:
-    """Compile what the request in a folder asks for, into that folder."""
+    """Compile what is requested in a folder, into that folder."""
     folder = Path(sys.argv[1])
     try:
         _run(Request.of_json((folder / "request.json").read_text("utf-8")), folder, _limit_time)

@@ -1,7 +1,7 @@
 """The layout of the UDO documentation: one folder, with a registration library and a library for each core.
 
 The folder has exactly the files of the page "Creating a UDO Package".  Files that such packages take from installed
-SDKs (headers, helper sources, rules of make) are in one hidden folder; those that several cores compile exist once.
+SDKs (headers, helper sources, rules of make) are in one hidden folder; files shared by several cores exist once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
 _SDK = ".sdk"
-VERSION_FOLDER = "jni/src/DSP_"  # of one version of DSP, as in Qualcomm's generators since about 2.20
+VERSION_FOLDER = "jni/src/DSP_"  # for one version of DSP, as in Qualcomm's generators since about 2.20
 # Files that this layout replaces.
 _REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
 
@@ -40,11 +40,11 @@ class _CoreFolder(NamedTuple):
     backend: str
     core: UdoCore
     targets: tuple[Target, ...]
-    package: OpPackage  # as this backend has it
+    package: OpPackage  # as resolved for this backend
 
 
 class _CorePlacement(Placement):
-    """A core's folder has the files of the documentation; others are hidden, and shared files exist once."""
+    """Where a core's files are: those of the documentation in its folder, others hidden, shared ones only once."""
 
     has_cl_files = False  # the documentation has none
 
@@ -207,7 +207,7 @@ def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part
 
 
 def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFolder]:
-    """The folders of a core: one, or one for each version of DSP, those of the config or all."""
+    """The folders of a core: one, or one for each version of DSP that the config names (or for all versions)."""
     rows, core = backends.ALL[backend].udo_targets, _core(backend)
     named = {arch for op in package.ops for arch in op.dsp_archs}
     versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch and row.usual]
@@ -219,7 +219,7 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
             for each, row in zip(own, versions, strict=True)
         ]
     if core.one_library:
-        versions = versions[:1]  # the library for the oldest runs on the others
+        versions = versions[:1]  # the library for the oldest version runs on the others
     return [_CoreFolder(backend, core, (*others, *versions), package)]
 
 
@@ -270,7 +270,7 @@ def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> 
     return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
 
 
-_HEADERS = f"{_SDK}/include"  # of QNN and SNPE, after those of an installed SDK
+_HEADERS = f"{_SDK}/include"  # of QNN and SNPE, searched after those of an installed SDK
 
 
 def _kernels(kind: Kind, core: UdoCore, part: Part, hidden: str) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ def _kernels(kind: Kind, core: UdoCore, part: Part, hidden: str) -> tuple[str, .
 
 
 def _goals(row: Target, core: UdoCore, parts: Sequence[Part]) -> list[_Goal]:
-    """The goals of a core's Makefile for one target; one for each op if each has a library."""
+    """The goals of a core's Makefile for one target; one for each op if each op has a library."""
     if not parts[0].op:
         return [_goal(row, row.id, core, parts[0])]
     goals = [_goal(row, f"{row.id}_{part.op}", core, part) for part in parts]
