@@ -1,8 +1,7 @@
 # Auto-generated part of every op package that udogen generates for Android with ndk-build; regenerating rewrites this file.
-# ndk-build compares file times, and ignores changed flags in the environment.  So the checksums of all files and flags
-# are compared with those of the last call: what changed without a newer file time makes it compile everything (-B).  A
-# launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) becomes its NDK_CCACHE; another one does not recompile
-# anything.
+# ndk-build compares file times, and ignores changed flags in the environment.  So the checksums of files and the flags
+# are compared with those of the last call: a change without a newer file time makes it compile everything (-B).
+# A launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) is its NDK_CCACHE; another one makes nothing stale.
 # $(1): its folder of objects; $(2): its arguments
 LAUNCHER ?= $(value UDOGEN_LAUNCHER)
 NDK_LAUNCHER = $(if $(LAUNCHER),'NDK_CCACHE=$(subst ','\'',$(foreach word,$(LAUNCHER),'$(subst ','\'',$(word))'))')

@@ -11,7 +11,7 @@ namespace qnn {
 namespace custom {
 namespace {
 
-// Sources of kernels are initialized in any order; a plain pointer is initialized before all of them.
+// Sources of kernels are initialized in any order; this pointer needs no dynamic initialization.
 const OpRegistrationReceiver* firstReceiver = nullptr;
 
 }  // namespace

@@ -232,7 +232,7 @@ bool areAlike(const Places& one, const Places& other, const std::vector<Found>& 
   return true;
 }
 
-/// The nodes that were validated last, at most 4096.
+/// The nodes that were validated last, up to `most`.
 class Memory {
  public:
   static constexpr std::size_t most = 4096;

@@ -241,7 +241,7 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    validateOp,
                    queryOp};
   operationNames[0] = spec.name;
-  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // all clients pass the same functions of the DSP
+  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last call; all clients pass the DSP's
   return executions.begin();
 }
 
