@@ -133,7 +133,7 @@ def _judge(modules: dict[str, Any], tool: str, config: str) -> dict[str, Any]:
 
 
 def _generate(modules: dict[str, Any], tool: str, config: str, folder: Path) -> None:
-    """Run a generator in a separate process, and end it."""
+    """Run a generator in this child process, and end the process."""
     import traceback
 
     os.chdir(folder)

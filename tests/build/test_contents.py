@@ -1,4 +1,4 @@
-"""File contents decide what is rebuilt, not timestamps; running a library whose source has changed prints a note."""
+"""File contents decide what is rebuilt, not timestamps; running a library whose source has changed prints a warning."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ backend, package, model, *context = sys.argv[1:]
 
 
 def make() -> None:
-    """Write the model, with a schema for the op: a function with a body."""
+    """Write the model, with a schema for the op: a model-local function."""
     nodes, names = [], set()
     for number, attributes in enumerate(json.loads(Path(f"{model}.json").read_text("utf-8"))):
         made = helper.make_node("Poly", ["x"], [f"y{number}"], domain="tests", name=f"n{number}")
@@ -42,7 +42,7 @@ if Path(f"{model}.json").is_file():
 onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
 device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
 options = onnxruntime.SessionOptions()
-if "Htp" in backend:  # with this option the provider leaves no node to the CPU
+if "Htp" in backend:  # with this option the provider takes no node for QNN's CPU backend
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
 if context:
     for key, value in (("enable", "1"), ("file_path", context[0]), ("embed_mode", "0")):

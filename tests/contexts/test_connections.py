@@ -1,4 +1,4 @@
-"""Which output is which input, in a chain of graphs."""
+"""Which output is connected to which input, in a chain of graphs."""
 
 from __future__ import annotations
 

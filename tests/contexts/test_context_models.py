@@ -562,7 +562,7 @@ def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
     assert udogen("inspect", folder / "forward_0.bin").returncode == 0
 
 
-# --- places of errors -------------------------------------------------------------------------------------------------
+# --- locating errors --------------------------------------------------------------------------------------------------
 
 
 def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.contexts.soaking", backend, kind, str(executions)],
         cwd=ROOT,
-        # One arena: otherwise those of threads are created one by one, depending on how threads collide.
+        # One arena: otherwise those of threads are created one by one, whenever threads happen to collide.
         env={**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "1"},
         capture_output=True,
         text=True,

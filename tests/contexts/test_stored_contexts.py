@@ -168,7 +168,7 @@ def _nowhere(*_args: object, **_more: object) -> Path:
 
 
 def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
-    """The command saves a manifest with it, and only accepts files that it saved."""
+    """The command saves a manifest with it, and refuses the file if it has changed since."""
     example = ROOT / "examples" / "leaky_relu"
     built = htp_package(example / "LeakyRelu.xml", tmp_path, example / "kernels")
     np.save(tmp_path / "x.npy", np.float32([[-1, 2, -3, 4]]))

@@ -1,4 +1,4 @@
-"""docs/clients.md: every client has its row and section, and `explain` knows every log line of its table."""
+"""docs/clients.md: every client has its row and section, and `explain` recognizes every log line of its table."""
 
 from __future__ import annotations
 

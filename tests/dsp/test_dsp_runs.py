@@ -120,5 +120,5 @@ def test_packets_are_counted_in_all_workers(tmp_path: Path) -> None:
         packets = run(built, "AddSatU8", {"a": a, "b": a}, count=True).packets
         assert packets is not None
         totals.append(packets.total)
-    # At most 16 packets per 128 bytes: HVX, in both threads, without waiting loops.
+    # At most 16 packets per 128 bytes: HVX, in both threads, without the packets of waiting.
     assert 2 * (1 << 16) // 128 < totals[1] - totals[0] < 16 * (1 << 16) // 128, totals

@@ -285,7 +285,7 @@ def differing(library: ctypes.CDLL, compiled: Compiled) -> Iterator[str]:
 
 
 def test_chains_whose_sums_use_each_other(tmp_path: Path) -> None:
-    """Sums of repeated values that other sums and the output use, also where Halide cannot analyse the indices."""
+    """Sums of repeated values, used by other sums and by the output, and in expressions that Halide cannot analyse."""
     chains = {
         "Repeated": [node("Tile", "x twice", "t"), node("ReduceSum", "t last", "y")],
         "Used": [

@@ -19,7 +19,7 @@ MAKEFILE = "qnn/shared/Makefile.mako"
 
 @pytest.fixture
 def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a copy of the templates, with the timestamps of files in a wheel, and an empty cache."""
+    """Yield a copy of the templates, with the timestamps of files in a wheel, and an empty cache."""
     copy = Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
     monkeypatch.setattr(resources, "templates", lambda: copy)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

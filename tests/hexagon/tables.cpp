@@ -79,7 +79,7 @@ std::uint32_t addOnHvx(QHPI_RuntimeHandle*, std::uint32_t, Outputs out, std::uin
   return QHPI_Success;
 }
 
-// --- Seen: the properties of HTP's tensors, as numbers ----------------------------------------------------------------
+// --- Seen: the properties of HTP's tensors, as numbers ---------------------------------------------------------------
 
 std::uint32_t seen(QHPI_RuntimeHandle* handle, std::uint32_t outputs, Outputs out, std::uint32_t inputs, Inputs in) {
   std::int32_t* to = data<std::int32_t>(out[0]);
@@ -114,7 +114,7 @@ std::uint32_t seen(QHPI_RuntimeHandle* handle, std::uint32_t outputs, Outputs ou
   return QHPI_Success;
 }
 
-// --- Slices: each adds its number plus one to its part, and waits until all others have started -----------------------
+// --- Slices: each adds its number plus one to its part, and waits until all others have started ----------------------
 
 std::uint32_t slices(QHPI_RuntimeHandle* handle, std::uint32_t, Outputs out, std::uint32_t, Inputs in) {
   const std::uint32_t number = qhpi_slice_number(handle);

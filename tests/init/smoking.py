@@ -1,7 +1,7 @@
 """The smoke test of a config from a model: generated, built, and run with the model's shapes; numbers are not checked.
 
 The kernels do nothing and return ok: the test shows that the runtime registers and validates the op and passes it
-tensors of these shapes and types by the runtime.
+tensors of these shapes and types.
 """
 
 from __future__ import annotations

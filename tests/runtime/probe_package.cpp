@@ -96,7 +96,7 @@ Qnn_ErrorHandle_t execute(void *data) {
     for (size_t i = 0; i < count(node->inputs[0]); ++i) out[i] = in[i] + step;
     return 0;
   }
-  if (type == "CopyBytes") {  // any type whose tensors arrive: one byte per element
+  if (type == "CopyBytes") {  // any type that the runtime delivers: one byte per element
     std::memcpy(node->outputs[0]->data, node->inputs[0]->data, count(node->inputs[0]));
     return 0;
   }

@@ -18,7 +18,7 @@ from probe import PROVIDER, call
 from udogen import process
 from udogen.runtime import OpCrashed, OpSession, ParamArg
 
-# Leaves its session, has no parent, and writes its process id.
+# Leaves its session, is an orphan, and writes its process id.
 DAEMON = '(setsid sh -c "sleep 600 & echo \\$! > {file}; wait" >/dev/null 2>&1 &) ; while [ ! -s {file} ]; do :; done;'
 
 

@@ -1,7 +1,7 @@
 // Loads a library that was built for the DSP as the DSP's loader would, on qemu-hexagon: two segments, the four
 // relocations, DT_INIT; then plays the role of HTP.  Built by zig as a static program of hexagon-linux-musl.
 //
-// loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small,
+//   loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small,
 //                      between init and terminate, and reads its counter
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writes its arguments to its outputs.
+// Copies its input; -99 is an error.
 #include "ops/Mix.hpp"
 
 namespace ops::BothPackage::Mix {
