@@ -203,7 +203,7 @@ def _plan_package(
 
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
-    """What writing a folder would do, and the folder's memory (None for a folder that is moved aside)."""
+    """The effects of writing a folder, and the folder's memory (None for a folder that is moved aside)."""
     from udogen.generate.render import render  # imports Mako, which is slow
 
     exists = os.path.lexists(planned.path) and not folder.is_new()

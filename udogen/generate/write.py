@@ -166,7 +166,7 @@ class Memory:
 
 
 def compare(folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
-    """What `write` would do, without doing it; raises if `write` would fail."""
+    """The effects of `write`, without writing; raises if `write` would fail."""
     _fits(folder, memory, plan)
     files = {file.path: file for file in plan.files}
     # A kernel that the user gave is not replaced by a skeleton.

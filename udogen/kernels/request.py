@@ -54,7 +54,7 @@ class Request:
     deaths: tuple[str, ...] = ()  # functions at which the compiler died, once for each time: vectors get shorter
 
     def as_json(self) -> str:
-        """The request as JSON, for the worker's standard input."""
+        """The request as JSON, for a file that the worker reads."""
         return json.dumps(asdict(self))
 
     @staticmethod
@@ -91,7 +91,7 @@ class Launch:
     function: str
     entry: str  # its name in Halide
     name: str  # its name in the text
-    arguments: str  # a letter for each: b is a buffer, l is memory of a work group, others are numbers by value
+    arguments: str  # a letter for each: b is a buffer, M is memory of a work group, others are numbers by value
     text: str
 
 

@@ -214,7 +214,7 @@ def _ways(kernel: _Kernel, variant: KernelVariant) -> list[_Way]:
 
 
 def _vectors(kernel: _Kernel, variant: KernelVariant) -> Iterator[_Way]:
-    """The ways with vectors: integers in place of reals if vectors of floats do not exist, then the longest first."""
+    """The ways with vectors: integers in place of reals if no tensor stores floats, then the longest first."""
     machine = kernel.request.machine
     of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)

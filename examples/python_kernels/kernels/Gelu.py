@@ -1,4 +1,4 @@
-"""The usual approximation of x times the normal distribution at x."""
+"""The usual approximation of x times the cumulative normal distribution at x."""
 
 import halide as hl
 
