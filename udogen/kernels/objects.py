@@ -242,7 +242,7 @@ def _stored(datatype: DataType, backend: str) -> str:
 
 
 def _compile(request: Request, into: Path) -> None:
-    """Compile the functions of a kernel and what calls them; those at which the compiler dies get shorter vectors, then none."""
+    """Compile the functions of a kernel and what calls them; where the compiler dies, vectors get shorter."""
     while True:
         done = _start(request, into)
         if done.returncode == 0:
