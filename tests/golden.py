@@ -13,8 +13,6 @@ from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
 from tests.clients.laying import write_golden as write_clients
-from tests.contexts.pictures import write as write_pictures
-from tests.docs import page_pictures
 from tests.docs.golden import write_golden as write_documents
 from tests.docs.terminal_picture import write as write_terminal_picture
 from tests.doctor.fake import write_golden as write_doctor
@@ -120,8 +118,6 @@ WRITERS = (
     write_explanations,
     write_command_lines,
     write_documents,
-    write_pictures,
-    page_pictures.write,
     write_terminal_picture,
     write_broken,
     write_doctor,

@@ -23,7 +23,6 @@ LAYERS = (
     {"__main__", "compat"},
     {"cli"},
     {"verify", "inspect", "doctor", "init", "fuse", "clients", "adopt"},
-    {"draw"},
     {"runtime"},
     {"generate"},
     {"build"},

@@ -26,7 +26,6 @@ LINES = [
     "inspect FIFO.xml",
     "inspect ZERO.onnx",
     "inspect FIFO.bin",
-    "inspect CONFIG --svg FIFO.svg",
     "explain FIFO.log",
     "explain ZERO.log",
     "test FIFO.toml",

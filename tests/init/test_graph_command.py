@@ -1,70 +1,91 @@
-"""`udogen inspect` of configs, models and contexts: results and pictures that a browser shows."""
+"""`udogen inspect` of configs, models and contexts: results and Mermaid text."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import onnx
 import pytest
-from lxml import etree
 from onnx import TensorProto, helper
 
 from tests.command_line import udogen
 from tests.contexts import storing
 from tests.init import models
-from tests.init.test_pictures import check_document, hold
 from tests.making import ROOT
-from udogen.draw import sources, svg
-from udogen.draw.layout import arrange
+from udogen.inspect.graph import Edge, GraphView, Node, Section
+from udogen.inspect.onnx_graph import onnx_view
 from udogen.opdef.onnx.load import load_model
-from udogen.runtime.contexts.binaries import StoredContext
 
 SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 
 
-def test_a_config(tmp_path: Path) -> None:
-    picture = tmp_path / "deep" / "softmax.svg"
-    done = udogen("inspect", SOFTMAX, "--svg", picture)
-    assert done.returncode == 0 and done.stderr.startswith(f"{picture}: written\nnext: "), done.stderr
+def test_a_config() -> None:
+    done = udogen("inspect", SOFTMAX)
+    assert done.returncode == 0 and done.stderr.startswith("next: "), done.stderr
     assert done.stdout == (
         "SoftmaxAxis.xml: SoftmaxAxisPackage: 1 op with its tensors.\n  SoftmaxAxisPackage::Softmax: 1 op, 2 tensors\n"
     )
-    check_document(picture.read_text())
-    reply = json.loads(udogen("inspect", SOFTMAX, "--json").stdout)
-    assert reply["kind"] == "config" and reply["svg"] is None
-    [section] = reply["sections"]
+    view = json.loads(udogen("inspect", SOFTMAX, "--json").stdout)
+    assert view["kind"] == "config" and "mermaid" not in view
+    [section] = view["sections"]
     types = ["CPU: FLOAT_32", "GPU: FLOAT_32 FLOAT_16", "HTP: FLOAT_32 FLOAT_16 UFIXED_POINT_8"]
-    assert [(box["id"], box["rows"]) for box in section["boxes"]] == [
-        ("op", ["Softmax", "CPU GPU HTP", "axis: INT_32 = -1"]),
-        ("in input", ["input", *types, "input, ND"]),
-        ("out output", ["output", *types, "output, ND"]),
+    assert [(node["id"], node["kind"], node["lines"]) for node in section["nodes"]] == [
+        ("op", "op", ["Softmax", "CPU GPU HTP", "axis: INT_32 = -1"]),
+        ("input input", "input", ["input", *types, "ND"]),
+        ("output output", "output", ["output", *types, "ND"]),
     ]
-    assert section["edges"] == [["in input", "op"], ["op", "out output"]]
+    edges = [(edge["source"], edge["target"]) for edge in section["edges"]]
+    assert edges == [("input input", "op"), ("op", "output output")]
 
 
-@pytest.mark.parametrize(("backend", "kind"), [("cpu", "real"), ("htp", "real")])
-def test_a_context_binary(backend: str, kind: str, tmp_path: Path) -> None:
+def test_mermaid_of_a_config() -> None:
+    done = udogen("inspect", SOFTMAX, "--mermaid")
+    assert (
+        done.stdout
+        == """flowchart TD
+  subgraph s0["SoftmaxAxisPackage::Softmax"]
+    s0n0["Softmax<br>CPU GPU HTP<br>axis: INT_32 = -1"]:::op
+    s0n1(["input<br>CPU: FLOAT_32<br>GPU: FLOAT_32 FLOAT_16<br>HTP: FLOAT_32 FLOAT_16 UFIXED_POINT_8<br>ND"]):::input
+    s0n2(["output<br>CPU: FLOAT_32<br>GPU: FLOAT_32 FLOAT_16<br>HTP: FLOAT_32 FLOAT_16 UFIXED_POINT_8<br>ND"]):::output
+    s0n1 --> s0n0
+    s0n0 --> s0n2
+  end
+  classDef custom stroke-width:4px
+  classDef static stroke-dasharray:4
+"""
+    )
+
+
+def test_no_name_of_a_model_is_mermaid_or_html() -> None:
+    """Names are quoted, and numbered entities but for letters, digits and plain punctuation."""
+    names = ['x"]', "<b>", "a\nb", "\u202eevil", "end", "&lt;", "#35;", "é", ""]
+    nodes = tuple(Node(name, "op", (name,)) for name in names)
+    edges = tuple(Edge(names[0], name, name) for name in names)
+    text = list(GraphView("t", "", (Section('"', nodes, edges),)).mermaid())
+    plain = re.compile(r'[ \w.,:;=()/\[\]|+*?#>"<-]*', re.ASCII)
+    assert all(plain.fullmatch(line) for line in text), text
+    assert 's0n0["x#34;]"]:::op' in text[2] and "#8238;" not in "".join(text) and len(text) == 2 + 2 * len(names) + 3
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_a_context_binary(backend: str, tmp_path: Path) -> None:
     """Stored by Qualcomm's runtime."""
-    path = storing.store(tmp_path, backend=backend, kind=kind)
-    with StoredContext(path) as stored:
-        diagram = sources.context_diagram(stored.info, path.name)
-    assert {section.title for section in diagram.sections} == {f"graph {name}" for name in storing.GRAPHS}
-    for section in diagram.sections:
-        hold(arrange(section))
-    check_document(svg.draw(diagram))
-    boxes = {row.text for section in diagram.sections for box in section.boxes for row in box.rows}
+    path = storing.store(tmp_path, backend=backend, kind="real")
+    done = udogen("inspect", path, "--mermaid", "--json")
+    view = json.loads(done.stdout)
+    assert {section["title"] for section in view["sections"]} == {f"graph {name}" for name in storing.GRAPHS}
+    lines = {line for section in view["sections"] for node in section["nodes"] for line in node["lines"]}
     dtype = "UFIXED_POINT_8" if backend == "htp" else "FLOAT_32"
-    assert {f"input: {dtype} 1x4x4x8", f"output: {dtype} 1x1x1x8"} <= boxes
-    done = udogen("inspect", path, "--svg", tmp_path / "c.svg", "--json")
-    assert sorted(json.loads(done.stdout)["graphs"]) == sorted(storing.GRAPHS), done.stderr
+    assert {f"input: {dtype} 1x4x4x8", f"output: {dtype} 1x1x1x8"} <= lines
+    assert sorted(view["graphs"]) == sorted(storing.GRAPHS) and view["mermaid"].startswith("flowchart TD\n")
 
 
 def test_a_model_with_its_custom_ops_marked(tmp_path: Path) -> None:
     path = models.save("subgraphs", tmp_path)
-    done = udogen("inspect", path, "--svg", tmp_path / "m.svg")
+    done = udogen("inspect", path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
         "subgraphs.onnx: 7 nodes, 2 of custom ops: acme::Decay.\n"
@@ -97,24 +118,19 @@ def chain(length: int, custom: int) -> onnx.ModelProto:
 def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:
     path = tmp_path / "chain.onnx"
     onnx.save(chain(400, 200), path)
-    [section] = sources.onnx_diagram(load_model(path)).sections
-    assert section.note == "7 of 400 nodes: those at most 3 away from a custom op."
-    assert [box.rows[0].text for box in section.boxes if box.kind in ("op", "custom")] == [
-        "Relu", "Relu", "Relu", "Blur", "Relu", "Relu", "Relu",
-    ]  # fmt: skip
-    [whole] = sources.onnx_diagram(load_model(path), around=1000).sections
-    assert len(whole.boxes) == 400 + 401
-    hold(arrange(section))
+    [section] = onnx_view(load_model(path)).sections
+    assert section.note == "7 of 400 nodes, those near custom ops"
+    ops = [node.lines[0] for node in section.nodes if node.kind in ("op", "custom")]
+    assert ops == ["Relu", "Relu", "Relu", "acme::Blur", "Relu", "Relu", "Relu"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["none.xml"], "error: none.xml cannot be read: No such file or directory\n"),
-        ([".", "--svg", "x.svg"], "error: . cannot be read: Is a directory\n"),
+        ([".", "--mermaid"], "error: . cannot be read: Is a directory\n"),
         ([SOFTMAX, "--loops"], f"error: --loops is for kernels in Python; {SOFTMAX} is not one\n"),
-        ([SOFTMAX, "--around", "2"], f"error: --around is for ONNX models; {SOFTMAX} is not one\n"),
-        ([SOFTMAX, "--svg", SOFTMAX / "x.svg"], f"error: cannot write {SOFTMAX / 'x.svg'}: "),
+        ([SOFTMAX, "--op", "Relu"], f"error: --op is for ONNX models; {SOFTMAX} is not one\n"),
     ],
 )
 def test_misuse(arguments: list[object], message: str, tmp_path: Path) -> None:
@@ -127,34 +143,3 @@ def test_a_broken_config_is_reported_with_its_line(tmp_path: Path) -> None:
     config.write_text(SOFTMAX.read_text().replace("<Default>-1</Default>", "<Default>1.5</Default>"))
     done = udogen("inspect", config)
     assert done.returncode == 2 and f"{config}:26: error: the default of `axis`" in done.stderr
-
-
-def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
-    config = Path(shutil.copy(SOFTMAX, tmp_path))
-    done = udogen("inspect", config, "--svg", config)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {config} exists and is not an SVG\n")
-    assert config.read_bytes() == SOFTMAX.read_bytes()
-
-
-@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
-def test_a_browser_measures_no_text_outside_of_its_box(tmp_path: Path) -> None:
-    """Chromium lays out the document with its own fonts, and reports the position of each text."""
-    diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
-    script = """<script>addEventListener('load', () => {
-      const wrong = [...document.querySelectorAll('g > rect')].filter((rect) => {
-        const box = rect.getBBox();
-        return [...rect.parentNode.querySelectorAll('text')].some((text) => {
-          const each = text.getBBox();
-          return each.x < box.x || each.x + each.width > box.x + box.width || each.y + each.height > box.y + box.height;
-        });
-      });
-      document.body.dataset.wrong = wrong.length;
-      document.body.dataset.boxes = document.querySelectorAll('g > rect').length;
-    })</script>"""
-    page = tmp_path / "page.html"
-    page.write_text(f"<!doctype html><meta charset=utf-8><body>{svg.draw(diagram)}{script}</body>")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{page}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    body = etree.HTML(done.stdout).find(".//body")
-    assert body is not None and body.get("data-wrong") == "0" and body.get("data-boxes") == "9"

@@ -14,11 +14,11 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading, replace_file, writing
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading
 from udogen.opdef.problems import wrapped
 
 if TYPE_CHECKING:
-    from udogen.draw.diagram import Diagram
+    from udogen.inspect.graph import GraphView
     from udogen.inspect.kernel_packets import PacketCount
     from udogen.kernels.explain import FunctionCode
 
@@ -40,14 +40,7 @@ class InspectArguments:
         "--json-out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
         help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
     )  # fmt: skip
-    svg: Path | None = option(
-        "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-        help="Of a config, model or context binary: draw its ops and tensors.",
-    )  # fmt: skip
-    around: int | None = option(
-        "--around", type=click.IntRange(0, 1000), metavar="N",
-        help="Of a model: only nodes within N steps of its custom ops (default: all; 3 for a large graph).",
-    )  # fmt: skip
+    mermaid: bool = option("--mermaid", help="Of a config, model or context binary: print its graphs as Mermaid text.")
     wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
     configs: tuple[Path, ...] = option(
         "--config", metavar="FILE", help="Of a kernel in Python: the config of its op; may repeat."
@@ -91,31 +84,31 @@ def command(options: InspectArguments) -> int:
     return _inspect(options)
 
 
-_OF_MODELS = ("--around", "--op")
+_OF_MODELS = ("--op",)
 _OF_KERNELS = ("--config", "--machine", "--shape", "--loops")
 _OF_BINARIES = ("--write-manifest", "--json-out")
 
 
 def _inspect(options: InspectArguments) -> int:
     """Inspect PATH by its kind; returns the exit code."""
-    from udogen.draw.sources import is_onnx
     from udogen.inspect.context import is_context_binary
+    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     if path.suffix == ".py":
         options.refuse("context binaries", _OF_BINARIES)
-        options.refuse("configs, models and context binaries", ("--svg",))
+        options.refuse("configs, models and context binaries", ("--mermaid",))
         if not options.configs:
             raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
         _kernel(options)
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
-    if options.svg is None and is_context_binary(path):
+    if not options.mermaid and is_context_binary(path):
         options.refuse("ONNX models", _OF_MODELS)
         return _context(options)
-    if options.svg is not None or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
+    if options.mermaid or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
         options.refuse("context binaries", _OF_BINARIES)
-        _draw(options)
+        _graph(options)
         return 0
     options.refuse("ONNX models", _OF_MODELS)
     return _libraries(options)
@@ -265,61 +258,43 @@ def _packet_lines(counts: Sequence[PacketCount], width: int) -> Iterator[str]:
             yield from wrapped("    ", f"{packets:,} in {name}", width)
 
 
-def _draw(options: InspectArguments) -> None:
-    """Draw the ops and tensors of a config, of a context binary, or of an ONNX model, where custom ops are marked.
-
-    The picture is one SVG file for browsers, light and dark.  JSON has its contents and their positions.
-    """
-    from udogen.draw import diagram as diagrams
-    from udogen.draw import layout
-    from udogen.draw import svg as drawing
-
-    svg = options.svg
-    found = _diagram(options)
-    if svg is not None:
-        _save(svg, drawing.draw(found))
+def _graph(options: InspectArguments) -> None:
+    """Print the ops and tensors of a config, of a context binary, or of an ONNX model, where custom ops are marked."""
+    view = _view(options)
     if options.as_json:
-        output.print_json({"ok": True, "svg": str(svg) if svg else None, **layout.as_json(found)})
+        mermaid = {"mermaid": "\n".join(view.mermaid())} if options.mermaid else {}
+        output.print_json({"ok": True, **view.as_json(), **mermaid})
         return
-    for line in diagrams.lines(found):
+    for line in view.mermaid() if options.mermaid else view.lines():
         output.print_result(line)
-    if svg is not None:
-        output.print_note(f"{svg}: written")
     name = shlex.quote(str(options.path))
-    if any(box.kind == "custom" for section in found.sections for box in section.boxes):
+    if any(node.kind == "custom" for section in view.sections for node in section.nodes):
         output.print_next(f"`udogen new mine --from-onnx {name}` makes a project of its custom ops")
     elif options.path.suffix in (".xml", ".json"):
         output.print_next(f"`udogen check {name}`")
 
 
-def _diagram(options: InspectArguments) -> Diagram:
-    from udogen.draw import sources
+def _view(options: InspectArguments) -> GraphView:
+    from udogen.inspect.context import is_context_binary
+    from udogen.inspect.graph import config_view, context_view
+    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
-    if sources.is_onnx(start, path.suffix):
+    if is_onnx(start, path.suffix):
+        from udogen.inspect.onnx_graph import onnx_view
         from udogen.opdef.onnx.load import load_model
 
-        return sources.onnx_diagram(load_model(path, options.wanted), around=options.around)
+        return onnx_view(load_model(path, options.wanted))
     options.refuse("ONNX models", _OF_MODELS)
-    from udogen.inspect.context import is_context_binary
-
     if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:
-            return sources.context_diagram(stored.info, path.name)
+            return context_view(stored.info, path.name)
     from udogen.configs.load import load
 
     packages, problems = load([path])
     output.print_problems(() if output.json_requested() else problems.warnings)
-    return sources.config_diagram(packages, path.name)
-
-
-def _save(path: Path, text: str) -> None:
-    with writing(path):
-        if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
-            raise UsageError(f"{path} exists and is not an SVG", hint="choose another file for the picture")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+    return config_view(packages, path.name)

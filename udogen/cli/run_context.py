@@ -123,7 +123,7 @@ class RunContextOptions:
     shared: bool = option("--shared", help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
     plan_file: Path | None = option(
         "--bind-plan-out", "--bind_plan_out", "--plan", metavar="FILE",
-        help="Write the place of each tensor as JSON, and as a picture beside it (.svg).",
+        help="Write the place of each tensor as JSON.",
     )  # fmt: skip
     level: str | None = option(
         "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
@@ -494,16 +494,10 @@ def _quiet() -> Iterator[Callable[[str], None]]:
 
 
 def _write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
-    """Write the plans of all contexts as one, and its picture."""
-    from udogen.draw.plan import draw_plan
+    """Write the plans of all contexts as one."""
     from udogen.runtime.buffers.plan import join_plans
 
-    plan = join_plans(plans)
-    for place, text in (
-        (file, json.dumps(plan.as_json(), indent=2) + "\n"),
-        (file.with_suffix(".svg"), draw_plan(plan, title=f"Buffers of {file.stem}")),
-    ):
-        write_file(place, text)
+    write_file(file, json.dumps(join_plans(plans).as_json(), indent=2) + "\n")
 
 
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:

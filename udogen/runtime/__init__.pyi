@@ -1,5 +1,4 @@
 # The public names; `__init__.py` reads them from here.
-from udogen.draw.plan import draw_plan as draw_plan
 from udogen.qnn.handles import ION as ION
 from udogen.qnn.handles import ContextOptions as ContextOptions
 from udogen.qnn.handles import DeviceInfo as DeviceInfo

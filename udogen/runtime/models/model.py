@@ -499,7 +499,7 @@ class Model(Closing):
 
     @property
     def plan(self) -> BufferPlan:
-        """The buffer of each tensor, in one step of each graph: `draw_plan(model.plan)`."""
+        """The buffer of each tensor, in one step of each graph."""
         self.check_open()
         states = list(zip(self.wiring.states, self._pairs, strict=True))
         return _plan(self._chains.values(), states, registers=self.domain.registers)
