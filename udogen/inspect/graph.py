@@ -26,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """From a producer to a consumer; the label is the tensor, if it is no node itself."""
+    """From a producer to a consumer; the label is a tensor without a node."""
 
     source: str
     target: str
