@@ -60,7 +60,7 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
         fault.tolerance,
         origin=Origin(lambda _shapes: None, fault.outputs, lambda: None),
     )
-    rerun = OpRerun(session.run, built, op, case)
+    rerun = OpRerun(session, built, op, case)
     return FailedCase(
         case,
         rerun(poison=POISON, loops=fault.loops),
