@@ -14,6 +14,7 @@ from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_source
+from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
 from udogen.verify.cases import Case, Origin
@@ -86,6 +87,38 @@ def test_on_the_cpu(op: str, on_cpu: Opened) -> None:
 @pytest.mark.parametrize("op", ON_HTP)
 def test_on_htp(op: str, on_htp: Opened) -> None:
     check(FAULTS[op], evidence_of(FAULTS[op], on_htp, "htp"))
+
+
+# `how` of LeaveState -> what it changes; flags of exceptions that were raised are not a state.
+STATES = {0: "", 1: "the rounding mode", 2: "flush to zero", 3: "denormals are zero", 4: "the exception masks",
+          5: "the precision of the x87", 6: "the rounding mode, the rounding mode of the x87", 7: ""}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", STATES)
+def test_an_op_that_leaves_another_floating_point_state_is_named(how: int, on_cpu: Opened) -> None:
+    if STATES[how]:
+        with pytest.raises(OpFailed) as raised:
+            leave_state(on_cpu, "cpu", how)
+        assert f"op `LeaveState` changed the floating-point state of its thread and left it so: {STATES[how]}" == (
+            raised.value.message
+        )
+    assert leave_state(on_cpu, "cpu", 0) == _DEFAULT
+
+
+def test_a_floating_point_state_on_htp_ends_with_its_graph(on_htp: Opened) -> None:
+    """Threads of libQnnHtp execute the ops."""
+    assert [leave_state(on_htp, "htp", how) for how in (*STATES, 0)] == [_DEFAULT] * (len(STATES) + 1)
+
+
+_DEFAULT = 0x1F80 >> 6
+
+
+def leave_state(opened: Opened, backend: str, how: int) -> int:
+    """Return the state in which the op was called."""
+    built, session = opened
+    x = np.arange(8, dtype=np.uint8)
+    case = Case("state", "LeaveState", {"x": x}, {"y": x}, {"how": how})
+    return int(session.run(case.call(built.op("LeaveState", backend), built)).outputs["y"][0])
 
 
 def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
