@@ -94,20 +94,19 @@ STATES = {0: "", 1: "the rounding mode", 2: "flush to zero", 3: "denormals are z
           5: "the precision of the x87", 6: "the rounding mode, the rounding mode of the x87", 7: ""}  # fmt: skip
 
 
-@pytest.mark.parametrize("how", STATES)
-def test_an_op_that_leaves_another_floating_point_state_is_named(how: int, on_cpu: Opened) -> None:
-    if STATES[how]:
-        with pytest.raises(OpFailed) as raised:
-            leave_state(on_cpu, "cpu", how)
-        assert f"op `LeaveState` changed the floating-point state of its thread and left it so: {STATES[how]}" == (
-            raised.value.message
-        )
-    assert leave_state(on_cpu, "cpu", 0) == _DEFAULT
-
-
-def test_a_floating_point_state_on_htp_ends_with_its_graph(on_htp: Opened) -> None:
-    """Threads of libQnnHtp execute the ops."""
-    assert [leave_state(on_htp, "htp", how) for how in (*STATES, 0)] == [_DEFAULT] * (len(STATES) + 1)
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_an_op_that_leaves_another_floating_point_state_is_named(backend: str, request: pytest.FixtureRequest) -> None:
+    """On HTP, whose own threads execute ops, the package finds out; on CPU the worker."""
+    opened = request.getfixturevalue(f"on_{backend}")
+    for how, what in STATES.items():
+        if what:
+            with pytest.raises(OpFailed) as raised:
+                leave_state(opened, backend, how)
+            assert "changed the floating-point state of its thread and left it so" in raised.value.message
+            assert "op `LeaveState`" in raised.value.message
+            assert backend == "htp" or raised.value.message.endswith(f": {what}")
+        for _ in range(4):  # each thread of HTP
+            assert leave_state(opened, backend, 0) == _DEFAULT, f"{what} was left"
 
 
 _DEFAULT = 0x1F80 >> 6
