@@ -17,6 +17,7 @@ from udogen.verify.diagnosis import positions
 from udogen.verify.diagnosis.arrays import half_away, store
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
+from udogen.verify.results import Finding
 from udogen.verify.tolerances import Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,7 +44,7 @@ def read(array: Array, quant: tuple[float, int] | None) -> Array:
     return array if quant is None else (array.astype(np.float64) + quant[1]) * quant[0]
 
 
-def causes(
+def findings(
     reference: Kernel,
     kernel: Kernel,
     inputs: Mapping[str, Array],
@@ -55,8 +56,8 @@ def causes(
     absolute: float = 1e-5,
     relative: float = 0.0,
     **more: Any,
-) -> list[str]:
-    """Return the causes found if the kernel runs instead of the reference; the kernel gets the stored values."""
+) -> list[Finding]:
+    """Return what is found if the kernel runs instead of the reference; the kernel gets the stored values."""
     params, quants = params or {}, quants or {}
     reply = of_reals(reference)(inputs, params, quants)["y"]
     expected = store(reply, np.dtype(dtype), quants.get("y"))
@@ -70,7 +71,12 @@ def causes(
 
     tolerance = Tolerance(absolute, relative)
     case = failed(inputs, expected, tolerance, of_reals(reference), params=params, quants=quants)
-    return [each.cause for each in diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+    return [*diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+
+
+def causes(*args: Any, **more: Any) -> list[str]:
+    """Return the names of what is found."""
+    return [each.cause for each in findings(*args, **more)]
 
 
 def failed(
@@ -142,6 +148,53 @@ def test_one_fault(cause: str, reference: Kernel, kernel: Kernel, inputs: tuple[
     found = causes(reference, kernel, dict(zip("ab", inputs, strict=False)), **more)
     assert found[0] == cause.removesuffix(" …")
     assert cause.endswith("…") or len(found) == 1
+
+
+# One operation of a kernel that is another one in the reference: (reference, kernel, what is printed of it).
+A, B, W = floats(5, 5), floats(5, 5), floats(5)
+SLIPS: list[tuple[Kernel, Kernel, tuple[Array, ...], str]] = [
+    (lambda a, b: a * b + 1, lambda a, b: a + b + 1, (A, B), "`add` in place of `multiply`"),
+    (lambda a, b: (a + b) * b, lambda a, b: (a - b) * b, (A, B), "`subtract` in place of `add`"),
+    (lambda a, b: np.exp(a - b), lambda a, b: np.exp(b - a), (A, B), "inputs `a` and `b` are swapped"),
+    (lambda a: 3 / (a * a + 2), lambda a: (a * a + 2) / 3, (A,), "`divide` with its operands exchanged"),
+    (lambda a: np.tanh(a * 3 - 2), lambda a: np.tanh(a * 3 + 2), (A,), "`add` in place of `subtract`"),
+    (lambda a: np.tanh(a + 2) * 3, lambda a: np.tanh(a + 2) * -3, (A,), "-1 times"),
+    (lambda a: np.exp(-0.5 * a), lambda a: np.exp(0.5 * a), (A,), "0.5 in place of -0.5"),
+    (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.max(1), (A, W), "`maximum` along axis 1"),
+    (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.min(0), (A, W), "`minimum` in place of `maximum`"),
+    (lambda a: np.maximum(a, 0.1) * 2, lambda a: np.minimum(a, 0.1) * 2, (A,), "`minimum` in place of `maximum`"),
+    (lambda a: a.cumsum(1) + 1, lambda a: a.cumsum(0) + 1, (A,), "axis"),
+    (lambda a: np.sqrt(np.abs(a).mean(1)), lambda a: np.sqrt(np.abs(a).sum(1)), (A,), "`divide` left out"),
+    (lambda a: np.log(np.abs(a) + 1), lambda a: np.log2(np.abs(a) + 1), (A,), "log2 e times"),
+    (lambda a: np.log(np.abs(a) + 1) + a, lambda a: np.log2(np.abs(a) + 1) + a, (A,), "`log2` in place of `log`"),
+    (lambda a: a.sum(-1), lambda a: np.add.accumulate(a.astype("f2"), -1)[:, -1].astype("f4"), (A,),
+     "a sum in half precision"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "kernel", "inputs", "what"), SLIPS, ids=[row[-1] for row in SLIPS])
+def test_one_operation_is_another(reference: Kernel, kernel: Kernel, inputs: tuple[Array, ...], what: str) -> None:
+    found = findings(reference, kernel, dict(zip("ab", inputs, strict=False)))
+    assert found and what in found[0].sentence, found
+    assert "also for new inputs" in found[0].evidence
+
+
+# Kernels that, for these inputs alone, write what another fault would write; and NaN and infinity in one element.
+ONE_NAN = floats(40)
+ONE_NAN[7] = np.nan
+COINCIDENCES: dict[str, tuple[Kernel, Kernel, tuple[Array, ...]]] = {
+    "b is twice a": (lambda a, b: a + b, lambda a, b: b * b / (4 * a), (A, 2 * A)),
+    "b is a": (lambda a, b: a * b, lambda a, b: a - b * b, (A, A)),
+    "NaN becomes a number": (lambda a: 2 * a, lambda a: np.where(np.isnan(a), 1, 2 * a), (ONE_NAN,)),
+    "a number becomes NaN": (lambda a: 2 * a, lambda a: np.where(a == a[3], np.nan, 2 * a), (floats(40),)),
+    "a number becomes infinite": (lambda a: 2 * a, lambda a: np.where(a == a[3], np.inf, 2 * a), (floats(40),)),
+}
+
+
+@pytest.mark.parametrize("name", COINCIDENCES)
+def test_a_coincidence_is_no_cause(name: str) -> None:
+    reference, kernel, inputs = COINCIDENCES[name]
+    assert causes(reference, kernel, dict(zip("ab", inputs, strict=False))) == []
 
 
 # --- encodings ----------------------------------------------------------------------------------------
@@ -362,8 +415,8 @@ def test_an_output_that_is_not_written_at_all() -> None:
     x = floats(2, 10)
     rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
     case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
-    findings = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
-    assert [(each.cause, each.sentence) for each in findings] == [
+    found = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
+    assert [(each.cause, each.sentence) for each in found] == [
         ("uninitialised", "no element of the output `y` is written")
     ]
 

@@ -24,7 +24,11 @@ _CONTROLS = {
         (0, 0x0300, "the precision of the x87"),
         (0, 0x003F, "the exception masks of the x87"),
     ),
-    "aarch64": ((0, 0xC00000, "the rounding mode"), (0, 0x1000000, "flush to zero"), (0, 0x9F00, "the exception masks")),
+    "aarch64": (
+        (0, 0xC00000, "the rounding mode"),
+        (0, 0x1000000, "flush to zero"),
+        (0, 0x9F00, "the exception masks"),
+    ),
 }.get(platform.machine(), ())
 _SIZE = 64  # bytes; more than any fenv_t
 

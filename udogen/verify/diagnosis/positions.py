@@ -136,7 +136,9 @@ def swapped_inputs(output: WrongOutput) -> Iterator[Cause]:
         grids: list[Quants] = [{}, both]
         for quants in grids:
 
-            def predict(it: Execution, one: str = one, other: str = other, quants: Quants = quants) -> Prediction | None:
+            def predict(
+                it: Execution, one: str = one, other: str = other, quants: Quants = quants
+            ) -> Prediction | None:
                 return it.predict(inputs={one: it.inputs[other], other: it.inputs[one]}, quants=quants)
 
             yield Cause("swapped-inputs", {"one": one, "other": other}, predict)

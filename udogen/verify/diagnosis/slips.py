@@ -54,7 +54,10 @@ def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
         yield f"`{other}` in place of `{name}`", lambda it, other=other: it._replace(ufunc=getattr(np, other)).run()
     if operation.method != "__call__":
         for axis in range(np.ndim(inputs[0])):
-            yield f"`{name}` along axis {axis}", lambda it, axis=axis: it._replace(kwargs={**it.kwargs, "axis": axis}).run()
+            yield (
+                f"`{name}` along axis {axis}",
+                lambda it, axis=axis: it._replace(kwargs={**it.kwargs, "axis": axis}).run(),
+            )
         if name == "add" and operation.method == "reduce":
             yield "a sum in half precision", _half_sum
         return

@@ -46,9 +46,7 @@ class OpRerun:
     op: Op | None
     case: Case
 
-    def __call__(
-        self, *, poison: int = 0, loops: int = 1, inputs: Arrays | None = None, fresh: bool = False
-    ) -> Arrays:
+    def __call__(self, *, poison: int = 0, loops: int = 1, inputs: Arrays | None = None, fresh: bool = False) -> Arrays:
         """The outputs of the op."""
         if fresh and isinstance(self.session, OpSession):  # in others, each run is in a new process anyway
             self.session.drop()
@@ -148,11 +146,11 @@ class Execution:
     def predict(self, *, quants: Quants | None = None, **options: Any) -> Prediction | None:
         """The result of `reference`, as the output stores it."""
         real = self.reference(quants=quants, **options)
-        return None if real is None else self.store(real, (quants or {}).get(self.name, self.case.quants.get(self.name)))
+        return (
+            None if real is None else self.store(real, (quants or {}).get(self.name, self.case.quants.get(self.name)))
+        )
 
-    def store(
-        self, real: Array, quant: tuple[float, int] | None, *, noise: float = _NOISE, **how: Any
-    ) -> Prediction:
+    def store(self, real: Array, quant: tuple[float, int] | None, *, noise: float = _NOISE, **how: Any) -> Prediction:
         """Real numbers as the output stores them."""
         dtype = self.found.dtype
         if real.dtype.kind != "f" or dtype.kind == "f":
