@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,12 +47,12 @@ def saturation(output: WrongOutput) -> Iterator[Cause]:
     if output.found.dtype.kind not in "iu":
         return
     quant = output.case.quants.get(output.name)
-    combine: dict[str, Callable[..., Array]] = {"the result": lambda: None}
+    combine: dict[str, Callable[..., Any]] = {"the result": np.add}
     if quant is None:  # the reference may not return the result before it is stored
         combine |= {"a sum": np.add, "a difference": np.subtract, "a product": np.multiply}
     for (what, function), wrap in product(combine.items(), (True, False)):
 
-        def predict(it: Execution, what: str = what, function: Callable[..., Array] = function,
+        def predict(it: Execution, what: str = what, function: Callable[..., Any] = function,
                     wrap: bool = wrap) -> Prediction | None:  # fmt: skip
             given = [array.astype(np.int64) for array in it.inputs.values() if array.dtype.kind in "iu"]
             if what != "the result" and len(given) != 2:
@@ -106,8 +106,11 @@ def zero_point(output: WrongOutput) -> Iterator[Cause]:
         if array.dtype.kind in "iu":
             other = np.dtype(("u" if array.dtype.kind == "i" else "i") + str(array.itemsize))
             names = {"input": name, "read": other, "dtype": array.dtype}
-            yield Cause("zero-point.signedness", names,
-                        lambda it, name=name, other=other: it.predict(inputs={name: it.inputs[name].view(other)}))  # fmt: skip
+
+            def signed(it: Execution, name: str = name, to: np.dtype[Any] = other) -> Prediction | None:
+                return it.predict(inputs={name: it.inputs[name].view(to)})
+
+            yield Cause("zero-point.signedness", names, signed)
 
 
 def scale(output: WrongOutput) -> Iterator[Cause]:
@@ -140,4 +143,4 @@ def floats(output: WrongOutput) -> Iterator[Cause]:
             yield Cause("precision", {"type": name}, lambda it, kind=kind: [arrays.halves(it.expected, rounding=kind)])
     if dtype.kind == "f":
         tiny = np.finfo(dtype).tiny
-        yield Cause("denormals", {}, lambda it: [np.where(np.abs(it.expected) < tiny, 0, it.expected)])
+        yield Cause("denormals", {}, lambda it: [np.where(abs(it.expected) < tiny, 0, it.expected)])

@@ -43,7 +43,7 @@ def _differing(output: WrongOutput, *, fresh: bool) -> Array | None:
     runs = [output.rerun(poison=_POISONS[0], fresh=fresh) for _ in range(_RUNS)]
     if any(each is None or each.shape != output.found.shape for each in runs):
         return None
-    return np.any([_bytes_differ(runs[0], each) for each in runs[1:]], axis=0)  # type: ignore[arg-type]
+    return np.asarray(np.any([_bytes_differ(runs[0], each) for each in runs[1:]], axis=0))  # type: ignore[arg-type]
 
 
 def unwritten(output: WrongOutput) -> Iterator[Finding]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import log, sqrt
 
-import numpy as np
-
 from udogen.verify.diagnosis.wrong_output import Cause, WrongOutput
 
 _AXIS_WORDS = ("axis", "axes", "dim")
@@ -26,7 +24,7 @@ def missing(output: WrongOutput) -> Iterator[Cause]:
         guesses: list[tuple[str, object]] = []
         if name in output.defaults:
             guesses.append((f"its default, {output.defaults[name]}, is used", output.defaults[name]))
-        if isinstance(value, int | float | np.number) and not is_axis(name):  # an axis is tried as one
+        if isinstance(value, int | float) and not is_axis(name):  # an axis is tried as one
             kind = type(value)
             guesses += [(f"{each} is used", kind(each)) for each in (0, 1) if each != value]
             guesses += [("it has the wrong sign", kind(-value))] if value > 0 or kind is float else []

@@ -150,9 +150,11 @@ def broadcast(output: WrongOutput) -> Iterator[Cause]:
     for name, array in output.case.inputs.items():
         if 1 < array.size < output.found.size:
             for how, _ in _repeated(array.ravel(), shape):
-                yield Cause("broadcast", {"input": name, "how": how},
-                            lambda it, name=name, how=how:
-                            it.predict(inputs={name: dict(_repeated(it.inputs[name].ravel(), shape))[how]}))  # fmt: skip
+
+                def predict(it: Execution, name: str = name, how: str = how) -> Prediction | None:
+                    return it.predict(inputs={name: dict(_repeated(it.inputs[name].ravel(), shape))[how]})
+
+                yield Cause("broadcast", {"input": name, "how": how}, predict)
 
 
 def _repeated(flat: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:

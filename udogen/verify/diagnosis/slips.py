@@ -23,7 +23,8 @@ _MOST = 60  # operations of a reference that are tried
 SLIPS: Mapping[str, tuple[str, ...]] = {
     "add": ("subtract", "multiply"), "subtract": ("add",), "multiply": ("add", "divide"), "divide": ("multiply",),
     "maximum": ("minimum", "fmax"), "minimum": ("maximum", "fmin"), "greater": ("greater_equal", "less"),
-    "greater_equal": ("greater", "less_equal"), "less": ("less_equal", "greater"), "less_equal": ("less", "greater_equal"),
+    "greater_equal": ("greater", "less_equal"), "less": ("less_equal", "greater"),
+    "less_equal": ("less", "greater_equal"),
     "exp": ("exp2", "expm1"), "log": ("log2", "log10", "log1p"), "sin": ("cos",), "cos": ("sin",),
     "floor": ("ceil", "trunc", "rint"), "ceil": ("floor",), "rint": ("trunc", "floor"), "trunc": ("floor",),
     "left_shift": ("right_shift",), "right_shift": ("left_shift",), "bitwise_and": ("bitwise_or",),
@@ -44,7 +45,7 @@ class Operation(NamedTuple):
         return getattr(self.ufunc, self.method)(*self.inputs, **self.kwargs)
 
 
-Slip = Callable[[Operation], Any]
+Slip = Callable[..., Any]  # called with an `Operation`
 
 
 def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
@@ -92,17 +93,16 @@ class _Tape:
         return self._slip(operation) if len(self.operations) - 1 == self._at else operation.run()
 
 
-_tape = _Tape()
+_tapes = [_Tape()]  # the last one is the current one
 
 
 @contextmanager
 def _recording(tape: _Tape) -> Iterator[None]:
-    global _tape
-    before, _tape = _tape, tape
+    _tapes.append(tape)
     try:
         yield
     finally:
-        _tape = before
+        _tapes.pop()
 
 
 class _Reporting(np.ndarray[Any, np.dtype[Any]]):
@@ -111,7 +111,7 @@ class _Reporting(np.ndarray[Any, np.dtype[Any]]):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         kwargs = {name: _plain(value) for name, value in kwargs.items()}
-        result = _tape.run(Operation(ufunc, method, tuple(map(_plain, inputs)), kwargs))
+        result = _tapes[-1].run(Operation(ufunc, method, tuple(map(_plain, inputs)), kwargs))
         if out and isinstance(out[0], np.ndarray):
             _plain(out[0])[...] = result
             return out[0]

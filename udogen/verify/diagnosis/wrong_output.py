@@ -86,7 +86,7 @@ def agrees(numbers: Array, predicted: Prediction) -> Array:
     first = predicted[0]
     off = differences(numbers, first)
     if numbers.dtype.kind != "f":
-        return np.any([off == 0, *(numbers == each for each in predicted[1:])], axis=0)
+        return np.asarray(np.any([off == 0, *(numbers == each for each in predicted[1:])], axis=0))
     with np.errstate(all="ignore"):
         size = np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64))
     allowed = _ULPS[numbers.dtype.itemsize] * float(np.finfo(numbers.dtype).eps) * np.maximum(size, size.mean())
@@ -101,7 +101,7 @@ class Cause(NamedTuple):
 
     row: str
     names: Mapping[str, object]
-    predict: Callable[[Execution], Prediction | None]
+    predict: Callable[..., Prediction | None]  # called with an `Execution`
 
 
 class Execution:
@@ -205,8 +205,9 @@ class WrongOutput:
 
     def _agreeing(self, cause: Cause, execution: Execution) -> Prediction | None:
         predicted = cause.predict(execution) if execution.expected is not None else None
-        fits = predicted is not None and predicted[0].shape == execution.found.shape
-        return predicted if fits and (agrees(execution.found, predicted) | self.known).all() else None
+        if predicted is None or predicted[0].shape != execution.found.shape:
+            return None
+        return predicted if (agrees(execution.found, predicted) | self.known).all() else None
 
     def _agrees_again(self, cause: Cause) -> bool:
         if self._other is None:
@@ -223,10 +224,10 @@ def _new(array: Array, seed: int) -> Array:
     random = np.random.default_rng(seed)
     finite = np.isfinite(array)
     if array.dtype.kind == "b" or not finite.any():
-        return random.permutation(array.ravel()).reshape(array.shape)
+        return np.asarray(random.permutation(array.ravel()).reshape(array.shape))
     low, high = array[finite].min(), array[finite].max()
     if array.dtype.kind in "iu":
-        return random.integers(int(low), int(high), array.shape, array.dtype.type, endpoint=True)
+        return np.asarray(random.integers(int(low), int(high), array.shape, array.dtype.type, endpoint=True))
     return np.where(finite, random.uniform(low, high, array.shape), array).astype(array.dtype)
 
 
