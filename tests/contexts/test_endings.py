@@ -5,15 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.contexts.stepping import BACKENDS, binary
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, need_runtime
+from udogen.errors import RunFailed
 from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.runtime import ContextCleanup
 
 PRELUDE = """
 import atexit, gc, os, sys, threading, time
@@ -347,3 +352,25 @@ ctypes.CDLL(None).puts(b"C of the program's own")  # goes where it always went
 print("Python", flush=True)
 """
     ends(place("htp", "real"), program, out="Python\nC of the program's own\n")
+
+
+@pytest.mark.parametrize("fails", ["", "before 1", "handle", "after 0", "profile"])
+def test_a_context_ends_in_order_even_if_a_step_fails(fails: str) -> None:
+    """What depends on the context goes first, last made first; then it is freed; then what it depended on."""
+    done: list[str] = []
+
+    def step(name: str) -> Any:
+        def run() -> None:
+            done.append(name)
+            if name == fails:
+                raise RunFailed(name)
+
+        return run
+
+    cleanup = ContextCleanup(SimpleNamespace(close=step("handle")), SimpleNamespace(close=step("profile")))  # type: ignore[arg-type]
+    for number in range(3):
+        cleanup.before[number] = step(f"before {number}")
+        cleanup.after.append(step(f"after {number}"))
+    with pytest.raises(RunFailed, match=fails) if fails else nullcontext():
+        cleanup.run()
+    assert done == ["before 2", "before 1", "before 0", "handle", "profile", "after 2", "after 1", "after 0"]

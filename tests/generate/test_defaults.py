@@ -10,8 +10,10 @@ import pytest
 
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, make, make_packages, need_opencl, need_runtime, op_session
+from udogen.backends import htp_files
 from udogen.configs.load import load
 from udogen.errors import RunFailed
+from udogen.opdef import datatypes
 from udogen.runtime import OpCall, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call
@@ -202,3 +204,11 @@ def test_run_op_reports_it_before(cpu: Built, params: dict[str, object]) -> None
     assert caught.value.hint == "leave it out"
     with pytest.raises(RunFailed, match="input `weights` of op `Shift` must be its default"):
         run(cpu, "cpu", {"x": X, "weights": WEIGHTS + 1})
+
+
+@pytest.mark.parametrize("datatype", [row for row in datatypes.BY_NAME.values() if row.numpy and row.kind != "string"])
+def test_a_default_on_htp_is_stored_as_the_runtime_stores_numbers(datatype: datatypes.DataType) -> None:
+    """HTP has unsigned elements of 8 and 16 bits alone: those of signed types are shifted."""
+    kind = np.dtype(datatype.numpy).kind
+    shifted = kind == "i" and datatype.bits in (8, 16)
+    assert htp_files._shift(datatype) == (-int(np.iinfo(datatype.numpy).min) if shifted else 0)

@@ -117,6 +117,24 @@ def test_xml_in_any_declared_encoding(encoding: str, declared: str, tmp_path: Pa
     assert package.ops[0].description[0].text == "größer"
 
 
+# Ways to write a DTD; in the last three, `<!DOCTYPE` is not in the bytes of the file.
+DTDS = {
+    "utf-8": b"<!DOCTYPE a>", "utf-16": "<!DOCTYPE a>".encode("utf-16"), "latin-1": b'<!DOCTYPE a SYSTEM "a.dtd">',
+    "utf-7": b"+ADw-!DOCTYPE a+AD4-", "iso-2022-jp": b"<\x1b(B!DOCTYPE a>", "iso-2022-kr": b"<!\x0fDOCTYPE a>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", DTDS)
+def test_a_dtd_is_refused_in_every_encoding(encoding: str, tmp_path: Path) -> None:
+    dtd, text = DTDS[encoding], f'<?xml version="1.0" encoding="{encoding}"?>%%{collection(op(X + Y))}'
+    before, after = (part.encode("utf-16-le" if encoding == "utf-16" else "ascii") for part in text.split("%%"))
+    if encoding == "utf-16":
+        before, dtd = b"\xff\xfe" + before, dtd[2:]
+    with pytest.raises(ConfigError) as raised:
+        load([_written(tmp_path, before + dtd + after)])
+    assert any("a config may not have a DTD or entities" in each.message for each in raised.value.problems)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_json_in_its_encodings(encoding: str, tmp_path: Path) -> None:
     (package,) = load([_written(tmp_path, udo().encode(encoding))])[0]

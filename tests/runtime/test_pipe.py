@@ -19,7 +19,7 @@ from udogen.runtime import OpCrashed, OpSession, ParamArg
 from udogen.runtime.channel import Done, Failed, Quit
 from udogen.runtime.failures import Situation
 from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
-from udogen.runtime.worker_process import WorkerProcess
+from udogen.runtime.worker_process import _KEPT_BYTES, WorkerProcess, _Tail
 
 
 def scribble(size: int, first: int = 3) -> tuple[ParamArg, ...]:
@@ -145,3 +145,14 @@ def test_errors_keep_everything_on_their_way() -> None:
     assert type(found) is UsageError
     assert str(found) == "what\n  one\n  two\n  = do this"
     assert type(of_json({**row, "kind": "of a module that is not loaded", "exit_code": 5})) is RunFailed
+
+
+@pytest.mark.parametrize("chunks", [[10], [16_384], [16_385], [65_536] * 4, [1_000_000, 5]])
+def test_only_the_last_bytes_of_what_an_op_prints_are_kept(chunks: list[int]) -> None:
+    reading, writing = os.pipe()
+    tail = _Tail(os.fdopen(reading, "rb"))
+    printed = b"".join(bytes([97 + number]) * size for number, size in enumerate(chunks))
+    with os.fdopen(writing, "wb") as stream:
+        stream.write(printed)
+    tail.join()
+    assert tail.lines() == [printed[-_KEPT_BYTES:].decode()]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,9 @@ from tests.making import ROOT, make, make_packages
 from tests.snpe.packages import X86, config, libraries, op, package
 from udogen.build import tools
 from udogen.build.package import open_packages
+from udogen.qnn.udo import RegisteredOp, RegisteredTensor
 from udogen.runtime import LibraryMissing, add_op_package
+from udogen.runtime.snpe import host as snpe_host
 
 NOTHING = {name: "" for name in EMPTY if not name.endswith("_CXX")}
 OLD, NEW, BOTH = ["v66"], ["v68"], ["v66", "v68"]
@@ -117,3 +122,24 @@ def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) 
     assert sorted(Path(path).name for path in there) == sorted(text.split()[1] for text in found)
     for path in there:
         assert "PInterfaceProvider" in Elf(made.folder / "libs" / path).exported
+
+
+RIGHT, WRONG = ({"inputs": [{"type": kind}], "outputs": [{"type": kind}]} for kind in ("Float32", "QUInt8"))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "is_right"),
+    [([], True), ([RIGHT], True), ([WRONG], False), ([RIGHT, WRONG], True), ([WRONG, RIGHT], True),
+     ([WRONG, WRONG], False)],
+)  # fmt: skip
+def test_one_kernel_of_several_must_be_as_registered(
+    kernels: list[object], is_right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = RegisteredTensor("x", "NHWC", {"DSP": "FLOAT_32"}, repeated=False, static=False)
+    registered = RegisteredOp("Op", ("DSP",), (), (tensor,), (tensor,), {})
+    registration: Any = SimpleNamespace(package="P", path=Path("reg.so"), ops_of=lambda _core: [registered])
+    found: Any = SimpleNamespace(exports=["qhpi_init"], imports=[])
+    records = SimpleNamespace(ops=[{"name": "P::Op", "kernels": kernels}])
+    monkeypatch.setattr(snpe_host, "read_records", lambda *_, **__: records)
+    with nullcontext() if is_right else pytest.raises(snpe_host.OtherOps):
+        assert snpe_host.compare_records(registration, Path("lib.so"), found)

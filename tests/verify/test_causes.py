@@ -17,6 +17,7 @@ from udogen.verify.diagnosis import positions
 from udogen.verify.diagnosis.arrays import half_away, store
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
+from udogen.verify.results import Finding
 from udogen.verify.tolerances import Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,7 +44,7 @@ def read(array: Array, quant: tuple[float, int] | None) -> Array:
     return array if quant is None else (array.astype(np.float64) + quant[1]) * quant[0]
 
 
-def causes(
+def findings(
     reference: Kernel,
     kernel: Kernel,
     inputs: Mapping[str, Array],
@@ -55,14 +56,14 @@ def causes(
     absolute: float = 1e-5,
     relative: float = 0.0,
     **more: Any,
-) -> list[str]:
-    """Return the causes found if the kernel runs instead of the reference; the kernel gets the stored values."""
+) -> list[Finding]:
+    """Return what is found if the kernel runs instead of the reference; the kernel gets the stored values."""
     params, quants = params or {}, quants or {}
     reply = of_reals(reference)(inputs, params, quants)["y"]
     expected = store(reply, np.dtype(dtype), quants.get("y"))
     found = np.asarray(kernel(*inputs.values(), **params))
 
-    def again(*, poison: int = 0, loops: int = 1, inputs: Any = inputs, params: Any = params) -> dict[str, Array]:
+    def again(*, poison: int = 0, loops: int = 1, inputs: Any = inputs, fresh: bool = False) -> dict[str, Array]:
         try:
             return {"y": np.asarray(kernel(*inputs.values(), **params))}
         except ValueError as problem:
@@ -70,7 +71,12 @@ def causes(
 
     tolerance = Tolerance(absolute, relative)
     case = failed(inputs, expected, tolerance, of_reals(reference), params=params, quants=quants)
-    return [each.cause for each in diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+    return [*diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+
+
+def causes(*args: Any, **more: Any) -> list[str]:
+    """Return the names of what is found."""
+    return [each.cause for each in findings(*args, **more)]
 
 
 def failed(
@@ -98,18 +104,12 @@ def plain_softmax(x: Array) -> Array:
         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
-def sum_in_order(x: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return np.asarray(x.cumsum(-1, dtype=np.float32)[..., -1])
-
-
 def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
     return np.where(x > 0, alpha * x, beta * x)
 
 
 SOME_NAN = floats(64)
 SOME_NAN[5:9] = np.nan
-HUGE = np.float32([[3e38, 3e38, -3e38], [1, 3e38, -3e38], [-3e38, -3e38, 2e38], [2, -3e38, 3e38], [1, 2, 3]])
 WIDE = np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)
 TINY = np.linspace(0, 3e-38, 64, dtype=np.float32)
 PARAMS = {"params": {"alpha": 0.7, "beta": 0.1}}
@@ -128,15 +128,14 @@ FAULTS: list[tuple[str, Kernel, Kernel, tuple[Array, ...], Mapping[str, Any]]] =
     ("swapped-inputs …", lambda a, b: a - b, lambda a, b: b - a, (floats(40), floats(40)), {}),
     ("broadcast …", lambda a, b: a + b, lambda a, b: a + np.repeat(b, a.size // b.size).reshape(a.shape),
      (floats(6, 8), floats(8)), {}),
-    ("overflow", softmax, plain_softmax, (WIDE,), {}),
-    ("overflow", lambda a: a.astype(np.float64).sum(-1), sum_in_order, (HUGE,), {}),
-    ("nan", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
-    ("denormals", np.abs, lambda a: np.where(a < 1.17e-38, 0, a), (TINY,), {"absolute": 0}),
+    ("slip", softmax, plain_softmax, (WIDE,), {}),
+    ("slip", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
+    ("denormals", np.abs, lambda a: np.where(a < np.finfo('f4').tiny, 0, a), (TINY,), {"absolute": 0}),
     ("precision", np.tanh, lambda a: np.tanh(a).astype(np.float16).astype(np.float32), (floats(50),),
      {"absolute": 1e-6}),
     ("missing-param …", scaled, lambda a, alpha, beta: scaled(a, alpha), (floats(50),), PARAMS),
     ("swapped-params …", scaled, lambda a, alpha, beta: scaled(a, beta, alpha), (floats(50),), PARAMS),
-    ("missing-param", scaled, lambda a, alpha, beta: scaled(a, alpha, 0.31), (floats(50),), PARAMS),
+    ("missing-param …", scaled, lambda a, alpha, beta: scaled(a, -alpha, beta), (floats(50),), PARAMS),
     ("factor", lambda a: a.mean(-1), lambda a: a.sum(-1), (floats(16, 9),), {}),
     ("factor", lambda a: a.var(-1), lambda a: a.var(-1, ddof=1), (floats(16, 9),), {}),
     ("copy", np.tanh, lambda a: a, (floats(50),), {}),
@@ -149,6 +148,53 @@ def test_one_fault(cause: str, reference: Kernel, kernel: Kernel, inputs: tuple[
     found = causes(reference, kernel, dict(zip("ab", inputs, strict=False)), **more)
     assert found[0] == cause.removesuffix(" …")
     assert cause.endswith("…") or len(found) == 1
+
+
+# One operation of a kernel that is another one in the reference: (reference, kernel, what is printed of it).
+A, B, W = floats(5, 5), floats(5, 5), floats(5)
+SLIPS: list[tuple[Kernel, Kernel, tuple[Array, ...], str]] = [
+    (lambda a, b: a * b + 1, lambda a, b: a + b + 1, (A, B), "`add` in place of `multiply`"),
+    (lambda a, b: (a + b) * b, lambda a, b: (a - b) * b, (A, B), "`subtract` in place of `add`"),
+    (lambda a, b: np.exp(a - b), lambda a, b: np.exp(b - a), (A, B), "inputs `a` and `b` are swapped"),
+    (lambda a: 3 / (a * a + 2), lambda a: (a * a + 2) / 3, (A,), "`divide` with its operands exchanged"),
+    (lambda a: np.tanh(a * 3 - 2), lambda a: np.tanh(a * 3 + 2), (A,), "`add` in place of `subtract`"),
+    (lambda a: np.tanh(a + 2) * 3, lambda a: np.tanh(a + 2) * -3, (A,), "-1 times"),
+    (lambda a: np.exp(-0.5 * a), lambda a: np.exp(0.5 * a), (A,), "0.5 in place of -0.5"),
+    (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.max(1), (A, W), "`maximum` along axis 1"),
+    (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.min(0), (A, W), "`minimum` in place of `maximum`"),
+    (lambda a: np.maximum(a, 0.1) * 2, lambda a: np.minimum(a, 0.1) * 2, (A,), "`minimum` in place of `maximum`"),
+    (lambda a: a.cumsum(1) + 1, lambda a: a.cumsum(0) + 1, (A,), "axis"),
+    (lambda a: np.sqrt(np.abs(a).mean(1)), lambda a: np.sqrt(np.abs(a).sum(1)), (A,), "`divide` left out"),
+    (lambda a: np.log(np.abs(a) + 1), lambda a: np.log2(np.abs(a) + 1), (A,), "log2 e times"),
+    (lambda a: np.log(np.abs(a) + 1) + a, lambda a: np.log2(np.abs(a) + 1) + a, (A,), "`log2` in place of `log`"),
+    (lambda a: a.sum(-1), lambda a: np.add.accumulate(a.astype("f2"), -1)[:, -1].astype("f4"), (A,),
+     "a sum in half precision"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "kernel", "inputs", "what"), SLIPS, ids=[row[-1] for row in SLIPS])
+def test_one_operation_is_another(reference: Kernel, kernel: Kernel, inputs: tuple[Array, ...], what: str) -> None:
+    found = findings(reference, kernel, dict(zip("ab", inputs, strict=False)))
+    assert found and what in found[0].sentence, found
+    assert "also for new inputs" in found[0].evidence
+
+
+# Kernels that, for these inputs alone, write what another fault would write; and NaN and infinity in one element.
+ONE_NAN = floats(40)
+ONE_NAN[7] = np.nan
+COINCIDENCES: dict[str, tuple[Kernel, Kernel, tuple[Array, ...]]] = {
+    "b is twice a": (lambda a, b: a + b, lambda a, b: b * b / (4 * a), (A, 2 * A)),
+    "b is a": (lambda a, b: a * b, lambda a, b: a - b * b, (A, A)),
+    "NaN becomes a number": (lambda a: 2 * a, lambda a: np.where(np.isnan(a), 1, 2 * a), (ONE_NAN,)),
+    "a number becomes NaN": (lambda a: 2 * a, lambda a: np.where(a == a[3], np.nan, 2 * a), (floats(40),)),
+    "a number becomes infinite": (lambda a: 2 * a, lambda a: np.where(a == a[3], np.inf, 2 * a), (floats(40),)),
+}
+
+
+@pytest.mark.parametrize("name", COINCIDENCES)
+def test_a_coincidence_is_no_cause(name: str) -> None:
+    reference, kernel, inputs = COINCIDENCES[name]
+    assert causes(reference, kernel, dict(zip("ab", inputs, strict=False))) == []
 
 
 # --- encodings ----------------------------------------------------------------------------------------
@@ -232,32 +278,13 @@ def test_wrapping_around_without_a_grid() -> None:
     assert causes(lambda a, b: a + b, add_u8, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
 
 
-# --- sums ---------------------------------------------------------------------------------------------
-
-
-def half_sum(x: Array) -> Array:
-    return np.add.accumulate(x.astype(np.float16), axis=-1)[..., -1].astype(np.float32)
-
-
-def lanes(x: Array) -> Array:
-    """Return four partial sums, like a vector unit."""
-    parts = x.astype(np.float16).reshape(*x.shape[:-1], -1, 4)
-    return np.add.accumulate(parts, axis=-2)[..., -1, :].sum(-1, dtype=np.float16).astype(np.float32)
-
-
-@pytest.mark.parametrize("kernel", [half_sum, lanes])
-def test_sums_in_half_precision(kernel: Kernel) -> None:
-    x = RANDOM.uniform(0, 1, (4, 512)).astype(np.float32)
-    assert causes(lambda x: x.sum(-1), kernel, {"x": x}, relative=1e-5) == ["half-sums"]
-
-
 # --- memory -------------------------------------------------------------------------------------------
 
 
 def poisoned(reply: Array, mask: Array, *, adds: bool = False) -> Any:
     """Return a rerun of the op in which the marked elements are not written, or added to."""
 
-    def again(*, poison: int = 0, loops: int = 1, inputs: Any = None, params: Any = None) -> dict[str, Array]:
+    def again(*, poison: int = 0, loops: int = 1, inputs: Any = None, fresh: bool = False) -> dict[str, Array]:
         before = np.full(reply.nbytes, poison, np.uint8).view(reply.dtype).reshape(reply.shape)
         return {"y": np.where(mask, reply + before if adds else before, reply)}
 
@@ -272,7 +299,6 @@ def test_an_unwritten_tail() -> None:
     rows = np.broadcast_to(np.arange(100) >= 96, (2, 100))
     rerun = poisoned(np.tanh(x), rows)
     assert causes(np.tanh, lambda x: rerun()["y"], {"x": x}, rerun=rerun) == ["unwritten-tail"]
-    assert causes(np.tanh, lambda x: np.where(rows, 0, np.tanh(x)), {"x": x}) == ["unwritten-tail"]
 
 
 def test_memory_that_is_not_written_or_read() -> None:
@@ -309,11 +335,11 @@ def test_a_right_kernel_has_no_cause() -> None:
     assert causes(softmax, softmax, {"x": floats(4, 25)}) == []
 
 
-def test_an_op_that_cannot_run_again() -> None:
+def test_an_op_that_cannot_run_again_has_no_cause() -> None:
     def rerun(**_: Any) -> dict[str, Array]:
         raise RunFailed("it crashed")
 
-    assert causes(np.abs, lambda x: np.roll(np.abs(x), 1, -1), {"x": floats(6, 9)}, rerun=rerun) == ["shift"]
+    assert causes(np.abs, lambda x: np.roll(np.abs(x), 1, -1), {"x": floats(6, 9)}, rerun=rerun) == []
 
 
 def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
@@ -389,8 +415,8 @@ def test_an_output_that_is_not_written_at_all() -> None:
     x = floats(2, 10)
     rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
     case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
-    findings = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
-    assert [(each.cause, each.sentence) for each in findings] == [
+    found = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
+    assert [(each.cause, each.sentence) for each in found] == [
         ("uninitialised", "no element of the output `y` is written")
     ]
 
@@ -400,7 +426,4 @@ def test_every_cause_has_a_row_and_every_row_a_detector() -> None:
     trees = [ast.parse(path.read_text("utf-8")) for path in Path(positions.__file__).parent.glob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     assert rows.keys() <= {node.value for node in nodes if isinstance(node, ast.Constant)}
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    named = {call.args[0].value for call in calls if call.func.id == "clue" and isinstance(call.args[0], ast.Constant)}
-    assert len(named) > 15 and named <= rows.keys()
     assert all(row.text and row.remedy for row in rows.values())

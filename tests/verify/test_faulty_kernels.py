@@ -14,6 +14,7 @@ from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_source
+from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
 from udogen.verify.cases import Case, Origin
@@ -60,7 +61,7 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
         fault.tolerance,
         origin=Origin(lambda _shapes: None, fault.outputs, lambda: None),
     )
-    rerun = OpRerun(session.run, built, op, case)
+    rerun = OpRerun(session, built, op, case)
     return FailedCase(
         case,
         rerun(poison=POISON, loops=fault.loops),
@@ -86,6 +87,37 @@ def test_on_the_cpu(op: str, on_cpu: Opened) -> None:
 @pytest.mark.parametrize("op", ON_HTP)
 def test_on_htp(op: str, on_htp: Opened) -> None:
     check(FAULTS[op], evidence_of(FAULTS[op], on_htp, "htp"))
+
+
+# `how` of LeaveState -> what it changes; flags of exceptions that were raised are not a state.
+STATES = {0: "", 1: "the rounding mode", 2: "flush to zero", 3: "denormals are zero", 4: "the exception masks",
+          5: "the precision of the x87", 6: "the rounding mode, the rounding mode of the x87", 7: ""}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_an_op_that_leaves_another_floating_point_state_is_named(backend: str, request: pytest.FixtureRequest) -> None:
+    """On HTP, whose own threads execute ops, the package finds out; on CPU the worker."""
+    opened = request.getfixturevalue(f"on_{backend}")
+    for how, what in STATES.items():
+        if what:
+            with pytest.raises(OpFailed) as raised:
+                leave_state(opened, backend, how)
+            assert "changed the floating-point state of its thread and left it so" in raised.value.message
+            assert "op `LeaveState`" in raised.value.message
+            assert backend == "htp" or raised.value.message.endswith(f": {what}")
+        for _ in range(4):  # each thread of HTP
+            assert leave_state(opened, backend, 0) == _DEFAULT, f"{what} was left"
+
+
+_DEFAULT = 0x1F80 >> 6
+
+
+def leave_state(opened: Opened, backend: str, how: int) -> int:
+    """Return the state in which the op was called."""
+    built, session = opened
+    x = np.arange(8, dtype=np.uint8)
+    case = Case("state", "LeaveState", {"x": x}, {"y": x}, {"how": how})
+    return int(session.run(case.call(built.op("LeaveState", backend), built)).outputs["y"][0])
 
 
 def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:

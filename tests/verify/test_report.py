@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ from tests.verify.report_sample import (
 )
 from udogen.errors import UsageError
 from udogen.verify.report import page, pictures, terminal, text
+from udogen.verify.report.machine import as_json
 from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
@@ -485,3 +488,32 @@ def test_small_outputs_belong_to_the_cause_that_a_larger_one_shows() -> None:
     ]
     unlike = outcome("undiagnosed", expected=right[:9], found=right[:9] + 1)
     assert len(run_of(unlike, *made).failure_groups) == 2
+
+
+GIVEN = np.arange(24, dtype="float32").reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "inputs", "shown"),
+    [
+        ((2, 3, 4), (1, 2, 3), {"x": GIVEN}, "x = 23, alpha = 0.5"),
+        ((2, 3, 4), (1, 2, 3), {"x": GIVEN, "w": GIVEN[0, 0]}, "x = 23, w = 3, alpha = 0.5"),  # broadcast
+        ((2, 3), (1, 2), {"x": GIVEN}, "x = [20, 21, 22, 23], alpha = 0.5"),  # reduced
+        ((2,), (1,), {"x": GIVEN}, "x = [12, 13, 14, 15], alpha = 0.5"),  # the first of 12
+        ((5,), (1,), {"x": GIVEN}, "x = [0, 1, 2, 3], alpha = 0.5"),  # no axis in common
+        ((2,), (1,), {"x": GIVEN[:, 0, 0], "s": np.float32(7).reshape(())}, "x = 12, s = 7, alpha = 0.5"),
+    ],
+)
+def test_the_first_wrong_element_is_shown_with_its_inputs(
+    shape: tuple[int, ...], first: tuple[int, ...], inputs: dict[str, Any], shown: str
+) -> None:
+    right = np.zeros(shape, "float32")
+    wrong = right.copy()
+    wrong[first] = 1
+    made = outcome("case", expected=right, found=wrong, alpha=0.5)
+    made = replace(made, case=replace(made.case, inputs=inputs))
+    assert f"    computed from {shown}" in terminal.failure(made)
+    [case] = as_json(run_of(made))["cases"]
+    assert case["tensors"][0]["first"]["inputs"].keys() == inputs.keys() and case["params"] == {"alpha": 0.5}
+    assert json.loads(json.dumps(case)) == case
+    assert f"is computed from {shown}" in text_of(read(run_of(made)).xpath("//article")[0])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Status = Literal["passed", "failed", "error", "skipped", "ran"]
 STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
+_FEW_NUMBERS = 4  # of an input that are shown with the first wrong element
 FEW_ELEMENTS = 8  # outputs with fewer elements are too small to show most causes
 
 
@@ -139,10 +140,36 @@ class Outcome:
         """The output with the largest error relative to its tolerance."""
         return max(self.tensors, key=lambda each: each.worst, default=None)
 
+    def inputs_at_first(self, tensor: TensorResult) -> dict[str, object]:
+        """What the first wrong element of an output was computed from: the numbers of each input there, at most four.
+
+        Those are at its index if the input is broadcast to the output, otherwise at its leading indices that both have.
+        """
+        found: dict[str, object] = {}
+        for name, array in self.case.inputs.items() if tensor.first is not None else ():
+            there = _broadcast(array, tensor.found.shape)
+            numbers = array if there is None else there[tensor.first]
+            for index, of_output in zip(tensor.first or (), tensor.found.shape, strict=True) if there is None else ():
+                if not numbers.ndim or numbers.shape[0] != of_output:
+                    break
+                numbers = numbers[index]
+            few = numbers.ravel()[:_FEW_NUMBERS].tolist()
+            found[name] = few[0] if numbers.size == 1 else few
+        return found
+
     @property
     def execute(self) -> float:
         """The median time of one execution in seconds; 0 if not measured."""
         return self.cost.execute.median if self.cost.execute else 0.0
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array | None:
+    import numpy as np
+
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        return None
 
 
 # ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it

@@ -47,6 +47,7 @@ from udogen.runtime.contexts.commands import (
 from udogen.runtime.contexts.profile import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
+from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
@@ -181,7 +182,9 @@ class ContextWorker:
         for each in command.inputs:
             _, dtype = arrays.layout(graph.binding(each.name).info)
             given[each.name] = np.frombuffer(each.data.data, dtype).reshape(each.shape)
-        return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in graph(given).items()))
+        with float_state.kept_by(f"an op of graph `{graph.name}`"):
+            outputs = graph(given)
+        return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in outputs.items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """The increases of the counts of op packages since `before`, if requested."""
@@ -200,7 +203,8 @@ class ContextWorker:
             shapes = {each.name: each.shape for each in given if each.name in sized}
             self.phase(f"graph `{name}`: execute")
             before = [each.counts() for each in self.counted]
-            seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
+            with float_state.kept_by(f"an op of graph `{name}`"):
+                seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             found = replace(found, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
             found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))
             if context.profile:

@@ -26,6 +26,7 @@ from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_conte
 from udogen.runtime.models.substitutes import check_names
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
+from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
 def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
     """Execute one step, then compare and save its outputs."""
     given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
-    outputs = model.step(given, graph=graph)
+    with float_state.kept_by(f"an op of step {number}, graph `{graph}`,"):
+        outputs = model.step(given, graph=graph)
     if expected is not None:
         expected.compare(model, graph, outputs, number, feeds.zeros)
     folder = command.output_dir / f"step_{number}" if command.output_dir else None

@@ -38,6 +38,7 @@ from udogen.runtime.op.commands import (
     RunOpTwice,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
+from udogen.runtime.worker import float_state
 from udogen.runtime.worker.guarded_buffers import GuardedBuffer, GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -112,11 +113,10 @@ class OpWorker:
     def run(self, command: RunOp) -> OpRan:
         """Run one op in its own graph, made now or restored from a context binary."""
         call = command.call
-        if not call.poison:
-            return self._run(call, command.watch)
         poison_heap(call.poison)
         try:
-            return self._run(call, command.watch)
+            with float_state.kept_by(f"op `{call.op_type}`"):
+                return self._run(call, command.watch)
         finally:
             poison_heap(0)
 

@@ -117,7 +117,6 @@ def half_up(x: Array) -> Array:
 
 
 ROUNDINGS: dict[str, Rounding] = {
-    "to nearest even": np.rint,
     "toward zero": np.trunc,
     "down": np.floor,
     "up": np.ceil,

@@ -1,24 +1,20 @@
-"""The detectors of causes, in order.  A new cause is a detector here and a row in data/number_causes.toml."""
+"""The causes of wrong numbers, in order.  A new cause is a function here and a row in data/number_causes.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from udogen.verify.diagnosis import arithmetic, encodings, memory, positions
-from udogen.verify.diagnosis.wrong_output import PATTERN, Clue, FailedCase, WrongOutput
+from udogen.verify.diagnosis import encodings, memory, parameters, positions, slips
+from udogen.verify.diagnosis.wrong_output import Cause, FailedCase, WrongOutput
 from udogen.verify.results import Finding
 
 MOST = 3  # findings that are shown
 
-# Equally certain causes are reported in this order.  Observations from running the op again precede all predictions:
-# elements that they explain are excluded from predictions.
-DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
-    memory.race,
-    memory.unwritten,
-    memory.state,
-    encodings.special_values,
-    arithmetic.missing_param,
-    arithmetic.swapped_params,
+# What running the op again shows; elements that it explains are excluded from predictions.
+OBSERVATIONS: tuple[Callable[[WrongOutput], Iterator[Finding]], ...] = (memory.varying, memory.unwritten, memory.state)
+PREDICTIONS: tuple[Callable[[WrongOutput], Iterator[Cause]], ...] = (
+    parameters.missing,
+    parameters.swapped,
     positions.swapped_inputs,
     encodings.rounding,
     encodings.saturation,
@@ -29,34 +25,40 @@ DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
     positions.layout,
     positions.broadcast,
     positions.transposed,
+    positions.left_out,
     positions.shift,
-    arithmetic.factor,
-    encodings.precision,
-    arithmetic.half_sums,
-    arithmetic.copy,
+    parameters.factor,
+    encodings.floats,
+    positions.copy,
+    slips.slips,
 )
 
 
 def diagnose(failed: FailedCase) -> tuple[Finding, ...]:
-    """The causes that explain wrong outputs, most certain first, at most three; empty if nothing explains them."""
-    clues: list[Clue] = []
+    """The causes that reproduce wrong outputs, at most three; empty if none does."""
+    findings: dict[str, Finding] = {}
     for name, expected in failed.case.expected.items():
         found = failed.found.get(name)
         if found is None or found.shape != expected.shape or found.size == 0:
             continue
         output = WrongOutput(failed, name)
         if output.wrong.any():
-            clues += _clues(output)
-    clues.sort(key=lambda clue: -clue.strength)
-    if clues and clues[0].strength > PATTERN:
-        clues = [clue for clue in clues if clue.strength > PATTERN]
-    first = {clue.finding.cause: clue.finding for clue in reversed(clues)}
-    ordered = dict.fromkeys(clue.finding.cause for clue in clues)
-    return tuple(first[cause] for cause in ordered)[:MOST]
+            for each in _findings(output):
+                findings.setdefault(each.cause, each)
+    return tuple(findings.values())[:MOST]
 
 
-def _clues(output: WrongOutput) -> Iterator[Clue]:
-    for detect in DETECTORS:
-        if not output.unexplained.any():
+def _findings(output: WrongOutput) -> Iterator[Finding]:
+    for observe in OBSERVATIONS:
+        yield from observe(output)
+    explained = 0
+    for predict in PREDICTIONS:
+        if not (output.wrong & ~output.known).any() or explained == MOST:
             return
-        yield from detect(output)
+        if predict is slips.slips and explained:
+            return  # a slip in one operation may be the same fault in other words
+        for cause in predict(output):
+            if finding := output.finding(cause):
+                explained += 1
+                yield finding
+                break

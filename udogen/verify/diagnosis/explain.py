@@ -52,7 +52,7 @@ class Explainer:
             {each.name: each.found for each in outcome.tensors},
             defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
             loops=loops,
-            rerun=OpRerun(self._session.run, self._built, op, outcome.case),
+            rerun=OpRerun(self._session, self._built, op, outcome.case),
         )
         try:
             return diagnose(failed)

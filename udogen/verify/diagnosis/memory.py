@@ -1,7 +1,7 @@
 """Causes found by running the op again: results that differ, and memory that it does not write.
 
 A session can fill the memory of outputs with a byte, the poison, before the op executes.  Elements that still contain
-it were never written; elements that change with it depend on memory that was read before it was written.
+it were never written; elements that change with it, every time, depend on memory that was read before it was written.
 """
 
 from __future__ import annotations
@@ -12,103 +12,75 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.runtime.op.calls import POISON
-from udogen.verify.diagnosis.wrong_output import OBSERVED, PATTERN, Clue, WrongOutput, clue
-from udogen.verify.tolerances import differences
+from udogen.verify.diagnosis.wrong_output import WrongOutput, finding
+from udogen.verify.results import Finding
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 _POISONS = (POISON, 0xC3)
 _RUNS = 6
-_VECTOR = "what whole vectors of"
 _VECTORS = (32, 64, 128)  # elements in one iteration of vector loops
 
 
-def race(output: WrongOutput) -> Iterator[Clue]:
-    """Runs of the same input, with the same poison, give different results."""
-    first = output.rerun(poison=_POISONS[0])
-    if first is None:
+def varying(output: WrongOutput) -> Iterator[Finding]:
+    """Runs of the same input, with the same poison, differ: in new processes too, or because state is kept in one."""
+    differs = _differing(output, fresh=False)
+    if differs is None or not differs.any():
         return
-    differs = np.zeros(first.shape, bool)
-    for _ in range(1, _RUNS):
-        other = output.rerun(poison=_POISONS[0])
-        if other is not None:
-            differs |= _bytes_differ(first, other)
-        if differs.sum() >= differs.size / 8:
-            break
-    if differs.any():
-        output.explained |= differs
-        output.varies = True
-        yield clue(
-            "race",
-            evidence=f"{differs.sum()} of {differs.size} elements differ between {_RUNS} runs, {_where(differs)}",
-            strength=OBSERVED,
-        )
+    output.known |= differs
+    evidence = f"{differs.sum()} of {differs.size} elements differ between {_RUNS} runs, {_where(differs)}"
+    in_new_processes = _differing(output, fresh=True)
+    if in_new_processes is None or in_new_processes.any():
+        yield finding("race", evidence=evidence)
+    else:
+        output.known |= output.wrong
+        yield finding("state.static", evidence=f"{evidence}; none differ between runs in new processes")
 
 
-def unwritten(output: WrongOutput) -> Iterator[Clue]:
+def _differing(output: WrongOutput, *, fresh: bool) -> Array | None:
+    """The elements that differ between runs; None if the op does not run."""
+    runs = [output.rerun(poison=_POISONS[0], fresh=fresh) for _ in range(_RUNS)]
+    if any(each is None or each.shape != output.found.shape for each in runs):
+        return None
+    return np.asarray(np.any([_bytes_differ(runs[0], each) for each in runs[1:]], axis=0))  # type: ignore[arg-type]
+
+
+def unwritten(output: WrongOutput) -> Iterator[Finding]:
     """Elements that show the poison, or depend on it."""
-    if output.varies:
+    if output.known.any():  # runs differ without it, too
         return
-    one, other = (output.rerun(poison=byte) for byte in _POISONS)
-    if one is None or other is None:
-        yield from _looks_unwritten(output)
+    one, other, again = (output.rerun(poison=byte) for byte in (*_POISONS, _POISONS[0]))
+    if one is None or other is None or again is None:
         return
     left = _shows(one, _POISONS[0]) & _shows(other, _POISONS[1])
-    follows = _bytes_differ(one, other) & ~left
-    output.explained |= left | follows
+    follows = _bytes_differ(one, other) & ~_bytes_differ(one, again) & ~left
+    output.known |= left | follows
+    share = f"{follows.sum()} of {follows.size} elements change with what their memory held before, {_where(follows)}"
     if follows.any():
-        yield clue(
-            "uninitialised.read",
-            output=output.name,
-            evidence=f"{follows.sum()} of {follows.size} elements change with what their memory held before, "
-            f"{_where(follows)}",
-            strength=OBSERVED,
-        )
-    if left.any():
-        yield _unwritten(output, left, "still have the fill pattern", strength=OBSERVED)
-    elif not follows.any():
-        yield from _looks_unwritten(output)
+        yield finding("uninitialised.read", output=output.name, evidence=share)
+    if left.all():
+        evidence = f"{left.size} of {left.size} elements still have the fill pattern"
+        yield finding("uninitialised.output", output=output.name, evidence=evidence)
+    elif left.any():
+        evidence = f"{left.sum()} of {left.size} elements still have the fill pattern, {_where(left)}"
+        tail = _tail_of(left)
+        row = "unwritten-tail" if tail else "uninitialised.parts"
+        yield finding(row, output=output.name, tail=tail, evidence=evidence)
 
 
-def _looks_unwritten(output: WrongOutput) -> Iterator[Clue]:
-    """If poison does not reach the op: a remainder of zeros."""
-    wrong = output.unexplained
-    if 0 < wrong.sum() < wrong.size and np.unique(output.found[wrong]).size == 1 and _VECTOR in _tail_of(wrong):
-        value = output.found[wrong][0]
-        if np.unique(output.expected[wrong]).size > 1 and value == 0:
-            yield _unwritten(output, wrong, "are 0", strength=PATTERN)
-
-
-def _unwritten(output: WrongOutput, mask: Array, how: str, *, strength: int) -> Clue:
-    if mask.all():
-        evidence = f"{mask.size} of {mask.size} elements {how}"
-        return clue("uninitialised.output", output=output.name, evidence=evidence, strength=strength)
-    evidence = f"{mask.sum()} of {mask.size} elements {how}, {_where(mask)}"
-    if tail := _tail_of(mask):
-        return clue("unwritten-tail", output=output.name, tail=tail, evidence=evidence, strength=strength)
-    return clue("uninitialised.parts", output=output.name, evidence=evidence, strength=strength)
-
-
-def state(output: WrongOutput) -> Iterator[Clue]:
-    """The first execution is correct, and later ones are not."""
-    if output.varies or output.loops < 2 or not output.unexplained.any():
+def state(output: WrongOutput) -> Iterator[Finding]:
+    """The first execution is correct, and later ones in the same graph are not."""
+    if output.loops < 2 or not (output.wrong & ~output.known).any():
         return
-    first = output.rerun()
-    if first is None or first.shape != output.found.shape or not _is_right(first, output):
+    first, later = output.rerun(fresh=True), output.rerun(loops=output.loops)
+    if first is None or later is None or output.given.expected is None:
         return
-    later = output.rerun(loops=output.loops)
-    if later is not None and not _is_right(later, output):
-        output.explained |= output.wrong
-        yield clue(
-            "state",
-            evidence=f"one execution agrees with what is expected, {output.loops} in one graph do not",
-            strength=OBSERVED,
-        )
-
-
-def _is_right(found: Array, output: WrongOutput) -> bool:
-    return not output.exceeds(differences(found, output.expected), output.expected).any()
+    is_right = [not output.exceeds(each, output.given.expected).any() for each in (first, later)]
+    if is_right == [True, False]:
+        output.known |= output.wrong
+        evidence = f"one execution agrees with what is expected, {output.loops} in one graph do not"
+        yield finding("state", evidence=evidence)
 
 
 def _bytes_differ(one: Array, other: Array) -> Array:
@@ -126,23 +98,16 @@ def _shows(array: Array, byte: int) -> Array:
 def _tail_of(mask: Array) -> str:
     """A description if the mask covers exactly the end of memory or of each row; otherwise empty."""
     flat = mask.ravel()
-    for length, what in ((flat.size, "the last {left} of {length} elements"), (_row(mask), _PER_ROW)):
+    for length, of_what in ((flat.size, ""), (mask.shape[-1] if mask.ndim else 1, " of each row")):
         if not 1 < length <= flat.size or flat.size % length:
             continue
         rows = flat.reshape(-1, length)
         done = int(np.argmax(rows[0])) if rows[0].any() else length
         if 0 < done < length and not rows[:, :done].any() and rows[:, done:].all():
             vectors = " or ".join(str(each) for each in _VECTORS if done % each == 0 and length - done < each)
-            whole = f", {_VECTOR} {vectors} leave over" if vectors else ""
-            return what.format(left=length - done, length=length) + whole
+            whole = f", what whole vectors of {vectors} leave over" if vectors else ""
+            return f"the last {length - done} of {length} elements{of_what}{whole}"
     return ""
-
-
-_PER_ROW = "the last {left} of {length} elements of each row"
-
-
-def _row(mask: Array) -> int:
-    return mask.shape[-1] if mask.ndim else 1
 
 
 def _where(mask: Array) -> str:

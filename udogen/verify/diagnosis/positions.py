@@ -1,33 +1,27 @@
-"""Correct numbers in wrong places: layouts, axes, shifts, broadcasts, exchanged inputs."""
+"""Correct numbers in wrong places: layouts, axes, shifts, broadcasts, exchanged inputs, nothing computed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from itertools import combinations, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from udogen.verify.cases import Quants
-from udogen.verify.diagnosis.wrong_output import Clue, WrongOutput, clue
+from udogen.verify.diagnosis.parameters import is_axis
+from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-# --- layouts -----------------------------------------------------------------------------------------
-
-# Orders of axes that kernels and converters mix up, by rank, with their usual names.
-_TRANSPOSED: dict[int, dict[tuple[int, ...], str]] = {2: {(1, 0): "transposed"}}
-_ORDERS: dict[int, dict[tuple[int, ...], str]] = {
-    3: {(2, 0, 1): "CHW instead of HWC", (1, 2, 0): "HWC instead of CHW", (0, 2, 1): "NCW instead of NWC"},
-    4: {
-        (0, 3, 1, 2): "NCHW instead of NHWC",
-        (0, 2, 3, 1): "NHWC instead of NCHW",
-        (0, 2, 1, 3): "NWHC instead of NHWC",
-        (0, 1, 3, 2): "with the last two axes exchanged",
-    },
-    5: {(0, 4, 1, 2, 3): "NCDHW instead of NDHWC", (0, 2, 3, 4, 1): "NDHWC instead of NCDHW"},
-}
+# Orders of axes that kernels and converters mix up, with their usual names.
+_ORDERS: dict[tuple[int, ...], str] = {
+    (2, 0, 1): "CHW instead of HWC", (1, 2, 0): "HWC instead of CHW", (0, 2, 1): "NCW instead of NWC",
+    (0, 3, 1, 2): "NCHW instead of NHWC", (0, 2, 3, 1): "NHWC instead of NCHW", (0, 2, 1, 3): "NWHC instead of NHWC",
+    (0, 1, 3, 2): "with the last two axes exchanged", (0, 4, 1, 2, 3): "NCDHW instead of NDHWC",
+    (0, 2, 3, 4, 1): "NDHWC instead of NCDHW", (1, 0): "transposed",
+}  # fmt: skip
 
 
 def _as_written(array: Array, order: tuple[int, ...]) -> Array:
@@ -41,175 +35,126 @@ def _as_read(array: Array, order: tuple[int, ...]) -> Array:
     return np.asarray(np.ascontiguousarray(array).reshape(there).transpose([*np.argsort(order)]))
 
 
-def layout(output: WrongOutput) -> Iterator[Clue]:
+def layout(output: WrongOutput) -> Iterator[Cause]:
     """Images or sequences whose axes are in another order: in inputs, the output, or both."""
-    yield from _reordered(output, _ORDERS)
+    return _reordered(output, {order: name for order, name in _ORDERS.items() if len(order) > 2})
 
 
-def transposed(output: WrongOutput) -> Iterator[Clue]:
+def transposed(output: WrongOutput) -> Iterator[Cause]:
     """Matrices whose rows and columns are exchanged."""
-    yield from _reordered(output, _TRANSPOSED)
+    return _reordered(output, {(1, 0): _ORDERS[1, 0]})
 
 
-def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]) -> Iterator[Clue]:
-    inputs = output.case.inputs
-    for order, name in known.get(output.expected.ndim, {}).items():
-        written = _as_written(output.expected, order)
-        yield from _layout(output, "layout.output", written, order, name, output=output.name)
-    for order, name in ((order, name) for orders in known.values() for order, name in orders.items()):
-        fitting = [each for each, array in inputs.items() if array.ndim == len(order)]
+def _reordered(output: WrongOutput, orders: dict[tuple[int, ...], str]) -> Iterator[Cause]:
+    for order, name in orders.items():
+        if output.found.ndim == len(order):
+            yield Cause("layout.output", {"output": output.name, "order": name},
+                        lambda it, order=order: [_as_written(it.expected, order)])  # fmt: skip
+        fitting = [each for each, array in output.case.inputs.items() if array.ndim == len(order)]
         for group in ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]:
-            yield from _reordered_inputs(output, group, order, name)
+
+            def read(it: Execution, order: tuple[int, ...] = order, group: list[str] = group) -> Prediction | None:
+                return it.predict(inputs={each: _as_read(it.inputs[each], order) for each in group})
+
+            def both(it: Execution, read: Callable[..., Prediction | None] = read,
+                     order: tuple[int, ...] = order) -> Prediction | None:  # fmt: skip
+                return [_as_written(each, order) for each in read(it) or () if each.ndim == len(order)] or None
+
+            names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
+            yield Cause("layout.inputs", {"inputs": names, "order": name}, read)
+            yield Cause("layout.both", {"inputs": names, "order": name}, both)
 
 
-def _reordered_inputs(output: WrongOutput, group: list[str], order: tuple[int, ...], name: str) -> Iterator[Clue]:
-    """These inputs in another order, and possibly the output too."""
-    predicted = output.predict(inputs={each: _as_read(output.case.inputs[each], order) for each in group})
-    if predicted is None:
-        return
-    names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
-    found = [*_layout(output, "layout.inputs", predicted, order, name, inputs=names)]
-    if not found and predicted.ndim == len(order):
-        found += _layout(output, "layout.both", _as_written(predicted, order), order, name, inputs=names)
-    yield from found
-
-
-def _layout(
-    wrong: WrongOutput, cause: str, predicted: Array, axes: tuple[int, ...], order: str, **names: Any
-) -> Iterator[Clue]:
-    because = f"with the axes in the order {', '.join(map(str, axes))}, "
-    return wrong.clues_of(cause, predicted, because=because, order=order, **names)
-
-
-# --- axes --------------------------------------------------------------------------------------------
-
-_AXIS_WORDS = ("axis", "axes", "dim")
-
-
-def is_axis(param: str) -> bool:
-    """Whether a parameter names an axis."""
-    return any(word in param.lower() for word in _AXIS_WORDS)
-
-
-def axis(output: WrongOutput) -> Iterator[Clue]:
+def axis(output: WrongOutput) -> Iterator[Cause]:
     """The op works along an axis other than the one in its parameter, or as if axes were exchanged."""
-    yield from _axis_param(output)
-    yield from _exchanged_axes(output)
-    yield from _left_out(output)
-
-
-def _axis_param(output: WrongOutput) -> Iterator[Clue]:
     case = output.case
     rank = max((array.ndim for array in case.inputs.values()), default=0)
     for name, value in {**output.defaults, **case.params}.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not is_axis(name):
-            continue
-        meant = int(value) % rank if rank else 0  # type: ignore[call-overload]
-        others = sorted((each for each in range(rank) if each != meant), key=lambda each: abs(each - meant))
-        for other in others:
-            if count := output.explains(output.predict(params={**case.params, name: other})):
-                why = f"the parameter `{name}` is {value}; along axis {other}"
-                yield _axis(output, count, meant=meant, used=other, why=why)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and is_axis(name) and rank:
+            meant = int(value) % rank
+            for used in sorted({*range(rank)} - {meant}, key=lambda each: abs(each - meant)):
+                yield Cause("axis", {"used": used, "meant": meant},
+                            lambda it, params={**case.params, name: used}: it.predict(params=params))  # fmt: skip
+    for one, other in sorted(combinations(range(rank), 2), key=lambda pair: (pair[1] - pair[0], -pair[1])):
+        for back in (True, False):
+
+            def exchanged(it: Execution, one: int = one, other: int = other, back: bool = back) -> Prediction | None:
+                turned = {name: array.swapaxes(one, other) for name, array in it.inputs.items() if array.ndim == rank}
+                predicted = it.predict(inputs=turned, any_shape=True) or ()
+                return [each.swapaxes(one, other) if back and each.ndim == rank else each for each in predicted] or None
+
+            yield Cause("axis.exchanged", {"used": one, "meant": other}, exchanged)
 
 
-def _exchanged_axes(output: WrongOutput) -> Iterator[Clue]:
-    inputs = output.case.inputs
-    rank = max((array.ndim for array in inputs.values()), default=0)
-    pairs = sorted(combinations(range(rank), 2), key=lambda pair: (pair[1] - pair[0], -pair[1]))
-    for one, other in pairs:
-        turned = {name: array.swapaxes(one, other) for name, array in inputs.items() if array.ndim == rank}
-        predicted = output.reference(inputs=turned, any_shape=True)
-        if predicted is None:
-            continue
-        stored = output.store(predicted)
-        back = [stored.swapaxes(one, other)] if stored.ndim == rank else []
-        if count := max(map(output.explains, [*back, stored])):
-            yield _axis(output, count, meant=other, used=one, why="with the two exchanged", cause="axis.exchanged")
-
-
-def _axis(output: WrongOutput, count: int, *, meant: int, used: int, why: str, cause: str = "axis") -> Clue:
-    near = " (off by one)" if abs(meant - used) == 1 else ""
-    return clue(cause, used=used, meant=meant, near=near, evidence=f"{why}, {output.confirmed(count)}")
-
-
-def _left_out(output: WrongOutput) -> Iterator[Clue]:
+def left_out(output: WrongOutput) -> Iterator[Cause]:
     """A loop that begins one too late, or ends one too early, along a reduced axis."""
     for name, array in output.case.inputs.items():
-        for along in range(array.ndim):
-            if array.shape[along] < 3:
-                continue
-            for which, part in (("last", slice(0, -1)), ("first", slice(1, None))):
-                cut = array[(slice(None),) * along + (part,)]
-                predicted = output.predict(inputs={name: cut})
-                yield from output.clues_of(
-                    "off-by-one", predicted, because="without it, ", which=which, axis=along, input=name
-                )
+        for along, (which, part) in product(range(array.ndim), (("last", slice(0, -1)), ("first", slice(1, None)))):
+            cut = (slice(None),) * along + (part,)
+            if array.shape[along] > 2:
+                yield Cause("off-by-one", {"which": which, "axis": along, "input": name},
+                            lambda it, name=name, cut=cut: it.predict(inputs={name: it.inputs[name][cut]}))  # fmt: skip
 
 
-# --- shifts ------------------------------------------------------------------------------------------
+_EDGES = ("wrap", "edge")  # what `numpy.pad` fills in: from the other end, or the last number again
+_OUTPUT_EDGES = (*_EDGES, "constant")  # or zero
 
-_EDGE = ", except for the edge"
 
-
-def shift(output: WrongOutput) -> Iterator[Clue]:
+def shift(output: WrongOutput) -> Iterator[Cause]:
     """Each element is in the place of its neighbour."""
-    for by in (1, -1):
+
+    def shifted(array: Array, by: int, along: int | None, edge: str) -> Array:
+        flat = array.ravel() if along is None else array
+        at = along or 0
+        padded = np.pad(flat, [(1, 1) if each == at else (0, 0) for each in range(flat.ndim)], edge)  # type: ignore[call-overload]
+        return np.asarray(np.take(padded, np.arange(flat.shape[at]) + 1 - by, at).reshape(array.shape))
+
+    for by, edge in product((1, -1), _OUTPUT_EDGES):
         direction = "after" if by > 0 else "before"
-        flat = np.roll(output.expected.ravel(), by).reshape(output.expected.shape)
-        edge = np.zeros(output.expected.size, bool)
-        edge[: 1 if by > 0 else None] = by > 0
-        edge[-1:] |= by < 0
-        found = [(f"the output `{output.name}`", flat, edge.reshape(flat.shape), "in memory")]
-        for along in range(output.expected.ndim):
-            rolled = np.roll(output.expected, by, along)
-            found.append((f"the output `{output.name}`", rolled, _edge(rolled.shape, along, by), f"along axis {along}"))
-        for what, predicted, ignored, place in found:
-            where = f"one element {direction} its place {place}"
-            yield from output.clues_of("shift", predicted, ignore=ignored, but=_EDGE, what=what, where=where)
-        for name, array in output.case.inputs.items():
-            for along in range(array.ndim):
-                predicted = output.predict(inputs={name: np.roll(array, by, along)})
-                if predicted is None or predicted.ndim != array.ndim:
-                    continue
-                ignored = _edge(predicted.shape, along, by) | _edge(predicted.shape, along, -by)
-                what, where = f"the input `{name}`", f"one element off along axis {along}"
-                yield from output.clues_of("shift", predicted, ignore=ignored, but=_EDGE, what=what, where=where)
-
-
-def _edge(shape: tuple[int, ...], along: int, by: int) -> Array:
-    """The elements that `roll` moves in from the other end."""
-    mask = np.zeros(shape, bool)
-    mask[(slice(None),) * along + (0 if by > 0 else -1,)] = True
-    return mask
+        for along in (None, *range(output.found.ndim)):
+            where = f"one element {direction} its place " + ("in memory" if along is None else f"along axis {along}")
+            yield Cause("shift", {"what": f"the output `{output.name}`", "where": where},
+                        lambda it, how=(by, along, edge): [shifted(it.expected, *how)])  # fmt: skip
+        for name, along in [(name, at) for name, array in output.case.inputs.items() for at in range(array.ndim)]:
+            if edge in _EDGES:
+                yield Cause("shift", {"what": f"the input `{name}`", "where": f"one element off along axis {along}"},
+                            lambda it, name=name, how=(by, along, edge):
+                            it.predict(inputs={name: shifted(it.inputs[name], *how)}))  # fmt: skip
 
 
 # --- inputs ------------------------------------------------------------------------------------------
 
 
-def swapped_inputs(output: WrongOutput) -> Iterator[Clue]:
+def swapped_inputs(output: WrongOutput) -> Iterator[Cause]:
     """Two inputs that are exchanged."""
     case = output.case
     for one, other in combinations(case.inputs, 2):
         a, b = case.inputs[one], case.inputs[other]
         if a.shape != b.shape or a.dtype != b.dtype:
             continue
-        grids: list[Quants] = [{}]
-        if case.quants.get(one) != case.quants.get(other):
-            grids.append({each: case.quants[of] for each, of in ((one, other), (other, one)) if of in case.quants})
+        both = {each: case.quants[of] for each, of in ((one, other), (other, one)) if of in case.quants}
+        grids: list[Quants] = [{}, both]
         for quants in grids:
-            exchanged = output.predict(inputs={one: b, other: a}, quants=quants)
-            yield from output.clues_of("swapped-inputs", exchanged, one=one, other=other)
+
+            def predict(
+                it: Execution, one: str = one, other: str = other, quants: Quants = quants
+            ) -> Prediction | None:
+                return it.predict(inputs={one: it.inputs[other], other: it.inputs[one]}, quants=quants)
+
+            yield Cause("swapped-inputs", {"one": one, "other": other}, predict)
 
 
-def broadcast(output: WrongOutput) -> Iterator[Clue]:
-    """The smaller input is broadcast incorrectly."""
+def broadcast(output: WrongOutput) -> Iterator[Cause]:
+    """A smaller input that is aligned at other axes, or repeated in another order."""
     shape = output.found.shape
     for name, array in output.case.inputs.items():
-        if not 1 < array.size < output.found.size:
-            continue
-        for how, wide in _repeated(array.ravel(), shape):
-            yield from output.clues_of("broadcast", output.predict(inputs={name: wide}), input=name, how=how)
+        if 1 < array.size < output.found.size:
+            for how, _ in _repeated(array.ravel(), shape):
+
+                def predict(it: Execution, name: str = name, how: str = how) -> Prediction | None:
+                    return it.predict(inputs={name: dict(_repeated(it.inputs[name].ravel(), shape))[how]})
+
+                yield Cause("broadcast", {"input": name, "how": how}, predict)
 
 
 def _repeated(flat: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
@@ -223,3 +168,12 @@ def _repeated(flat: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]
         yield "element by element in blocks, not as a whole", flat[places // (size // flat.size)].reshape(shape)
     yield "as a whole, over and over in memory", flat[places % flat.size].reshape(shape)
     yield "from its first element alone", np.full(shape, flat[0])
+
+
+def copy(output: WrongOutput) -> Iterator[Cause]:
+    """The output is a copy of an input, or all zeros."""
+    for name, array in output.case.inputs.items():
+        if array.size == output.found.size and array.dtype == output.found.dtype:
+            yield Cause("copy", {"output": output.name, "input": name},
+                        lambda it, name=name: [it.inputs[name].reshape(it.found.shape)])  # fmt: skip
+    yield Cause("copy.zero", {"output": output.name}, lambda it: [np.zeros_like(it.found)])

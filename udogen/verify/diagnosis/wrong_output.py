@@ -1,23 +1,25 @@
-"""A wrong output, and two ways to test a hypothesis: call the reference, or run the op again.
+"""A wrong output, and the test of a prediction: what a kernel with one fault writes, for these inputs and for others.
 
-A detector gets a `WrongOutput`. It predicts what a kernel with one specific fault would write, and reports that fault
-if the prediction holds for every element: a wrong cause is worse than none.
+A cause is reported only if its prediction agrees with every element of the output (`agrees`), and again with the
+output of the op for new inputs: a wrong cause is worse than none.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from udogen import error_tables
-from udogen.errors import RunFailed, UdogenError
+from udogen.errors import UdogenError
 from udogen.runtime.built import Built
-from udogen.runtime.op.calls import POISON, OpCall, OpResult
+from udogen.runtime.op.calls import POISON
+from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Arrays, Case, Quants
 from udogen.verify.diagnosis import arrays
 from udogen.verify.results import Finding
@@ -26,11 +28,12 @@ from udogen.verify.tolerances import differences
 if TYPE_CHECKING:
     from udogen.opdef.model import Op
     from udogen.runtime.op.calls import Array
+    from udogen.verify.places import Session
 
 Params = Mapping[str, object]
 
-# Executes the op again in a new graph, optionally with other `poison`, `loops`, `inputs` (of any shape that the
-# reference accepts) or `params`, and returns the outputs; raises a `UdogenError` if the op fails.
+# Executes the op again in a new graph, optionally with other `poison`, `loops` or `inputs` (of the same shapes), or in
+# a `fresh` process, and returns the outputs; raises a `UdogenError` if the op fails.
 Rerun = Callable[..., Arrays]
 
 
@@ -38,37 +41,23 @@ Rerun = Callable[..., Arrays]
 class OpRerun:
     """A `Rerun` of the op of a case, in the session of the case."""
 
-    run: Callable[[OpCall], OpResult]
+    session: Session
     built: Built
     op: Op | None
     case: Case
 
-    def __call__(
-        self, *, poison: int = 0, loops: int = 1, inputs: Arrays | None = None, params: Params | None = None
-    ) -> Arrays:
+    def __call__(self, *, poison: int = 0, loops: int = 1, inputs: Arrays | None = None, fresh: bool = False) -> Arrays:
         """The outputs of the op."""
-        inputs = self.case.inputs if inputs is None else inputs
-        params = self.case.params if params is None else params
+        if fresh and isinstance(self.session, OpSession):  # in others, each run is in a new process anyway
+            self.session.drop()
+        given = self.case.inputs if inputs is None else inputs
         case = replace(
             self.case,
-            inputs={name: np.ascontiguousarray(array) for name, array in inputs.items()},
-            params=params,
+            inputs={name: np.ascontiguousarray(array) for name, array in given.items()},
             expected={},
-            shapes=self._shapes(inputs, params),
+            shapes={name: array.shape for name, array in self.case.expected.items()},
         )
-        return self.run(replace(case.call(self.op, self.built, loops=loops), poison=poison)).outputs
-
-    def _shapes(self, inputs: Arrays, params: Params) -> dict[str, tuple[int, ...]]:
-        case = self.case
-        if all(array.shape == case.inputs[name].shape for name, array in inputs.items()):
-            return {name: array.shape for name, array in case.expected.items()}
-        if case.origin is None:
-            raise RunFailed(f"nothing defines the output shapes of op `{case.op}` for other inputs")
-        try:
-            outputs = case.origin.reference(inputs, params, case.quants)
-        except Exception as error:  # a user's function, called with shapes that it was not written for
-            raise RunFailed(f"the reference of op `{case.op}` does not accept these inputs: {error}") from error
-        return {name: np.shape(array) for name, array in outputs.items()}
+        return self.session.run(replace(case.call(self.op, self.built, loops=loops), poison=poison)).outputs
 
 
 @dataclass(frozen=True)
@@ -83,59 +72,46 @@ class FailedCase:
     time_limit: float = 20.0  # seconds that the reference may take for one output
 
 
-class Clue(NamedTuple):
-    """A finding, and how certain it is."""
+_FEWEST = 4  # wrong elements that a prediction must explain
+_DISTINCT = 3  # distinct numbers in the output or in what is expected: equal numbers have too many explanations
 
-    finding: Finding
-    strength: int
+# --- when a prediction agrees with an output --------------------------------------------------------------------------
 
-
-# Strengths: the op itself shows it; a prediction holds for every element; the pattern of wrong elements shows it.
-OBSERVED, PREDICTED, PATTERN = 3, 2, 1
-
-_FEWEST = 4  # elements that must distinguish a prediction from what was expected
-_DISTINCT = 3  # distinct values among them
-_OFTEN_OFF = 0.25  # share of stored numbers that may be off by a step; above that, a prediction does not hold
+_ULPS = {2: 2, 4: 16, 8: 16}  # by bytes: how much an order of summation, or another library's exp, changes a float
+_NOISE = 2e-6  # the relative error of a real number before it is stored as an integer
 
 
-class WrongOutput:
-    """One wrong output, with the queries that detectors need."""
+def agrees(numbers: Array, predicted: Prediction) -> Array:
+    """The numbers that are the predicted ones, bit by bit or, for floats, within the rounding of their type."""
+    first = predicted[0]
+    off = differences(numbers, first)
+    if numbers.dtype.kind != "f":
+        return np.asarray(np.any([off == 0, *(numbers == each for each in predicted[1:])], axis=0))
+    with np.errstate(all="ignore"):
+        size = np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64))
+    allowed = _ULPS[numbers.dtype.itemsize] * float(np.finfo(numbers.dtype).eps) * np.maximum(size, size.mean())
+    return np.asarray(off <= allowed)
 
-    def __init__(self, failed: FailedCase, name: str) -> None:
-        case = failed.case
-        self.case, self.name, self.defaults, self.loops = case, name, failed.defaults, failed.loops
-        self.found, self.expected = failed.found[name], case.expected[name]
-        self.quant, self.tolerance = case.quants.get(name), case.tolerance_of(name)
-        self.explained = np.zeros(self.found.shape, bool)  # elements whose cause is known
-        self.error = differences(self.found, self.expected)
-        self.wrong = self.exceeds(self.error, self.expected)
-        self.varies = False  # runs of the same input differ
-        self.real: Array | None = None  # the result before it is stored
-        self._rerun, self._time_left = failed.rerun, failed.time_limit
-        if case.origin is not None:
-            output = self.reference()
-            stored = None if output is None else self.store(output)
-            fits = stored is not None and not self.exceeds(differences(stored, self.expected), self.expected).any()
-            if not fits:
-                self._time_left = -1.0  # the expected numbers have another source: this reference predicts nothing
-            elif output is not None and output.dtype.kind == "f":
-                self.real = output
 
-    @property
-    def unexplained(self) -> Array:
-        """The wrong elements whose cause is not known."""
-        return np.asarray(self.wrong & ~self.explained)
+Prediction = Sequence["Array"]  # the predicted output; for integers also from real numbers that are slightly off
 
-    @property
-    def is_integer(self) -> bool:
-        """Whether it stores integers: fixed point, or an integer type."""
-        return self.found.dtype.kind in "iu"
 
-    def exceeds(self, error: Array, expected: Array) -> Array:
-        """The elements that exceed the tolerance of the case, as a mask."""
-        return np.asarray(error > self.tolerance.allowed(expected))
+class Cause(NamedTuple):
+    """A possible cause: a row of data/number_causes.toml, the names in its text, and the output that it predicts."""
 
-    # --- queries -------------------------------------------------------------------------------------
+    row: str
+    names: Mapping[str, object]
+    predict: Callable[..., Prediction | None]  # called with an `Execution`
+
+
+class Execution:
+    """One execution of the op: its inputs, its output, and the reference for it."""
+
+    def __init__(self, output: WrongOutput, inputs: Arrays, found: Array, expected: Array | None = None) -> None:
+        self._output, self.case, self.name = output, output.case, output.name
+        self.inputs, self.found = inputs, found
+        stored = self.predict() if expected is None else None
+        self.expected = expected if expected is not None else stored[0] if stored else None
 
     def reference(
         self,
@@ -144,40 +120,64 @@ class WrongOutput:
         params: Params | None = None,
         quants: Quants | None = None,
         any_shape: bool = False,
+        tape: AbstractContextManager[object] = nullcontext(),  # noqa: B008  (stateless)
     ) -> Array | None:
         """The reference's result for this output; None if it fails, has another shape, or no time is left."""
         case = self.case
-        if case.origin is None or self._time_left < 0:
+        if case.origin is None or self._output.time_left < 0:
             return None
         begun = time.monotonic()
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
+            with np.errstate(all="ignore"), warnings.catch_warnings(), tape:
                 warnings.simplefilter("ignore")
                 outputs = case.origin.reference(
-                    {**case.inputs, **(inputs or {})},
+                    {**self.inputs, **(inputs or {})},
                     case.params if params is None else params,
                     {**case.quants, **(quants or {})},
                 )
-            output = np.asarray(outputs[self.name])
+            result = np.asarray(outputs[self.name])
         except Exception:  # a user's function, called with arguments that it was not written for
             return None
         finally:
-            self._time_left -= time.monotonic() - begun
-        fits = any_shape or output.shape == self.found.shape
-        return output if fits and output.dtype.kind in "fiub" else None
+            self._output.time_left -= time.monotonic() - begun
+        fits = any_shape or result.shape == self.found.shape
+        return result if fits and result.dtype.kind in "fiub" else None
 
-    def predict(
-        self, *, inputs: Arrays | None = None, params: Params | None = None, quants: Quants | None = None
-    ) -> Array | None:
+    def predict(self, *, quants: Quants | None = None, **options: Any) -> Prediction | None:
         """The result of `reference`, as the output stores it."""
-        output = self.reference(inputs=inputs, params=params, quants=quants)
-        return None if output is None else self.store(output, (quants or {}).get(self.name, self.quant))
+        real = self.reference(quants=quants, **options)
+        return (
+            None if real is None else self.store(real, (quants or {}).get(self.name, self.case.quants.get(self.name)))
+        )
 
-    def store(self, real: Array, quant: tuple[float, int] | None = None) -> Array:
-        """A result of the reference, as the output stores it."""
-        if real.dtype.kind != "f":
-            return arrays.store(real, self.found.dtype, None)
-        return arrays.store(real, self.found.dtype, quant or self.quant)
+    def store(self, real: Array, quant: tuple[float, int] | None, *, noise: float = _NOISE, **how: Any) -> Prediction:
+        """Real numbers as the output stores them."""
+        dtype = self.found.dtype
+        if real.dtype.kind != "f" or dtype.kind == "f":
+            return [arrays.store(real, dtype, None, **how)]
+        return [arrays.store(real * factor, dtype, quant, **how) for factor in (1, 1 - noise, 1 + noise)]
+
+
+class WrongOutput:
+    """One wrong output of a case, with the means to run the op and the reference again."""
+
+    def __init__(self, failed: FailedCase, name: str) -> None:
+        case = failed.case
+        self.case, self.name, self.defaults, self.loops = case, name, failed.defaults, failed.loops
+        self.found, expected = failed.found[name], case.expected[name]
+        self._rerun, self.time_left = failed.rerun, failed.time_limit
+        self.known = np.zeros(self.found.shape, bool)  # elements whose cause is observed
+        self.wrong = self.exceeds(self.found, expected)
+        self.given = Execution(self, case.inputs, self.found, expected)
+        self.real = self.given.reference()  # the result before it is stored
+        stored = self.given.predict()
+        if stored is None or self.exceeds(stored[0], expected).any():
+            self.time_left = -1.0  # the expected numbers have another source: this reference predicts nothing
+        self._other: Execution | None = None
+
+    def exceeds(self, found: Array, expected: Array) -> Array:
+        """The elements that exceed the tolerance of the case, as a mask."""
+        return np.asarray(differences(found, expected) > self.case.tolerance_of(self.name).allowed(expected))
 
     def rerun(self, **options: Any) -> Array | None:
         """The output of another execution of the op, in poisoned memory by default; None if that fails."""
@@ -188,70 +188,50 @@ class WrongOutput:
         except UdogenError:
             return None
 
-    # --- predictions ---------------------------------------------------------------------------------
+    def finding(self, cause: Cause) -> Finding | None:
+        """The cause as a finding, if its prediction agrees with the output, and with that for new inputs."""
+        expected = self.case.expected[self.name]
+        if max(np.unique(each).size for each in (self.found, expected)) < _DISTINCT:
+            return None
+        predicted = self._agreeing(cause, self.given)
+        if predicted is None:
+            return None
+        shown = self.wrong & ~self.known & ~agrees(expected, predicted)
+        if shown.sum() < _FEWEST or (self._rerun and not self._agrees_again(cause)):
+            return None
+        evidence = f"simulating this fault reproduces the output ({shown.sum()} wrong of {shown.size} elements), "
+        evidence += "also for new inputs" if self._rerun else "not tried with other inputs"
+        return finding(cause.row, evidence=evidence, **cause.names)
 
-    def explains(self, predicted: Array | None, *, ignore: Array | None = None, distinct: int = _DISTINCT) -> int:
-        """The number of elements that match a prediction and not the expected value; 0 if it does not hold.
+    def _agreeing(self, cause: Cause, execution: Execution) -> Prediction | None:
+        predicted = cause.predict(execution) if execution.expected is not None else None
+        if predicted is None or predicted[0].shape != execution.found.shape:
+            return None
+        return predicted if (agrees(execution.found, predicted) | self.known).all() else None
 
-        It must hold everywhere, except for elements that are already explained and for `ignore`, and at least
-        `distinct` different numbers must show it.
-        """
-        if predicted is None or predicted.shape != self.found.shape:
-            return 0
-        left = ~self.explained if ignore is None else ~self.explained & ~ignore
-        found, expected, predicted = self.found[left], self.expected[left], predicted[left]
-        if found.size * 2 < self.found.size:
-            return 0
-        off, before = differences(found, predicted), self.error[left]
-        decisive = self.exceeds(differences(predicted, expected), expected) & self.exceeds(before, expected)
-        count = int(decisive.sum())
-        # If all numbers are equal, many causes could explain them.
-        if count < _FEWEST or np.unique(found[decisive]).size < distinct:
-            return 0
-        return count if self._holds(off, predicted) and _is_closer(off, before) else 0
-
-    def _holds(self, off: Array, predicted: Array) -> bool:
-        # The kernel may also round slightly differently than numpy.
-        if self.is_integer and np.count_nonzero(off) > _OFTEN_OFF * off.size:
-            return False
-        missed = off > 2 * self.tolerance.allowed(predicted)
-        if not missed.any():
-            return True
-        return (
-            self.is_integer and bool((off[missed] <= 2 * self.tolerance.absolute + 1).all()) and missed.mean() <= 0.05
-        )
-
-    def clues_of(
-        self,
-        cause: str,
-        predicted: Array | None,
-        *,
-        ignore: Array | None = None,
-        because: str = "",
-        but: str = "",
-        **names: Any,
-    ) -> Iterator[Clue]:
-        """The clue to a cause if its prediction holds; `because` begins the evidence, `but` ends it."""
-        if count := self.explains(predicted, ignore=ignore):
-            yield clue(cause, evidence=because + self.confirmed(count) + but, **names)
-
-    def confirmed(self, count: int) -> str:
-        """The evidence of a prediction that `count` elements show."""
-        return f"simulating this fault reproduces the output ({count} of {self.found.size} elements)"
+    def _agrees_again(self, cause: Cause) -> bool:
+        if self._other is None:
+            inputs = {name: _new(array, seed) for seed, (name, array) in enumerate(self.case.inputs.items())}
+            found = self.rerun(inputs=inputs)
+            if found is None or found.shape != self.found.shape:
+                return False
+            self._other = Execution(self, inputs, found)
+        return self._agreeing(cause, self._other) is not None
 
 
-def _is_closer(off: Array, before: Array) -> bool:
-    """Whether the prediction is much closer: one that is slightly off everywhere explains nothing."""
-    known = np.isfinite(off) & np.isfinite(before)
-    if np.isinf(off[~known]).any():
-        return False
-    largest = float(before[known].max(initial=0.0))
-    if largest == 0.0:
-        return True
-    return bool(np.square(off[known] / largest).sum() <= np.square(before[known] / largest).sum() / 16)
+def _new(array: Array, seed: int) -> Array:
+    """Other numbers between the smallest and the largest; NaN and infinity stay where they are."""
+    random = np.random.default_rng(seed)
+    finite = np.isfinite(array)
+    if array.dtype.kind == "b" or not finite.any():
+        return np.asarray(random.permutation(array.ravel()).reshape(array.shape))
+    low, high = array[finite].min(), array[finite].max()
+    if array.dtype.kind in "iu":
+        return np.asarray(random.integers(int(low), int(high), array.shape, array.dtype.type, endpoint=True))
+    return np.where(finite, random.uniform(low, high, array.shape), array).astype(array.dtype)
 
 
-def clue(cause: str, *, evidence: str, strength: int = PREDICTED, **names: object) -> Clue:
-    """The clue of a row of data/number_causes.toml; `names` fill in its text."""
-    row = error_tables.number_causes()[cause]
-    return Clue(Finding(row.name, row.text.format(**names), evidence, row.remedy), strength)
+def finding(row: str, *, evidence: str, **names: object) -> Finding:
+    """The finding of a row of data/number_causes.toml; `names` fill in its text."""
+    found = error_tables.number_causes()[row]
+    return Finding(found.name, found.text.format(**names), evidence, found.remedy)

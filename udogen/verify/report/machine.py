@@ -55,7 +55,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "params": {name: _plain(value) for name, value in case.params.items()},
         "location": case.origin.location if case.origin else "",
         "seconds": round(outcome.seconds, 6),
-        "tensors": [_tensor(each) for each in outcome.tensors],
+        "tensors": [_tensor(each, outcome) for each in outcome.tensors],
         "message": _message(outcome),
         "text": terminal.failure(outcome) if outcome.status in ("failed", "error") else [],
         "error": asdict(outcome.error) if outcome.error else None,
@@ -83,7 +83,7 @@ def _network(outcome: NetworkOutcome) -> dict[str, Any]:
     }
 
 
-def _tensor(tensor: TensorResult) -> dict[str, Any]:
+def _tensor(tensor: TensorResult, outcome: Outcome) -> dict[str, Any]:
     first = tensor.first
     return {
         "name": tensor.name,
@@ -99,6 +99,7 @@ def _tensor(tensor: TensorResult) -> dict[str, Any]:
             "at": list(first),
             "found": float(tensor.found[first]),
             "expected": float(tensor.expected[first]),
+            "inputs": outcome.inputs_at_first(tensor),
         },
     }
 

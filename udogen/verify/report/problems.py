@@ -212,7 +212,7 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
 
 def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
     """The card with the measures and pictures of its worst output."""
-    card = card._replace(numbers=list(_measures(worst)))
+    card = card._replace(numbers=[*_measures(worst), *_given(outcome, worst)])
     seen = output_pictures(worst, outcome.case.tolerance_of(worst.name))
     if seen is None:
         return card
@@ -274,6 +274,11 @@ def _measures(tensor: TensorResult) -> Iterator[Fact]:
         yield Fact("cosine", text.number(measured.cosine, 6))
     if measured.snr is not None and isfinite(measured.snr):
         yield Fact("signal to noise", f"{measured.snr:.1f} dB")
+
+
+def _given(outcome: Outcome, tensor: TensorResult) -> Iterator[Fact]:
+    if given := text.given_at_first(outcome, tensor):
+        yield Fact(f"{text.index_of(tensor.name, tensor.first)}, the first wrong element, is computed from", given)
 
 
 def _case_facts(outcome: Outcome) -> Iterator[Fact]:

@@ -85,7 +85,7 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
     found = [f"{paint(word, 'wrong')} {head}"]
     for tensor in outcome.tensors:
-        found += [f"  {line}" for line in _difference(tensor)] if not tensor.passed else []
+        found += [f"  {line}" for line in _difference(tensor, outcome)] if not tensor.passed else []
     if outcome.error is not None:
         found += [f"  {outcome.error.message}", *(f"    {line}" for line in outcome.error.details[:_MOST_FINDINGS])]
         found += [f"    = {outcome.error.hint}"] if outcome.error.hint else []
@@ -110,8 +110,8 @@ def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
     return ["  same failure:", *found] if found else []
 
 
-def _difference(tensor: TensorResult) -> list[str]:
-    """The largest error of an output, and its first wrong value."""
+def _difference(tensor: TensorResult, outcome: Outcome) -> list[str]:
+    """The largest error of an output, its first wrong value, and what that was computed from."""
     if tensor.found.shape != tensor.expected.shape:
         shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
         return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
@@ -122,6 +122,8 @@ def _difference(tensor: TensorResult) -> list[str]:
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
         lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
+        given = text.given_at_first(outcome, tensor)
+        lines += [f"  computed from {given}"] if given else []
     return lines
 
 

@@ -13,7 +13,7 @@ from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
-    from udogen.verify.results import Status, TensorResult
+    from udogen.verify.results import Outcome, Status, TensorResult
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _SOURCE = re.compile(r"(?<![\w/.&;])(/[\w./+-]+\.(?:cpp|hpp|cl|c|h|py|toml|xml|json))((?::\d+)*)")
@@ -180,7 +180,14 @@ def shapes(case: Case) -> str:
 def value_of(param: object) -> str:
     """A parameter's value, not too long."""
     tolist = getattr(param, "tolist", None)
-    return cut(number(param if tolist is None else tolist()), 80)
+    plain = param if tolist is None else tolist()
+    return cut(f"[{', '.join(map(number, plain))}]" if isinstance(plain, list) else number(plain), 80)
+
+
+def given_at_first(outcome: Outcome, tensor: TensorResult) -> str:
+    """The inputs at the first wrong element and the parameters: `x = 0.5, w = [1, 2, 3, 4], alpha = 0.1`."""
+    given = {**outcome.inputs_at_first(tensor), **outcome.case.params}
+    return cut(", ".join(f"{name} = {value_of(value)}" for name, value in given.items()), 400)
 
 
 def cut(long: str, letters: int) -> str:

@@ -5,6 +5,7 @@
 // `void hooks(Hooks& op)`; the registration contains what it sets.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 #include <new>
 #include <type_traits>
@@ -266,6 +267,25 @@ struct Call<Status (*)(const Args&, const Ready&, const Slice&)> {
 
 inline std::uint32_t statusOf(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
 
+/// Executes a kernel.  On x86-64, where the threads of HTP execute other ops too, a floating-point state that the kernel
+/// leaves would make those wrong: it is restored, and the kernel has failed.
+template <class Step>
+Status keepingFloatState(const Step& step) {
+#if defined(__x86_64__)
+  std::fenv_t before, after;
+  std::fegetenv(&before);
+  const Status status = step();
+  std::fegetenv(&after);
+  constexpr unsigned flags = 0x3F;  // of exceptions that were raised
+  if (((before.__mxcsr ^ after.__mxcsr) & ~flags) == 0 && before.__control_word == after.__control_word) return status;
+  std::fesetenv(&before);
+  return error("changed the floating-point state of its thread and left it so (MXCSR 0x%x, before 0x%x)",
+               after.__mxcsr & ~flags, before.__mxcsr & ~flags);
+#else
+  return step();
+#endif
+}
+
 /// The function of a kernel, and the glue around it.
 template <class Op, auto Execute>
 struct Run {
@@ -274,7 +294,7 @@ struct Run {
     const Running running(Op::spec.name);
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
-    return statusOf(Call<decltype(Execute)>::run(Execute, args, handle));
+    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, args, handle); }));
   }
 };
 
@@ -317,7 +337,7 @@ struct RunPrepared {
     if (kept.status != ok) return statusOf(kept.status);  // HTP ignores what `prepare` returned
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
-    return statusOf(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
+    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, args, kept.ready, handle); }));
   }
 };
 
