@@ -25,7 +25,7 @@ from udogen.cli.options import (
     split_names,
     verb,
 )
-from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, write_file
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed, write_file
 from udogen.tables import many
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def command(arguments: TestArguments) -> int:
     options.safety.check_tools()
     check_writable(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
-    plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
+    with _reported(arguments.junit):
+        plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
         output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
@@ -131,6 +132,19 @@ def command(arguments: TestArguments) -> int:
     unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
     counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(run.unwritten)}
     return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
+
+
+@contextmanager
+def _reported(junit: Path | None) -> Iterator[None]:
+    """Let the JUnit file name an error that ends the run before its first case."""
+    from udogen.verify.report import machine
+
+    try:
+        yield
+    except UdogenError as fault:
+        if junit:
+            write_file(junit, machine.junit_of_error(fault))
+        raise
 
 
 def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:

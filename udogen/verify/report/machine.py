@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import UsageError, read_plain, reading
+from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import table
 from udogen.verify import network
@@ -134,6 +134,15 @@ def junit(result: Mapping[str, Any]) -> str:
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return made.decode()
+
+
+def junit_of_error(error: UdogenError) -> str:
+    """JUnit XML of a run that an error ended before its first case."""
+    from lxml import etree
+
+    root = etree.Element("testsuites", name="udogen test", tests="1", errors="1")
+    _add_suite(etree, root, "error", [_JUnitRow("udogen", "test", 0.0, "error", error.message, error.kind, str(error))])
+    return etree.tostring(root, pretty_print=True, encoding="unicode")
 
 
 class _JUnitRow(NamedTuple):
