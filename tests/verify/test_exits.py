@@ -112,6 +112,34 @@ def test_the_terminal_shows_the_line(folder: Path, surface: str) -> None:
     assert f"{Path(name).name}:{line}" in done.stdout + done.stderr
 
 
+RIGHT = f'{HEAD}reference = "reference.py:scale"\n'
+
+
+@pytest.mark.parametrize(
+    ("tests", "arguments", "code", "sentence"),
+    [
+        (HEAD, ("--backend", "cpu"), 2, "nothing was compared: 1 case without a reference"),
+        (RIGHT, ("--backend", "cpu", "--on", "ssh:nobody@localhost:1"), 3, "nothing was compared: 1 case not run"),
+        (RIGHT, ("--case", "Other"), 2, "no case of "),
+        (RIGHT, ("--backend", "gpu"), 2, "no case of "),
+        (RIGHT, ("--shard", "9/9", "--backend", "cpu"), 2, "part 9 of 9"),
+        ("", (), 2, "1 error in the test file"),
+    ],
+    ids=["no-reference", "no-device", "pattern", "backend", "shard", "empty"],
+)
+def test_a_run_that_compares_nothing_is_not_green(
+    folder: Path, tests: str, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    need_runtime("cpu")
+    shutil.rmtree(folder / "tests", ignore_errors=True)
+    toy.write(folder)
+    (folder / "op_tests.toml").write_text(tests)
+    done = udogen("test", folder, *arguments, "--junit", folder / "junit.xml", "--json")
+    assert (done.returncode, json.loads(done.stdout)["ok"]) == (code, False), done.stdout
+    assert sentence in done.stdout
+    assert 'errors="1"' in (folder / "junit.xml").read_text()
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)], ids=["SIGINT", "SIGTERM"]
 )

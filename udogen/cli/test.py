@@ -131,7 +131,7 @@ def command(arguments: TestArguments) -> int:
         _print_next(run, arguments, plan.unwritten)
     unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
     counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(run.unwritten)}
-    return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
+    return _exit_code(counts, build_failed=run.build_failed, absent=run.absent > 0, ok=run.passed)
 
 
 @contextmanager
@@ -147,13 +147,15 @@ def _reported(junit: Path | None) -> Iterator[None]:
         raise
 
 
-def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:
+def _exit_code(counts: Mapping[str, int], *, build_failed: bool, absent: bool, ok: bool) -> int:
     """The exit code of the worst result."""
     if counts["failed"]:
         return VerificationFailed.exit_code
     if counts["error"]:
         return RunFailed.exit_code
-    return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
+    if build_failed:
+        return BuildFailed.exit_code
+    return 0 if ok else ToolMissing.exit_code if absent else UsageError.exit_code
 
 
 def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]) -> None:
@@ -170,7 +172,7 @@ def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]
         only = "" if arguments.pattern else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
         output.print_next(f"fix the first error, then `{command}{only}`")
     elif not run.passed:
-        output.print_next("`udogen doctor` lists what is missing")
+        output.print_next("`udogen doctor` lists what is missing" if run.absent else "give the op a reference")
     elif build := output.make_command("build", [folder]):
         output.print_next(f"`{build}` builds the packages; `{command} --cost` measures times")
     elif not arguments.cost:
@@ -199,25 +201,27 @@ def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, 
 
 def _merge(arguments: TestArguments) -> int:
     """Merge several results into one report; returns the exit code."""
-    from udogen.verify.report import machine
+    from udogen.verify.report import machine, merge
+    from udogen.verify.results import ABSENT
 
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
     check_writable(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
-    result = machine.merge([machine.read(path) for path in arguments.paths])
+    result = merge.merge(arguments.paths)
     if arguments.junit:
         write_file(arguments.junit, machine.junit(result))
     if arguments.as_json:
         output.print_json(result)
     else:
-        for line in machine.lines(result):
+        for line in merge.lines(result):
             output.print_result(line)
     build_failed = any(state["build_failed"] for state in result["backends"])
     unbuilt = sum((case["error"] or {}).get("kind") == BuildFailed.kind for case in result["cases"])
     counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt + len(result["unwritten"])}
-    return _exit_code(counts, build_failed=build_failed, ok=result["ok"])
+    absent = any(state["state"] in ABSENT for state in result["backends"])
+    return _exit_code(counts, build_failed=build_failed, absent=absent, ok=result["ok"])
 
 
 @contextmanager
