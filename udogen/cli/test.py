@@ -72,6 +72,9 @@ class TestArguments:
     timeout: float = option(
         "--timeout", type=SECONDS, default=60.0, metavar="SECONDS", help="Stop a case that takes longer."
     )
+    arch: str = option(
+        "--arch", metavar="vNN", help="hexagon, dsp: compile for this version (default: v73, v66, or the package's)."
+    )
     cost: bool = option("--cost", help="Measure times and packets more precisely, and show the cost of each case.")
     heap: bool = heap_option()
     guard: bool = option("--guard", help="Report reads and writes outside of tensors, with guard pages.")

@@ -120,6 +120,7 @@ class CaseRunner(Closing):
             force=options.force,
             count=count,
             keep=options.keep,
+            arch=options.arch,
             on_step=self._on_step,
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from udogen import __version__, process
-from udogen.backends import PLACES
+from udogen.backends import PLACES, architectures
 from udogen.backends.backend import Place
 from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
@@ -123,6 +123,7 @@ def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
 
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     """Make the cases; raises with all problems in the test files."""
+    _check_arch(options)
     files, sources = configs.sources(files)
     planner = _Planner(files, sources, options)
     networks = planner.network_jobs()
@@ -144,6 +145,15 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     planned = sum(len(batch.cases) for batch in batches) + len(networks)
     selection = Selection(*options.shard, planner.digest(), planned)
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten, selection)
+
+
+def _check_arch(options: TestOptions) -> None:
+    """Raise unless a place that the user may have chosen runs code for the version of Hexagon."""
+    places = [place_of(name) for name in options.backends] or list(PLACES.values())
+    known = [arch for place in places if place.instructions for arch in architectures.of_backend(place.config)]
+    if options.arch and options.arch not in known:
+        hint = f"one of {', '.join(known)}" if known else "only hexagon and dsp run code for a version of Hexagon"
+        raise UsageError(f"--arch {options.arch}: no such place is tested", hint=hint)
 
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
@@ -268,8 +278,9 @@ class _Planner:
             found.update(each for folder in folders for each in folder.rglob("*") if each.suffix in _SOURCES)
         found |= {tests.model for tests in self.files.networks}
         contents = {each.name.encode() + b"\0" + each.read_bytes() for each in found if each.is_file()}
-        facts = (__version__, safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
-        return content_key(repr((facts, sorted(self._selected))).encode(), *sorted(contents))
+        checks = (safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
+        facts = (__version__, self.options.arch, checks, sorted(self._selected))
+        return content_key(repr(facts).encode(), *sorted(contents))
 
     def _ops(self) -> Iterator[tuple[OpTests, configs.PackageSource, OpPackage]]:
         for tests in self.files.ops:
