@@ -33,7 +33,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def user_code() -> Iterator[None]:
-    """Run code of the user: whatever it raises is an Exception, so that it cannot end this program; Ctrl-C still does.
+    """Run code of the user, which cannot end this program: an exit becomes a `UserExit`; Ctrl-C remains an interrupt.
 
     `with user_code(): function()`
     """

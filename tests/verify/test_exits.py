@@ -16,7 +16,7 @@ from tests.command_line import udogen
 from tests.making import LONG, ROOT, need_runtime
 from tests.verify import toy
 
-EXITS = {  # a line of Python, and what a message says of it
+EXITS = {  # a line of Python, and its name in messages
     "exit-0": ("import sys; sys.exit(0)", "SystemExit: 0"),
     "exit-1": ("import sys; sys.exit(1)", "SystemExit: 1"),
     "exit-none": ("raise SystemExit", "SystemExit"),

@@ -133,7 +133,7 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
         "`counts.passed` is 1, and there are 0",
     ),
     "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
-    "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: it is no object"),  # type: ignore[list-item]
+    "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: it is not an object"),  # type: ignore[list-item]
 }
 
 
@@ -172,7 +172,7 @@ def broken(value: Any) -> Iterator[Any]:
 
 
 def test_malformed_parts_never_pass_and_never_end_in_an_internal_error(parts: dict[str, Json], tmp_path: Path) -> None:
-    """Whatever a merge takes has the same verdict as the original part."""
+    """Each part that a merge takes has the same verdict as the original."""
     network = {"network": "n", "backend": "cpu", "bits": "8", "status": "error", "location": "", "seconds": 1.0}
     network |= {"text": [], "error": {"kind": "x", "message": "y"}, "first_wrong": None}
     part = changed(parts["first"], selection={"part": 1, "parts": 1, "tests": "x", "planned": 3}, networks=[network])

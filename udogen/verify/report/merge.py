@@ -71,7 +71,7 @@ def _misfits(value: Any, form: Any, at: str = "") -> Iterator[str]:
             else:
                 yield f"`{name}` is missing"
     elif not _is(value, form):
-        yield f"`{at}` is {_short(value)}" if at else "it is no object"
+        yield f"`{at}` is {_short(value)}" if at else "it is not an object"
 
 
 def _is(value: Any, form: Any) -> bool:
