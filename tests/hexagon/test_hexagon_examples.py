@@ -54,8 +54,8 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("hexagon", "--case", "Softmax/7"), 0, '"name": "Hexagon v68 under'),  # the config names only V68
-        (("hexagon", "--case", "Softmax/7", "--arch", "v69"), 0, '"name": "Hexagon v69 under'),
+        (("hexagon", "--case", "Softmax/16"), 0, '"name": "Hexagon v68 under'),  # the config names only V68
+        (("hexagon", "--case", "Softmax/16", "--arch", "v69"), 0, '"name": "Hexagon v69 under'),
         (("hexagon", "--arch", "v66"), 2, "--arch v66: no such place is tested"),
         (("cpu", "--arch", "v68"), 2, "only hexagon and dsp run code for a version of Hexagon"),
     ],
