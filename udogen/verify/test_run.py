@@ -262,7 +262,10 @@ class _Planner:
             if self._is_here and place.client and place.config in tests.backends
             for bits in tests.bits
         ]
-        self._selected.extend(f"{job.place.id} network {job.tests.name} {job.bits}" for _, job in jobs)
+        sizes = {job.tests.model: os.path.getsize(job.tests.model) for _, job in jobs if job.tests.model.is_file()}
+        self._selected.extend(
+            f"{job.place.id} network {job.tests.name} {job.bits} {sizes.get(job.tests.model)}" for _, job in jobs
+        )
         return tuple(job for number, job in jobs if number % parts == part - 1)
 
     def digest(self) -> str:
@@ -276,8 +279,11 @@ class _Planner:
             if subject.config:
                 folders = [subject.kernels or subject.config.parent / "kernels"]
             found.update(each for folder in folders for each in folder.rglob("*") if each.suffix in _SOURCES)
-        found |= {tests.model for tests in self.files.networks}
-        contents = {each.name.encode() + b"\0" + each.read_bytes() for each in found if each.is_file()}
+        contents = {
+            each.name.encode() + b"\0" + each.read_bytes()
+            for each in found
+            if os.access(each, os.R_OK) and each.is_file()
+        }
         checks = (safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
         facts = (__version__, self.options.arch, checks, sorted(self._selected))
         return content_key(repr(facts).encode(), *sorted(contents))
