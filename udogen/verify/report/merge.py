@@ -183,7 +183,7 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
         },
     }
     parts = [f"{path} is not ok" for path, result in by_path.items() if not result["ok"]] if not is_bad else []
-    nothing = nothing_compared(counts, _absent(merged))
+    nothing = "" if is_bad else nothing_compared(counts, _absent(merged))
     warnings = [*_rows(results, "warnings"), *parts, *([nothing] if nothing else [])]
     return {**merged, "warnings": list(dict.fromkeys(warnings))}
 
@@ -220,6 +220,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         *([""] if found else []),
         *table(["backend", "state", *result["counts"]], rows),
         "",
+        *(f"{state['backend']}: {state['reason']}" for state in result["backends"] if state["state"] in ABSENT),
         *result["warnings"],
         *result["unwritten"],
     ]
