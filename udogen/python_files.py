@@ -1,15 +1,74 @@
-"""Python files of the user, loaded as modules; their exceptions become errors with file and line."""
+"""Python files of the user, loaded as modules; their exceptions and exits become errors with file and line."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import sysconfig
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
+from typing import NoReturn
 
 from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
+
+
+class UserExit(Exception):
+    """Code of the user raised an exception that would end this program, such as `SystemExit: 0`."""
+
+
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C, which is not an exception of the user's code."""
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Interrupted
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Run code of the user, which cannot end this program: an exit becomes a `UserExit`; Ctrl-C remains an interrupt.
+
+    `with user_code(): function()`
+    """
+    process, is_main = os.getpid(), threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if is_main else None
+    is_foreign = callable(before) and before not in (signal.default_int_handler, _interrupt)
+    end = os._exit
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() != process:
+            end(status)
+        raise SystemExit(status)
+
+    os._exit = leave
+    try:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
+        yield
+    except (Exception, _Interrupted):
+        raise
+    except BaseException as fault:
+        if os.getpid() != process:  # a fork of the user's code ends here
+            end(fault.code if isinstance(fault, SystemExit) and isinstance(fault.code, int) else 1)
+        if is_foreign and isinstance(fault, KeyboardInterrupt):
+            raise  # it may come from a handler of the program that uses udogen
+        raise UserExit(words_of(fault)).with_traceback(fault.__traceback__) from fault
+    finally:
+        os._exit = end
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
+
+
+def words_of(fault: BaseException) -> str:
+    """The type and the text of an exception of the user's code."""
+    return str(fault) if isinstance(fault, UserExit) else f"{type(fault).__name__}: {fault}".removesuffix(": ")
 
 
 def load_module(file: Path) -> ModuleType:
@@ -26,22 +85,30 @@ def _load(file: Path, _changed: int) -> ModuleType:
     sys.modules[module.__name__] = module  # dataclasses look up their module there
     sys.path.insert(0, str(file.parent))
     try:
-        exec(compile(read_plain(file), str(file), "exec"), vars(module))
+        code = compile(read_plain(file), str(file), "exec")
+        with user_code():
+            exec(code, vars(module))
     except SyntaxError as fault:
-        raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="fix the file") from fault
+        raise UsageError(f"{fault.filename or file}:{fault.lineno or 0}: {fault.msg}", hint="fix the file") from fault
     except UdogenError:
         raise
     except Exception as fault:
         raise UsageError(
-            f"{file} cannot be loaded: {type(fault).__name__}: {fault}",
-            hint=last_line(fault, but=__file__) or "fix the file",
+            f"{file} cannot be loaded: {words_of(fault)}",
+            hint=last_line(fault) or "fix the file",
         ) from fault
     finally:
-        sys.path.remove(str(file.parent))
+        if str(file.parent) in sys.path:
+            sys.path.remove(str(file.parent))
     return module
 
 
-def last_line(fault: BaseException, *, but: str) -> str:
-    """The innermost line of a traceback that is not in the file `but`: `file:line: code`."""
-    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if frame.filename != but]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+_LIBRARIES = tuple(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib"))
+_OWN = str(Path(__file__).parent)
+
+
+def last_line(fault: BaseException) -> str:
+    """The innermost line of the user's code in a traceback, or of a library: `file:line: code`."""
+    frames = [each for each in traceback.extract_tb(fault.__traceback__) if not each.filename.startswith((_OWN, "<"))]
+    users = [each for each in frames if not each.filename.startswith(_LIBRARIES)]
+    return next((f"{each.filename}:{each.lineno}: {each.line}" for each in reversed(users or frames)), "")

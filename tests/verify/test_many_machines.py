@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +20,10 @@ from tests.command_line import udogen
 from tests.making import LONG, ROOT, need_runtime
 from tests.scripts.test_device_places import project
 from tests.ssh_server import ssh_server
+from udogen.errors import UsageError
+from udogen.verify.report import machine, merge
+
+Json = dict[str, Any]
 
 SCALE = (ROOT / "docs" / "scale.md").read_text("utf-8")
 
@@ -90,6 +97,100 @@ def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: P
     assert (done.returncode, done.stdout.splitlines()[0]) == (6, "WRONG it is")
     failure = etree.parse(tmp_path / "junit.xml").find("testsuite/testcase/failure")
     assert (failure.get("message"), failure.text) == ("2 of 7 numbers are wrong", "WRONG it is")
+
+
+@pytest.fixture(scope="module")
+def parts(right: Path) -> dict[str, Json]:
+    """Return both parts of a run, one of them of other tests too, a whole run, and one without a comparison."""
+    first, second = (answer(right, "--shard", f"{part}/2") for part in (1, 2))
+    other = answer(right, "--shard", "2/2", "--case", "LeakyRelu/")
+    kernel = right / "kernels" / "LeakyRelu.cpp"
+    kernel.write_text(f"{kernel.read_text()}\n")
+    return {"first": first, "second": second, "other": other, "changed": answer(right, "--shard", "2/2")}
+
+
+def answer(folder: Path, *arguments: str) -> Json:
+    found: Json = json.loads(udogen("test", folder, "--backend", "cpu", "--json", *arguments).stdout)
+    return found
+
+
+def changed(part: Json, **keys: Any) -> Json:
+    return {**copy.deepcopy(part), **keys}
+
+
+MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
+    "both": (lambda p: [p["first"], p["second"]], 0, "3 passed"),
+    "the same, with another pattern": (lambda p: [p["first"], p["other"]], 0, "3 passed"),
+    "one is missing": (lambda p: [p["first"]], 2, "missing: part 2/2"),
+    "one is there twice": (lambda p: [p["first"], p["first"]], 2, "the same part twice: "),
+    "three files": (lambda p: [p["first"], p["second"], p["second"]], 2, "the same part twice: "),
+    "other kernels": (lambda p: [p["first"], p["changed"]], 2, "missing of the tests of "),
+    "not ok": (lambda p: [p["first"], changed(p["second"], ok=False)], 2, "1.json is not ok"),
+    "a case is gone": (lambda p: [p["first"], without_case(p["second"])], 2, "1 cases were planned, and it has 0"),
+    "all are gone": (
+        lambda p: [p["first"], changed(p["second"], cases=[])],
+        2,
+        "`counts.passed` is 1, and there are 0",
+    ),
+    "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
+    "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: it is not an object"),  # type: ignore[list-item]
+}
+
+
+def without_case(part: Json) -> Json:
+    [*others, case] = part["cases"]
+    return changed(part, cases=others, counts={**part["counts"], case["status"]: part["counts"][case["status"]] - 1})
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_only_complete_runs_are_merged(parts: dict[str, Json], tmp_path: Path, name: str) -> None:
+    chosen, code, message = MERGES[name]
+    files = []
+    for number, part in enumerate(chosen(parts)):
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(json.dumps(part))
+    done = udogen("test", "--merge", *files, "--junit", tmp_path / "junit.xml")
+    assert done.returncode == code and message in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "internal" not in done.stderr
+    if (tmp_path / "junit.xml").exists():
+        assert (etree.parse(tmp_path / "junit.xml").getroot().get("errors") == "0") == (code == 0)
+    again = udogen("test", "--merge", *files, "--json")
+    assert (again.returncode, json.loads(again.stdout)["ok"]) == (code, code == 0)
+
+
+WRONG = (None, True, 5, -1, 1.5, float("nan"), 10**30, "", "\ud800", "x\0", [], [5], {}, {"x": None})
+
+
+def broken(value: Any) -> Iterator[Any]:
+    """Each value that has one thing less, or one of another type."""
+    if isinstance(value, dict):
+        for key in value:
+            yield {name: each for name, each in value.items() if name != key}
+            yield from ({**value, key: each} for each in (*WRONG, *broken(value[key])))
+    elif isinstance(value, list) and value:
+        yield from ([each, *value[1:]] for each in (*WRONG, *broken(value[0])))
+
+
+def test_malformed_parts_never_pass_and_never_end_in_an_internal_error(parts: dict[str, Json], tmp_path: Path) -> None:
+    """Each part that a merge takes has the same verdict as the original."""
+    network = {"network": "n", "backend": "cpu", "bits": "8", "status": "error", "location": "", "seconds": 1.0}
+    network |= {"text": [], "error": {"kind": "x", "message": "y"}, "first_wrong": None}
+    part = changed(parts["first"], selection={"part": 1, "parts": 1, "tests": "x", "planned": 3}, networks=[network])
+    part["cases"][0] |= {"status": "failed", "error": {"kind": "x", "message": "y"}}
+    part["counts"] |= {"passed": part["counts"]["passed"] - 1, "failed": 1, "error": 1}
+    refused = taken = 0
+    for each in (part, *broken(part)):
+        (tmp_path / "part.json").write_text(json.dumps(each))
+        try:
+            result = merge.merge([tmp_path / "part.json"])
+        except UsageError as fault:
+            assert str(fault).startswith((f"{tmp_path}/part.json ", "these are not all parts of a run")), fault
+            refused += 1
+            continue
+        assert not result["ok"] and result["counts"]["failed"] == 1
+        assert machine.junit(result) and [line.encode() for line in merge.lines(result)] and json.dumps(result)
+        taken += 1
+    assert refused > 500 and taken > 100, (refused, taken)
 
 
 @pytest.mark.parametrize(

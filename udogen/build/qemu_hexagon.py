@@ -65,6 +65,12 @@ def harness_of(backend: str) -> Harness:
     return found
 
 
+def arch_of(package: PackageLibrary) -> str:
+    """The version of Hexagon to run a package as: the usual one, or the newest that it is built for."""
+    usual, known = harness_of(package.backend).arch, [row.arch for row in package.rows if row.arch]
+    return usual if usual in known or not known else known[-1]
+
+
 def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     """The compiler for one version of Hexagon, with HVX of 128 bytes."""
     if arch not in architectures.ALL:

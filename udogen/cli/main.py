@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 gc.disable()  # a short-lived process: imported objects are never garbage, and collection takes a tenth of the start
@@ -67,6 +68,7 @@ def main(command: click.Command = cli, name: str = "udogen") -> None:
 def _run(command: click.Command, name: str) -> int:
     from udogen.cli import output
 
+    stdout = sys.stdout
     try:
         code = command.main(prog_name=name, standalone_mode=False)
         output.flush()
@@ -85,10 +87,12 @@ def _run(command: click.Command, name: str) -> int:
     except BrokenPipeError:
         return output.reader_gone()
     except SystemExit as stop:
-        if stop.code == 1:  # raised by click if the reader of stdout is gone
+        if stop.code == 1 and sys.stdout is not stdout:  # by click, which replaces stdout if its reader is gone
             return output.reader_gone()
-        raise
-    except Exception as fault:
+        if stop.code == 128 + signal.SIGTERM:
+            raise
+        return output.print_internal_error(stop)
+    except BaseException as fault:
         if limit := of_limit(fault):
             output.print_error(limit)
             return limit.exit_code

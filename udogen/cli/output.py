@@ -179,7 +179,7 @@ def json_requested() -> bool:
     return "--json" in sys.argv[1:]
 
 
-def print_internal_error(fault: Exception) -> int:
+def print_internal_error(fault: BaseException) -> int:
     """Report a bug of udogen: one sentence, and the traceback in a file; returns the exit code."""
     from udogen import resources
 

@@ -25,7 +25,7 @@ from udogen.cli.options import (
     split_names,
     verb,
 )
-from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError, VerificationFailed, write_file
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed, write_file
 from udogen.tables import many
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ class TestArguments:
     )
     timeout: float = option(
         "--timeout", type=SECONDS, default=60.0, metavar="SECONDS", help="Stop a case that takes longer."
+    )
+    arch: str = option(
+        "--arch", metavar="vNN", help="hexagon, dsp: compile for this version (default: v73, v66, or the package's)."
     )
     cost: bool = option("--cost", help="Measure times and packets more precisely, and show the cost of each case.")
     heap: bool = heap_option()
@@ -118,7 +121,8 @@ def command(arguments: TestArguments) -> int:
     options.safety.check_tools()
     check_writable(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
-    plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
+    with _reported(arguments.junit):
+        plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
         output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
@@ -130,16 +134,31 @@ def command(arguments: TestArguments) -> int:
         _print_next(run, arguments, plan.unwritten)
     unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
     counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(run.unwritten)}
-    return _exit_code(counts, build_failed=run.build_failed, ok=run.passed)
+    return _exit_code(counts, build_failed=run.build_failed, absent=run.absent > 0, ok=run.passed)
 
 
-def _exit_code(counts: Mapping[str, int], *, build_failed: bool, ok: bool) -> int:
+@contextmanager
+def _reported(junit: Path | None) -> Iterator[None]:
+    """Let the JUnit file name an error that ends the run before its first case."""
+    from udogen.verify.report import machine
+
+    try:
+        yield
+    except UdogenError as fault:
+        if junit:
+            write_file(junit, machine.junit_of_error(fault))
+        raise
+
+
+def _exit_code(counts: Mapping[str, int], *, build_failed: bool, absent: bool, ok: bool) -> int:
     """The exit code of the worst result."""
     if counts["failed"]:
         return VerificationFailed.exit_code
     if counts["error"]:
         return RunFailed.exit_code
-    return BuildFailed.exit_code if build_failed else 0 if ok else ToolMissing.exit_code
+    if build_failed:
+        return BuildFailed.exit_code
+    return 0 if ok else ToolMissing.exit_code if absent else UsageError.exit_code
 
 
 def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]) -> None:
@@ -156,7 +175,7 @@ def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]
         only = "" if arguments.pattern else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
         output.print_next(f"fix the first error, then `{command}{only}`")
     elif not run.passed:
-        output.print_next("`udogen doctor` lists what is missing")
+        output.print_next("`udogen doctor` lists what is missing" if run.absent else "give the op a reference")
     elif build := output.make_command("build", [folder]):
         output.print_next(f"`{build}` builds the packages; `{command} --cost` measures times")
     elif not arguments.cost:
@@ -185,25 +204,27 @@ def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, 
 
 def _merge(arguments: TestArguments) -> int:
     """Merge several results into one report; returns the exit code."""
-    from udogen.verify.report import machine
+    from udogen.verify.report import machine, merge
+    from udogen.verify.results import ABSENT
 
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
     check_writable(arguments.junit)
     if not arguments.paths:
         raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
-    result = machine.merge([machine.read(path) for path in arguments.paths])
+    result = merge.merge(arguments.paths)
     if arguments.junit:
         write_file(arguments.junit, machine.junit(result))
     if arguments.as_json:
         output.print_json(result)
     else:
-        for line in machine.lines(result):
+        for line in merge.lines(result):
             output.print_result(line)
     build_failed = any(state["build_failed"] for state in result["backends"])
     unbuilt = sum((case["error"] or {}).get("kind") == BuildFailed.kind for case in result["cases"])
     counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt + len(result["unwritten"])}
-    return _exit_code(counts, build_failed=build_failed, ok=result["ok"])
+    absent = any(state["state"] in ABSENT for state in result["backends"])
+    return _exit_code(counts, build_failed=build_failed, absent=absent, ok=result["ok"])
 
 
 @contextmanager

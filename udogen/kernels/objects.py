@@ -245,7 +245,7 @@ def _compile(request: Request, into: Path) -> None:
     """Compile the functions of a kernel and what calls them; where the compiler dies, vectors get shorter."""
     while True:
         done = _start(request, into)
-        if done.returncode == 0:
+        if done.returncode == 0 and (into / "report.json").is_file():
             break
         if done.timed_out:  # a loaded machine must not get different functions than an idle one
             raise BuildFailed(

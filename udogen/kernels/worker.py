@@ -38,7 +38,7 @@ from udogen.kernels.request import (
     TensorPort,
     type_combinations,
 )
-from udogen.python_files import load_module
+from udogen.python_files import load_module, user_code, words_of
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
 _TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
@@ -570,7 +570,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
             break
         except UdogenError:
             raise
-        except Exception as fault:
+        except BaseException as fault:  # an exit of the kernel too
             raise _refused(kernel, name, fault) from fault
     elementwise = _is_elementwise(kernel)
     of_table = _of_table(request, variants) if elementwise else []
@@ -591,7 +591,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     (folder / "report.json").write_text(report.as_json(), "utf-8")
 
 
-def _refused(kernel: _Kernel, function: str, fault: Exception) -> UsageError:
+def _refused(kernel: _Kernel, function: str, fault: BaseException) -> UsageError:
     """The error of Halide or Python about a function, with the line of the kernel."""
     request, text = kernel.request, _text(fault)
     line = kernel.line_of(text)
@@ -604,6 +604,8 @@ def _refused(kernel: _Kernel, function: str, fault: Exception) -> UsageError:
 
 def _text(fault: BaseException) -> str:
     """The message of Halide or Python."""
+    if not isinstance(fault, Exception):
+        return words_of(fault)
     return str(fault).strip().removeprefix("Error:").strip() or "the compiler cannot make code of it"
 
 
@@ -616,11 +618,19 @@ def _line(fault: BaseException, file: str) -> str:
 def main() -> None:
     """Compile what is requested in a folder, into that folder."""
     folder = Path(sys.argv[1])
+    request = Request.of_json((folder / "request.json").read_text("utf-8"))
     try:
-        _run(Request.of_json((folder / "request.json").read_text("utf-8")), folder, _limit_time)
-    except UdogenError as fault:
-        print(json.dumps(fault.as_json()), file=sys.stderr)
-        sys.exit(fault.exit_code)
+        with user_code():
+            _run(request, folder, _limit_time)
+    except Exception as fault:
+        where = _line(fault, request.file)
+        if not where and not isinstance(fault, UdogenError):
+            raise
+        error = (
+            fault if isinstance(fault, UdogenError) else UsageError(f"{where}: {_text(fault)}", hint="fix the kernel")
+        )
+        print(json.dumps(error.as_json()), file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, inference
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.problems import suggestion
-from udogen.python_files import last_line, load_module
+from udogen.python_files import last_line, load_module, user_code, words_of
 
 MOST_AXES = 8
 _DTYPES = "_dtypes"  # the ending of functions that return data types
@@ -124,10 +124,11 @@ class ShapeRules:
         if name not in self.functions:
             return {}
         try:
-            returned = self.functions[name](view)
+            with user_code():
+                returned = self.functions[name](view)
         except Exception as fault:  # a user's function may raise anything
-            text = str(fault) if isinstance(fault, ValueError) else f"{type(fault).__name__}: {fault}"
-            place, _, line = last_line(fault, but=__file__).partition(": ")
+            text = str(fault) if isinstance(fault, ValueError) else words_of(fault)
+            place, _, line = last_line(fault).partition(": ")
             raise ShapeRuleFailed(f"{place or self.file}: {text}", hint=line and f"in: {line}") from fault
         if not isinstance(returned, Mapping):
             self._fail(name, f"returned {returned!r}", f"return {{'{op.outputs[0].name}': …}}")

@@ -53,6 +53,7 @@ class TestOptions:
     jobs: int = 0  # parallel compilers and programs under QEMU; 0: the number of cores
     build: bool = True  # False: packages are tested without a build
     work: Path | None = None  # folder for generated packages; None: the cache
+    arch: str = ""  # the version of Hexagon to run kernels as; empty: the one that the package is for
     loops: int = 0  # timed executions; 0: those of the test file, or a few
     measure: bool = False  # measure times and packets precisely, also of numpy and the vendor's own op
     explain: bool = False  # diagnose failures and search for smaller failing cases

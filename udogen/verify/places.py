@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from udogen.backends import PLACES, RUNTIMES
+from udogen.backends import PLACES, RUNTIMES, architectures
 from udogen.backends.backend import Place
 from udogen.build import qemu_hexagon
 from udogen.clients.ort import versions
@@ -92,6 +92,7 @@ def open_session(
     force: bool = False,
     count: bool = False,
     keep: bool = False,
+    arch: str = "",
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
     """Open a session; `count` counts packets if the place runs instructions, `keep` keeps files sent to a device."""
@@ -113,4 +114,5 @@ def open_session(
         )
     if built.folder is None:
         raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
-    return HexagonSession(built.folder, timeout=timeout, count=count, on_step=on_step)
+    arch = arch if arch in architectures.of_backend(place.config) else ""
+    return HexagonSession(built.folder, arch=arch, timeout=timeout, count=count, on_step=on_step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
+from udogen.tables import many
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.tolerances import Tolerance, judge
 
@@ -235,6 +236,25 @@ class NetworkOutcome:
         return f"{self.name} on {self.backend}, {'float' if self.bits == 'float' else f'{self.bits} bits'}"
 
 
+def nothing_compared(counts: Mapping[str, int], absent: int) -> str:
+    """A sentence if no case was compared with anything and none failed; `absent` cases did not run."""
+    if counts["passed"] or counts["failed"] or counts["error"]:
+        return ""
+    found = {"without a reference": counts["ran"], "skipped": counts["skipped"], "not run": absent}
+    rows = [f"{many(count, 'case')} {why}" for why, count in found.items() if count]
+    return "nothing was compared: " + (", ".join(rows) or "no case")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of which tests a run was: parts can be merged if all their `tests` are equal."""
+
+    part: int
+    parts: int
+    tests: str  # a digest of the selected cases of all parts, the packages and the version of udogen
+    planned: int  # cases and networks of this part, in all places
+
+
 @dataclass(frozen=True)
 class TestRun:
     """One call of `udogen test`."""
@@ -249,6 +269,7 @@ class TestRun:
     warnings: tuple[str, ...] = ()
     networks: tuple[NetworkOutcome, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
+    selection: Selection | None = None
 
     @property
     def results(self) -> tuple[Outcome | NetworkOutcome, ...]:
@@ -261,9 +282,14 @@ class TestRun:
 
     @property
     def passed(self) -> bool:
-        """Whether something ran, nothing failed, every package compiles, and every reference is implemented."""
+        """Whether something was compared, nothing failed, all packages compile, and all references are implemented."""
         is_bad = self.build_failed or self.unwritten or self.count("failed") + self.count("error")
-        return bool(self.count("passed") + self.count("ran")) and not is_bad
+        return bool(self.count("passed")) and not is_bad
+
+    @property
+    def absent(self) -> int:
+        """The number of cases whose place or package is missing."""
+        return sum(state.cases for state in self.states if state.state in ABSENT)
 
     @property
     def build_failed(self) -> bool:

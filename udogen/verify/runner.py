@@ -19,6 +19,7 @@ from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
+from udogen.python_files import user_code
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
@@ -119,6 +120,7 @@ class CaseRunner(Closing):
             force=options.force,
             count=count,
             keep=options.keep,
+            arch=options.arch,
             on_step=self._on_step,
         )
 
@@ -311,7 +313,7 @@ def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
     """The cost from enough executions, with numpy and the vendor's own op (if one is named) in the same process."""
     cost, case = outcome.cost, outcome.case
     if case.origin is not None:
-        with suppress(Exception):  # a user's function, called with float32: if it fails, it has no time
+        with suppress(Exception), user_code():  # a user's function, called with float32: if it fails, it has no time
             cost = replace(cost, numpy=_spread(_time_function(case.origin.baseline)))
     if not isinstance(session, OpSession):
         return cost

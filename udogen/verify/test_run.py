@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from udogen import __version__, process
-from udogen.backends import PLACES
+from udogen.backends import PLACES, architectures
 from udogen.backends.backend import Place
 from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
@@ -23,6 +23,7 @@ from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, Usag
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
+from udogen.resources import content_key
 from udogen.runtime.built import Built
 from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.failures import RegistrationFailed
@@ -32,12 +33,27 @@ from udogen.verify import network, packages
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
-from udogen.verify.results import ABSENT, BackendState, Finding, NetworkOutcome, Outcome, State, Status, TestRun, joined
+from udogen.verify.results import (
+    ABSENT,
+    STATUSES,
+    BackendState,
+    Finding,
+    NetworkOutcome,
+    Outcome,
+    Selection,
+    State,
+    Status,
+    TestRun,
+    joined,
+    nothing_compared,
+)
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
 from udogen.verify.test_files import client_cases, configs, expand, references
 from udogen.verify.test_files.model import NetworkTests, OpTests, Subject, TestFiles
 from udogen.verify.test_files.references import ReferenceUnwritten
+
+_SOURCES = (".cpp", ".hpp", ".cl", ".h", ".py", ".xml")  # of packages: other files may differ on each machine
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,7 @@ class TestPlan:
     skipped: tuple[BackendState, ...]
     networks: tuple[NetworkJob, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases are in no batch
+    selection: Selection | None = None
 
     @property
     def total(self) -> int:
@@ -96,14 +113,17 @@ def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]
 
 def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
     """The error if no place has a case."""
+    part, parts = options.shard
     why = f"matches {options.pattern}" if options.pattern else "is for this"
-    narrowed = options.pattern or options.backends
+    why = f"is left for part {part} of {parts}" if parts > 1 else why
+    narrowed = options.pattern or options.backends or parts > 1
     hint = "`udogen test DIR` runs all of them" if narrowed else "see the test file"
     return UsageError(f"no case of {files.folder} {why}", hint=hint)
 
 
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     """Make the cases; raises with all problems in the test files."""
+    _check_arch(options)
     files, sources = configs.sources(files)
     planner = _Planner(files, sources, options)
     networks = planner.network_jobs()
@@ -122,7 +142,18 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         skipped += cold
     # Places that start immediately come first; others may have to compile an emulator, or libraries for Hexagon.
     batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
-    return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten)
+    planned = sum(len(batch.cases) for batch in batches) + len(networks)
+    selection = Selection(*options.shard, planner.digest(), planned)
+    return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten, selection)
+
+
+def _check_arch(options: TestOptions) -> None:
+    """Raise unless a place that the user may have chosen runs code for the version of Hexagon."""
+    places = [place_of(name) for name in options.backends] or list(PLACES.values())
+    known = [arch for place in places if place.instructions for arch in architectures.of_backend(place.config)]
+    if options.arch and options.arch not in known:
+        hint = f"one of {', '.join(known)}" if known else "only hexagon and dsp run code for a version of Hexagon"
+        raise UsageError(f"--arch {options.arch}: no such place is tested", hint=hint)
 
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
@@ -156,6 +187,7 @@ class _Planner:
     sources: Mapping[Subject, configs.PackageSource]
     options: TestOptions
     _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
+    _selected: list[str] = field(default_factory=list)  # the cases and networks of all parts
 
     @cached_property
     def _named(self) -> list[Place]:
@@ -202,7 +234,8 @@ class _Planner:
             every = self._cases(number, tests, package, place.config)
             if place.client:
                 every = [*every, *self._cases(number, tests, package, place.config, client=True)]
-            cases = self._of_shard(number, [each for each in every if each.runs_on(place.base) and self._matches(each)])
+            every = [each for each in every if each.runs_on(place.base) and self._matches(each)]
+            cases = self._of_shard(number, every, place)
             batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
             found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
         return [batch for batch in found.values() if batch.cases]
@@ -212,7 +245,8 @@ class _Planner:
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
                 every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
-                cases = self._of_shard(number, [each for each in every if not each.refusal and self._matches(each)])
+                every = [each for each in every if not each.refusal and self._matches(each)]
+                cases = self._of_shard(number, every, SHAPES)
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
 
@@ -220,14 +254,39 @@ class _Planner:
         """The networks to run in places of this machine; `--case` selects them as `network/NAME`."""
         part, parts = self.options.shard
         ops = tuple(self._ops())
-        return tuple(
-            NetworkJob(tests, place, bits, ops)
+        jobs = [
+            (number, NetworkJob(tests, place, bits, ops))
             for number, tests in enumerate(self.files.networks)
-            if number % parts == part - 1 and self._selects("network", tests.name)
+            if self._selects("network", tests.name)
             for place in self._chosen
             if self._is_here and place.client and place.config in tests.backends
             for bits in tests.bits
+        ]
+        sizes = {job.tests.model: os.path.getsize(job.tests.model) for _, job in jobs if job.tests.model.is_file()}
+        self._selected.extend(
+            f"{job.place.id} network {job.tests.name} {job.bits} {sizes.get(job.tests.model)}" for _, job in jobs
         )
+        return tuple(job for number, job in jobs if number % parts == part - 1)
+
+    def digest(self) -> str:
+        """A key of the selected cases of all parts, of all sources, and of the version of udogen."""
+        safety, found = self.options.safety, set(self.files.files)
+        for tests in self.files.ops:
+            subject = tests.subject
+            found |= {each for each in (subject.config, subject.rules) if each}
+            found.add(tests.folder / tests.reference.partition(":")[0])
+            folders = [each.path for each in self.sources[subject].folders]
+            if subject.config:
+                folders = [subject.kernels or subject.config.parent / "kernels"]
+            found.update(each for folder in folders for each in folder.rglob("*") if each.suffix in _SOURCES)
+        contents = {
+            each.name.encode() + b"\0" + each.read_bytes()
+            for each in found
+            if os.access(each, os.R_OK) and each.is_file()
+        }
+        checks = (safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
+        facts = (__version__, self.options.arch, checks, sorted(self._selected))
+        return content_key(repr(facts).encode(), *sorted(contents))
 
     def _ops(self) -> Iterator[tuple[OpTests, configs.PackageSource, OpPackage]]:
         for tests in self.files.ops:
@@ -245,8 +304,10 @@ class _Planner:
             self._made[key] = make(tests, package, backend)
         return self._made[key]
 
-    def _of_shard(self, number: int, cases: Sequence[Case]) -> tuple[Case, ...]:
+    def _of_shard(self, number: int, cases: Sequence[Case], place: Place) -> tuple[Case, ...]:
         """Ops are divided among shards, so that few machines build a package; if there are too few ops, cases are."""
+        cold = " cold" * bool(place.instructions and not self.options.backends and not HEXAGON.is_warm)
+        self._selected.extend(f"{place.id}{cold} {each.op} {each.name} {sorted(each.dtypes.items())}" for each in cases)
         part, parts = self.options.shard
         if len(self.files.ops) >= parts:
             return tuple(cases) if number % parts == part - 1 else ()
@@ -283,7 +344,7 @@ def run(
     states = joined([*plan.skipped, *(result.state for result in results)])
     warnings = [*unchecked(options.safety, (batch.place for batch in plan.batches))]
     warnings += [warning for result in results for warning in result.warnings]
-    return TestRun(
+    found = TestRun(
         folder=plan.files.folder,
         states=tuple(states[name] for name in dict.fromkeys((*PLACES, SHAPES.id, *states)) if name in states),
         outcomes=tuple(outcome for result in results for outcome in result.outcomes),
@@ -292,7 +353,11 @@ def run(
         warnings=tuple(dict.fromkeys(warnings)),
         networks=networks,
         unwritten=plan.unwritten,
+        selection=plan.selection,
     )
+    counts: dict[str, int] = {status: found.count(status) for status in STATUSES}
+    nothing = "" if found.unwritten or found.build_failed else nothing_compared(counts, found.absent)
+    return replace(found, warnings=(*found.warnings, nothing)) if nothing else found
 
 
 @dataclass(frozen=True)

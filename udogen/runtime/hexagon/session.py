@@ -114,7 +114,7 @@ class HexagonSession(Closing):
         self._jobs, self._on_step = jobs, on_step
         self._harness = qemu_hexagon.harness_of(folder.backend)
         self._protocol = _PROTOCOLS[self._harness.protocol]
-        self._arch, self._by_op = arch or self._harness.arch, backends.ALL[folder.backend].library_per_op
+        self._arch, self._by_op = arch or qemu_hexagon.arch_of(folder), backends.ALL[folder.backend].library_per_op
         self._qemu = qemu_hexagon.find_qemu()
         self._programs: dict[str, Path] = {}
         self._plugin = qemu_hexagon.plugin_build(self._qemu).ready() / "count.so" if count else None

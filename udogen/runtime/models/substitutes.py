@@ -12,7 +12,7 @@ import numpy as np
 from udogen import backends
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.problems import nearest, suggestion
-from udogen.python_files import last_line, load_module
+from udogen.python_files import last_line, load_module, user_code, words_of
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.built import find_built
 from udogen.runtime.contexts.arrays import as_stored, dequantize, layout
@@ -208,11 +208,12 @@ def _reference(name: str, function: ShardFunction, info: BinaryInfo) -> Compute:
         described = info.graph(graph)
         real = {each.name: dequantize(inputs[each.name], each.quant).copy() for each in described.inputs}
         try:
-            returned: Any = function(graph, real)
+            with user_code():
+                returned: Any = function(graph, real)
         except Exception as fault:  # a user's function may raise anything
             raise UdogenError(
-                f"the function that replaces context {name} raised {type(fault).__name__}: {fault}",
-                hint=last_line(fault, but=__file__) or "it is called with (graph, inputs)",
+                f"the function that replaces context {name} raised {words_of(fault)}",
+                hint=last_line(fault) or "it is called with (graph, inputs)",
             ) from fault
         if not isinstance(returned, Mapping):
             raise UsageError(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import UsageError, read_plain, reading
-from udogen.runtime.op.calls import RuntimeInfo
-from udogen.tables import table
+from udogen.errors import UdogenError
 from udogen.verify import network
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun, joined
+from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -27,16 +22,17 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "seconds": round(run.seconds, 3),
         "counts": {status: run.count(status) for status in ("passed", "failed", "error", "skipped", "ran")},
         "environment": dict(run.environment),
-        "backends": [_state(each) for each in run.states],
+        "backends": [state_json(each) for each in run.states],
         "cases": [_outcome(each) for each in run.outcomes],
         "networks": [_network(each) for each in run.networks],
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
+        "selection": run.selection and asdict(run.selection),
         **compared,
     }
 
 
-def _state(state: BackendState) -> dict[str, Any]:
+def state_json(state: BackendState) -> dict[str, Any]:
     runtime = state.runtime
     about = runtime and {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path}
     found = {name: value for name, value in asdict(state).items() if name != "title"}
@@ -126,15 +122,28 @@ def junit(result: Mapping[str, Any]) -> str:
         rows = [_of_case(each) for each in result["cases"] if each["backend"] == state["backend"]]
         if state["cases"] and (not rows or state["state"] in ABSENT):
             reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
-            rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, "skipped", reason))
+            tag = "error" if state["build_failed"] else "skipped"
+            rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, tag, reason))
         _add_suite(tree, root, state["backend"], rows)
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     unwritten = [_JUnitRow("references", text, 0.0, "error", text) for text in result["unwritten"]]
     _add_suite(tree, root, "references", unwritten)
+    if not result["ok"] and not any(suite.get("failures") != "0" or suite.get("errors") != "0" for suite in root):
+        reason = "; ".join(result["warnings"]) or "a part is not ok"
+        _add_suite(tree, root, "verdict", [_JUnitRow("udogen", "test", 0.0, "error", reason)])
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return made.decode()
+
+
+def junit_of_error(error: UdogenError) -> str:
+    """JUnit XML of a run that an error ended before its first case."""
+    from lxml import etree
+
+    root = etree.Element("testsuites", name="udogen test", tests="1", errors="1")
+    _add_suite(etree, root, "error", [_JUnitRow("udogen", "test", 0.0, "error", error.message, error.kind, str(error))])
+    return etree.tostring(root, pretty_print=True, encoding="unicode")
 
 
 class _JUnitRow(NamedTuple):
@@ -176,14 +185,14 @@ def _of_network(result: Mapping[str, Any]) -> _JUnitRow:
 def _add_suite(tree: Any, root: Any, name: str, rows: Sequence[_JUnitRow]) -> None:
     if not rows:
         return
-    suite = tree.SubElement(root, "testsuite", name=name)
+    suite = tree.SubElement(root, "testsuite", name=_clean(name))
     for row in rows:
         case = tree.SubElement(
-            suite, "testcase", classname=row.classname, name=_clean(row.name), time=f"{row.seconds:.6f}"
+            suite, "testcase", classname=_clean(row.classname), name=_clean(row.name), time=f"{row.seconds:.6f}"
         )
         if row.tag:
-            found = {"type": row.kind, "message": _clean(row.message)}
-            made = tree.SubElement(case, row.tag, {key: value for key, value in found.items() if value})
+            found = {"type": row.kind, "message": row.message}
+            made = tree.SubElement(case, row.tag, {key: _clean(value) for key, value in found.items() if value})
             made.text = _clean(row.text) or None
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(count, str(sum(row.tag == tag for row in rows)))
@@ -207,79 +216,3 @@ def _message(outcome: Outcome) -> str:
 def _clean(text: str) -> str:
     """Replace control characters, which XML 1.0 does not allow."""
     return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
-
-
-# --- several runs -----------------------------------------------------------------------------------------------------
-
-_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings", "unwritten"}
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Read a result that `--json` printed."""
-    hint = "give what `udogen test --json` wrote"
-    with reading(path, hint=hint):
-        data = read_plain(path)
-    try:
-        found: dict[str, Any] = json.loads(data.decode("utf-8"))
-        assert found.keys() >= _KEYS
-    except (ValueError, AssertionError, AttributeError) as fault:
-        raise UsageError(f"{path} is not the JSON of a test run", hint=hint) from fault
-    return found
-
-
-def _state_of(row: Mapping[str, Any]) -> BackendState:
-    """The inverse of `_state`."""
-    runtime, details = row["runtime"], tuple(row["details"])
-    found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
-    return BackendState(**{**row, "title": "", "details": details, "runtime": found})
-
-
-def _merged_environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The environment of all results; where the machines differ, all values are listed."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
-
-
-def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the results of partial runs, or of several machines; they ran in parallel, so the longest time counts."""
-    counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
-    states = joined(map(_state_of, _rows(results, "backends"))).values()
-    unwritten = list(dict.fromkeys(_rows(results, "unwritten")))
-    is_bad = counts["failed"] + counts["error"] or unwritten or any(each.build_failed for each in states)
-    return {
-        "ok": bool(counts["passed"] + counts["ran"]) and not is_bad,
-        "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
-        "seconds": max(result["seconds"] for result in results),
-        "counts": counts,
-        "environment": _merged_environment([result["environment"] for result in results]),
-        "backends": [_state(each) for each in states],
-        "cases": _rows(results, "cases"),
-        "networks": _rows(results, "networks"),
-        "warnings": list(dict.fromkeys(_rows(results, "warnings"))),
-        "unwritten": unwritten,
-    }
-
-
-def _rows(results: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
-    """The rows of all results under a key."""
-    return list(chain.from_iterable(result[key] for result in results))
-
-
-def lines(result: Mapping[str, Any]) -> list[str]:
-    """A result for the terminal: what failed, a row for each backend, the totals."""
-    found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
-    rows = []
-    for state in result["backends"]:
-        statuses = [case["status"] for case in result["cases"] if case["backend"] == state["backend"]]
-        counts = [str(statuses.count(status)) for status in result["counts"]]
-        if statuses or state["cases"]:
-            rows.append([state["backend"], state["state"], *counts])
-    found += [
-        *([""] if found else []),
-        *table(["backend", "state", *result["counts"]], rows),
-        "",
-        *result["warnings"],
-        *result["unwritten"],
-    ]
-    total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
-    return [*found, f"{total} in {result['seconds']:.1f} s"]

@@ -10,7 +10,7 @@ from udogen.tables import many, table
 from udogen.verify import network
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
-from udogen.verify.results import ABSENT, BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
+from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
 Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of that state
 
@@ -224,8 +224,7 @@ def summary(run: TestRun) -> str:
     """The totals of a run, in one line."""
     counts = {status: run.count(status) for status in text.LABELS}
     found = [text.counted(status, count) for status, count in counts.items() if count or status == "passed"]
-    absent = sum(state.cases for state in run.states if state.state in ABSENT)
-    found += [f"{absent} not run"] if absent else []
+    found += [f"{run.absent} not run"] if run.absent else []
     return f"{', '.join(found)} in {run.seconds:.1f} s"
 
 

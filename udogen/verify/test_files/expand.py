@@ -15,7 +15,7 @@ from udogen.backends import PLACES
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
-from udogen.python_files import load_module
+from udogen.python_files import load_module, user_code
 from udogen.verify import tolerances
 from udogen.verify.cases import Arrays, Case, CaseError, Example, Origin, Quants
 from udogen.verify.test_files import configs, read, values
@@ -263,7 +263,8 @@ def load_examples(folder: Path) -> list[Example]:
     made = getattr(load_module(script), "examples", None)
     if not callable(made):
         raise UsageError(f"{script} defines no function examples()", hint="return a list of Example")
-    return list(made())
+    with user_code():
+        return list(made())
 
 
 # --- inputs and expected outputs --------------------------------------------------------------------------------------

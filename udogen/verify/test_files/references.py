@@ -15,7 +15,7 @@ import numpy as np
 
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.opdef.problems import suggestion
-from udogen.python_files import last_line, load_module
+from udogen.python_files import last_line, load_module, user_code, words_of
 
 Function = Callable[..., Any]
 
@@ -43,16 +43,15 @@ class ReferenceFunction:
     def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
         """Call the function; return the outputs by name, as real numbers."""
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), user_code():
                 found = self.function(*inputs, **params)
         except NotImplementedError as error:
-            where = last_line(error, but=__file__).partition(": ")[0]
+            where = last_line(error).partition(": ")[0]
             raise ReferenceUnwritten(f"{where or self.text}: {error or 'it is not written yet'}") from error
         except Exception as error:  # a user's function may raise anything
             raise ReferenceFailed(
-                f"the reference {self.text} raised {type(error).__name__}: {error}",
-                hint=last_line(error, but=__file__)
-                or "it is called with the inputs in the op's order, and the parameters by name",
+                f"the reference {self.text} raised {words_of(error)}",
+                hint=last_line(error) or "it is called with the inputs in the op's order, and the parameters by name",
             ) from error
         return _by_name(found, outputs, self.text)
 
