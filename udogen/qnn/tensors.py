@@ -155,7 +155,9 @@ class OpConfig:
         params: Sequence[Param] = (),
     ) -> None:
         ffi = abi.ffi()
-        self._kept: list[Any] = [*inputs, *outputs, *params]
+        self.package, self.op_type = package, op_type
+        self.inputs, self.outputs, self.params = tuple(inputs), tuple(outputs), tuple(params)
+        self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_OpConfig_t *")
         self.struct.version = ffi.integer_const("QNN_OPCONFIG_VERSION_1")
         v1 = self.struct.v1
@@ -163,6 +165,12 @@ class OpConfig:
         v1.numOfParams, v1.params = len(params), self._params(params)
         v1.numOfInputs, v1.inputTensors = len(inputs), self._tensors(inputs)
         v1.numOfOutputs, v1.outputTensors = len(outputs), self._tensors(outputs)
+
+    def lines(self) -> list[str]:
+        """Its tensors and parameters, a readable line for each."""
+        sides = (("input", self.inputs), ("output", self.outputs))
+        tensors = [f"{side} `{each.name}`: {each.dtype} {list(each.shape)}" for side, row in sides for each in row]
+        return [*tensors, *map(_param_line, self.params)]
 
     def by_value(self) -> Any:
         """The struct in the form that libffi can pass by value (see abi.py)."""
@@ -217,6 +225,13 @@ class OpConfig:
                 f"param `{param.name}`: {param.value!r} cannot be passed as {param.dtype}",
                 hint="give a value in the range of the type, or declare another type in the op's config",
             ) from problem
+
+
+def _param_line(param: Param) -> str:
+    if isinstance(param, Scalar):
+        return f"parameter `{param.name}`: {param.dtype} {param.value}"
+    tensor = param.tensor if isinstance(param, TensorParam) else param
+    return f"parameter `{param.name}`: {tensor.dtype} {list(tensor.shape)}"
 
 
 def tensor_array(tensors: Sequence[QnnTensor]) -> Any:

@@ -33,6 +33,7 @@ from udogen.qnn.handles import (
     GraphHandle,
     LogHandle,
     ProfileHandle,
+    SupportedOp,
     devices,
     run_all,
 )
@@ -533,8 +534,14 @@ class Runtime(Closing):
             self._loaded.append(loaded)
 
     def validate(self, op: OpConfig) -> None:
-        """Raise unless the backend or the op's package accepts this node; most backends do this when it is added."""
+        """Raise unless the backend or the op's package accepts this node, which libQnnHtp adds without a check."""
+        self.check_open()
         self._backend.validate(op)
+
+    def operations(self) -> list[SupportedOp]:
+        """All ops that it has, built in and of registered packages."""
+        self.check_open()
+        return self._backend.operations()
 
     def executions(self) -> dict[str, dict[str, int]]:
         """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).
