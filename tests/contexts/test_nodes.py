@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.contexts.conftest import need_runtime
+from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen import GraphBuilder, UdogenError, resources
 from udogen.runtime import grid_of
 from udogen.runtime.contexts.builder import TensorSpec
@@ -192,3 +195,28 @@ def test_wrong_nodes_are_refused(builder: GraphBuilder) -> None:
         assert error is not None
         assert f"op `{node[0]}` of graph `g{number}` (output `y0`)" in error.message, what
         assert text in error.message + error.hint, (what, str(error))
+
+
+def test_custom_ops_are_validated_and_each_of_two_builders_gets_the_log(tmp_path: Path) -> None:
+    """A package has one log in a process; the second client must not take it from the first."""
+    need_runtime("cpu")
+    folder = cpu_package(ONE_OP, tmp_path, ONE_KERNEL).folder
+    assert folder is not None
+    logs: list[list[str]] = [[], []]
+    with ExitStack() as stack:
+        builders = [
+            stack.enter_context(
+                GraphBuilder(
+                    "cpu", packages=[folder.path], runtime="real", log=lambda _, text, log=log: log.append(text)
+                )
+            )
+            for log in logs
+        ]
+        for builder, log in zip(builders, logs, strict=True):
+            assert refusal(builder, 0, ("LeakyRelu", [ROW], [ROW], {"alpha": 0.5})) is None
+            error = refusal(builder, 1, ("LeakyRelu", [(I32, (2, 8))], [(I32, (2, 8))], {"alpha": 0.5}))
+            assert error is not None and log and log[0] in str(error), (error, log)
+            error = refusal(builder, 2, ("LeakyRelu", [ROW], [ROW], {"alfa": 0.5}))
+            assert error is not None and error.hint == "did you mean `alpha`?"
+            for each in logs:
+                each.clear()
