@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import Quantization
@@ -50,14 +50,17 @@ class QnnTensor:
         dynamic: Sequence[bool] = (),
     ) -> None:
         ffi = abi.ffi()
-        self.name, self.dtype, self.shape, self.role = name, _row(dtype).name, tuple(shape), role
+        text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype)
+        self.name, self.dtype, self.shape, self.role = name, row.name, _sizes(shape, name), role
+        if not id:  # the encoding of a retrieved tensor is the runtime's
+            quantization.check(quant, self.shape, f"tensor `{name}`", bits=row.bits)
         self.quant, self.dynamic = quant, tuple(dynamic)
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_Tensor_t *")
         self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
         v1 = self.struct.v1  # which version 2 begins with
         v1.id = id
-        v1.name = self._keep(ffi.new("char[]", name.encode()))
+        v1.name = self._keep(ffi.new("char[]", text))
         v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
         v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
         v1.dataType = type_code(dtype)
@@ -177,7 +180,7 @@ class OpConfig:
         return abi.ffi().cast("udogen_OpConfigByValue *", self.struct)[0]
 
     def _text(self, text: str) -> Any:
-        self._kept.append(abi.ffi().new("char[]", text.encode()))
+        self._kept.append(abi.ffi().new("char[]", abi.text_bytes(text, "a name or text of a node")))
         return self._kept[-1]
 
     def _tensors(self, tensors: Sequence[QnnTensor]) -> Any:
@@ -241,6 +244,15 @@ def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
     for index, tensor in enumerate(tensors):
         ffi.memmove(ffi.addressof(array, index), tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
     return array
+
+
+def _sizes(shape: Any, name: str) -> tuple[int, ...]:
+    """A shape as a tuple; raises unless it is a sequence of integers of 32 bits."""
+    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
+    for each in sizes:
+        if isinstance(each, bool) or not hasattr(each, "__index__") or not 0 <= each.__index__() < 2**32:
+            raise UsageError(f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)")
+    return tuple(map(int, sizes))
 
 
 def _whole(value: Number | str) -> int:

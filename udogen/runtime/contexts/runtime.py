@@ -42,7 +42,7 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
+from udogen.runtime.buffers.buffer import ANY, SPILL_FILL, WEIGHTS, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -282,6 +282,7 @@ class Context(Closing):
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
+        offset = arguments.whole(offset, "the offset in a buffer", least=-ANY, most=ANY)
         return external.register(kind, self, buffer, offset, named)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
