@@ -344,18 +344,19 @@ class GraphBuilder(Closing):
             if node.op_type not in names:
                 has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
                 return UsageError(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
+        reason = log_messages.refusal(fault.logged) or fault.row.meaning
         known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
         strange = [each.name for each in node.params if each.name not in known]
-        if node.package == BUILT_IN and known != ["?"] and strange:
+        if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():
             return UsageError(
                 f"{what} has no parameter `{strange[0]}`",
                 hint=suggestion(strange[0], known, f"it has: {', '.join(known) or 'none'}"),
                 details=fault.logged,
             )
         return RunFailed(
-            f"{what} is refused by {self.runtime.path.name}: {log_messages.refusal(fault.logged) or fault.row.meaning}",
-            hint="correct the node: its inputs, outputs and parameters are listed below",
-            details=[*node.lines(), fault.message, *fault.logged],
+            f"{what} is refused by {self.runtime.path.name}: {reason}",
+            hint="correct its inputs, outputs and parameters, which are listed here",
+            details=[*node.lines(), fault.message, *dict.fromkeys(fault.logged)],
         )
 
     def save(self, path: PathArgument) -> Path:
