@@ -591,6 +591,48 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
     assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
 
 
+def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> None:
+    """Outputs of the last context are compared; tensors that are not are named; comparing nothing is an error."""
+    np.save(tmp_path / "x.npy", ramp(1))
+    with Model.open(folder, links=LINKS, state=STATE) as model:
+        model.step(x=ramp(1), graph="step")
+        right = model.tensors("step")
+    last = "forward_1.x_out"
+    assert set(right) == {f"forward_{shard}.{name}" for shard in range(2) for name in ("total", "x_out")}
+    command = ("run", "context", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
+    none: dict[str, list[str]] = {"model": [], "file": []}
+
+    def ran(arrays: dict[str, np.ndarray], *options: object) -> tuple[int, str, dict]:
+        np.savez(tmp_path / "f.npz", **arrays)
+        how = (*command, "--against", tmp_path / "f.npz", *options)
+        text, found = udogen(*how), udogen(*how, "--json")
+        assert text.returncode == found.returncode
+        return text.returncode, text.stdout + text.stderr, json.loads(found.stdout)
+
+    code, text, found = ran(right)
+    assert code == 0 and "compared: 4 tensors, all equal" in text and found["not_compared"] == none
+    code, text, found = ran(right | {last: right[last] + 1})
+    assert code == 6 and f"`{last}` is the first tensor that differs" in text
+    code, text, found = ran({name: each for name, each in right.items() if name != last})
+    assert code == 0 and f"not compared: 1, which only the model has: {last}" in text
+    assert found["not_compared"] == none | {"model": [last]}
+    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()})
+    assert code == 0 and "not compared: 4, which only the file has: " in text
+    assert f"{last} from step 1 on" in found["not_compared"]["file"]
+    code, text, found = ran(right | {"forward_1.old": right[last]})
+    assert code == 2 and "1 of 5 arrays were not compared: forward_1.old" in str(found["error"])
+    wrong = {
+        "nothing was compared": ({}, ()),
+        "nothing was compared: ": ({last: np.zeros((0, *right[last].shape), np.float32)}, ()),
+        "is <U1": ({last: np.array("a")}, ()),
+        "the tolerance is": (right, ("--tolerance", "nan")),
+    }
+    for sentence, (arrays, options) in wrong.items():
+        code, text, _ = ran(arrays, *options)
+        assert code == 2 and sentence in text, (sentence, code, text)
+    assert ran(right | {last: np.full_like(right[last], np.nan)}, "--tolerance", 1e300)[0] == 6
+
+
 @pytest.mark.parametrize(("backend", "kind"), [("htp", "real"), ("cpu", "real"), ("cpu", "emulator")])
 def test_a_profile_has_the_ops_and_is_a_trace(
     model_of: Callable[[str, str], Path], tmp_path: Path, backend: str, kind: str

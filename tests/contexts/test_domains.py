@@ -7,6 +7,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +26,7 @@ from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime.buffers.buffer import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
 from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.pools import POOLS, FileRange, open_pool
+from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -763,12 +765,26 @@ def test_pools_in_and_out(made: ManagedBuffer, kind: str, tidy: None) -> None:
         refused(lambda: made.copy_from(large), message, error=UsageError)
 
 
+def test_a_part_of_a_buffer_is_copied_and_nothing_beside_it(made: ManagedBuffer) -> None:
+    with allocate("client", 4 * BYTES) as buffer:
+        made.copy_to(buffer.part(2 * BYTES, BYTES))
+        content = made.copy_to().tobytes()
+        assert buffer.view.tobytes() == bytes(2 * BYTES) + content + bytes(BYTES)
+        made.copy_from(buffer.part(0, BYTES))
+        assert not made.copy_to().any()
+        made.copy_from(buffer.part(2 * BYTES, BYTES))
+        assert made.copy_to().tobytes() == content
+        with pytest.raises(UsageError, match="cannot be copied into"):
+            made.copy_to(buffer.part(0, BYTES // 2))
+
+
 def test_a_hardware_buffer_of_pixels_is_not_copied(made: ManagedBuffer) -> None:
     with open_pool("ashmem", BYTES) as pool:
-        pool.kind = POOLS["hardware_buffer"]  # a PC has none
-        for call in (lambda: made.copy_from(pool), lambda: made.copy_to(pool)):
+        pool.buffer.kind = "hardware_buffer"  # a PC has none
+        places = (pool, pool.buffer, pool.buffer.part(0, BYTES))
+        for call, place in product((made.copy_from, made.copy_to), places):
             refused(
-                call,
+                partial(call, place),
                 "buffer `kept` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
                 hint="use ashmem, mmap_fd or hardware_buffer_blob",
                 error=UsageError,

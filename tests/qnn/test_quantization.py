@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import (
     AxisScaleOffset,
@@ -90,7 +90,7 @@ def test_counts_that_cannot_be(field: str, count: int, printed: str) -> None:
 
 
 def test_scales_and_offsets_of_different_number() -> None:
-    with pytest.raises(RunFailed, match="an encoding has 2 scales and 1 offsets"):
+    with pytest.raises(UsageError, match="it has 2 scales and 1 offsets"):
         QnnTensor("t", dtype="INT_8", shape=(2,), role=APP_WRITE, quant=BwAxisScaleOffset(4, 0, (1.0, 2.0), (1,)))
 
 

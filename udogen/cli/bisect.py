@@ -81,7 +81,7 @@ def _contexts(options: BisectOptions) -> bool:
             "nothing to compare the model with",
             hint="give --against FILE.npz, written by numpy.savez: CONTEXT.TENSOR=array",
         )
-    from udogen.runtime.models.commands import step_text
+    from udogen.runtime.models.commands import not_compared_lines, step_text
 
     how = same_options(run_context.RunContextOptions, options, tolerance=options.tolerance or 0.0)
     ran, runtime = run_context.run_steps(how, stop=True)
@@ -92,6 +92,7 @@ def _contexts(options: BisectOptions) -> bool:
                 "ok": ran.first is None,
                 "runtime": runtime.name,
                 "compared": len(ran.compared),
+                "not_compared": ran.not_compared,
                 "steps": len(ran.steps),
                 "zeros": list(ran.zeros),
                 "first": run_context.first_as_json(ran.first),
@@ -102,6 +103,8 @@ def _contexts(options: BisectOptions) -> bool:
     if ran.first is None:
         tensors = len({each.tensor for each in ran.compared})
         output.print_result(f"no difference: {tensors} tensors agree in {step_text(len(ran.steps))} on {runtime.name}")
+        for line in not_compared_lines(ran):
+            output.print_result(line)
         return False
     for line in ran.first.lines():
         output.print_result(line)

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import _cffi_backend
 
 from udogen import resources
+from udogen.errors import UsageError
 
 
 class Headers(NamedTuple):
@@ -73,6 +75,16 @@ typedef struct {
 """,
 )
 DSP = Headers(roots=("DSP/QnnDspOpPackage.h",), before=QNN.before)
+
+
+def text_bytes(text: str, what: str) -> bytes:
+    """A text as C gets it; raises unless it is one that C can have."""
+    if not isinstance(text, str):
+        raise UsageError(f"{what} is a {type(text).__name__}", hint="give a str")
+    if "\0" not in text:
+        with suppress(UnicodeEncodeError):  # a surrogate
+            return text.encode()
+    raise UsageError(f"{what} is {text!r}, which is no text for C", hint="leave out NUL and surrogates")
 
 
 @cache

@@ -200,7 +200,7 @@ class ContextOptions:
         if self.deferred:
             row("OPTION_DEFER_GRAPH_INIT", "isGraphInitDeferred", 1)
         if self.graphs:
-            names = [ffi.new("char[]", name.encode()) for name in self.graphs]
+            names = [ffi.new("char[]", abi.text_bytes(name, "the name of a graph")) for name in self.graphs]
             array = ffi.new("char const *[]", [*names, ffi.NULL])
             kept += [*names, array]
             row("ENABLE_GRAPHS", "enableGraphs", array)
@@ -242,11 +242,16 @@ class ContextHandle(Handle):
             custom.precision = ffi.integer_const(f"QNN_GPU_PRECISION_{precision}")
             config.option, config.customConfig = ffi.integer_const("QNN_GRAPH_CONFIG_OPTION_CUSTOM"), custom
             configs = ffi.new("QnnGraph_Config_t const *[]", [config, ffi.NULL])
-        return GraphHandle(self.interface, self.interface.make("graphCreate", self.raw, name.encode(), configs), name)
+        text = abi.text_bytes(name, "the name of a graph")
+        return GraphHandle(self.interface, self.interface.make("graphCreate", self.raw, text, configs), name)
 
     def retrieve(self, name: str) -> GraphHandle:
         """A graph of a restored context."""
-        return GraphHandle(self.interface, self.interface.make("graphRetrieve", self.raw, name.encode()), name)
+        return GraphHandle(
+            self.interface,
+            self.interface.make("graphRetrieve", self.raw, abi.text_bytes(name, "the name of a graph")),
+            name,
+        )
 
     def finalize(self, profile: ProfileHandle | None = None) -> None:
         """Initialize the graphs of a context that was restored with `deferred`."""
@@ -562,9 +567,9 @@ class BackendHandle(Handle):
 
     def register(self, library: Path, provider: str, target: str | None = None) -> None:
         """Load an op package and register its ops."""
-        path = str(library).encode()
-        where = abi.ffi().NULL if target is None else target.encode()
-        self.interface.call("backendRegisterOpPackage", self.raw, path, provider.encode(), where)
+        path, symbol = str(library).encode(), abi.text_bytes(provider, "the interface provider")
+        where = abi.ffi().NULL if target is None else abi.text_bytes(target, "the target of an op package")
+        self.interface.call("backendRegisterOpPackage", self.raw, path, symbol, where)
 
     def operations(self) -> list[SupportedOp]:
         """All ops, built in and of registered packages."""

@@ -5,13 +5,14 @@ Names and layouts: `Qnn_QuantizeParams_t` of the public QNN API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import prod
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
 
 Keep = Callable[[Any], Any]  # keeps memory that a struct points to alive, and returns it
@@ -212,6 +213,83 @@ def encoding_of(quant: Any) -> Encoding:
     return next(row for row in ENCODINGS if row.kind is type(quant))
 
 
+# --- checked ----------------------------------------------------------------------------------------------------------
+
+# The least and the largest number of a type in C; a scale is positive, and no denormal float.
+_RANGES = {
+    "float": (2.0**-126, (2 - 2**-23) * 2.0**127),
+    "int32_t": (-(2**31), 2**31 - 1),
+    "uint32_t": (0, 2**32 - 1),
+    "stored": (0, 2**16 - 1),
+    STORAGE: (8, 16),
+}
+
+
+def check(quant: Quantization, shape: Sequence[int], what: str, *, bits: int = 32) -> None:
+    """Raise unless an encoding is valid for a tensor of this shape, with elements of so many bits."""
+    for fault in _faults(quant, tuple(shape), bits):
+        raise UsageError(
+            f"the quantization of {what} is wrong: {fault}",
+            hint="ScaleOffset(0.05, -128), or grid_of(-1, 1, TYPE); with an axis one pair for each index along it",
+        )
+
+
+def _faults(quant: Quantization, shape: tuple[int, ...] | None, bits: int) -> Iterator[str]:
+    """What is wrong; without a shape it is a part of another encoding."""
+    if quant is None or isinstance(quant, OtherEncoding):  # which `write` refuses
+        return
+    if not isinstance(quant, tuple(row.kind for row in ENCODINGS)):
+        yield f"it is a {type(quant).__name__}"
+        return
+    for name, each in encoding_of(quant).fields:
+        value = getattr(quant, name)
+        if each.is_list and (isinstance(value, str) or not isinstance(value, Iterable)):
+            yield f"{name} is a {type(value).__name__}, not a list"
+            return
+        for entry in value if each.is_list else (value,):
+            if each.type in (PAIRS, CODEBOOK):
+                kind = ScaleOffset if each.type == PAIRS else BwAxisScaleOffset
+                yield from _faults(entry, None, bits) if isinstance(entry, kind) else [f"{name} has {entry!r}"]
+            else:
+                yield from _number_fault(name, entry, each.type.removesuffix("[]"))
+    yield from _size_faults(quant, shape, bits)
+
+
+def _number_fault(name: str, value: Any, kind: str) -> Iterator[str]:
+    least, most = _RANGES[kind]
+    is_number = isinstance(value, Real) if kind == "float" else hasattr(value, "__index__")
+    if isinstance(value, bool) or not is_number or not least <= value <= most or (kind == STORAGE and value % 8):
+        yield f"{name} {value!r} is not {'a positive normal float32' if kind == 'float' else f'{least} to {most}'}"
+
+
+def _size_faults(quant: Any, shape: tuple[int, ...] | None, bits: int) -> Iterator[str]:
+    if not 0 < getattr(quant, "bitwidth", 1) <= bits:
+        yield f"bitwidth {quant.bitwidth}: elements have {bits} bits"
+    if isinstance(quant, BwAxisScaleOffset) and len(quant.offsets) not in (0, len(quant.scales)):
+        yield f"it has {len(quant.scales)} scales and {len(quant.offsets)} offsets"
+    axis = getattr(quant, "axis", None)
+    if shape is None:
+        return
+    if isinstance(quant, BlockEncoding):
+        if len(quant.block) != len(shape) or 0 in quant.block:
+            yield f"block {list(quant.block)} does not divide the shape {list(shape)}"
+        else:
+            blocks = prod(-(-size // step) for size, step in zip(shape, quant.block, strict=True))
+            yield from _count_fault("pairs", quant.pairs, blocks)
+    elif axis is not None and not 0 <= axis < len(shape):
+        yield f"axis {axis}: the tensor has {len(shape)} axes"
+    elif axis is not None:
+        name = "scales" if isinstance(quant, BwAxisScaleOffset) else "pairs"
+        yield from _count_fault(name, getattr(quant, name), shape[axis])
+        if isinstance(quant, BlockwiseExpansion):
+            yield from _count_fault("block_scales", quant.block_scales, shape[axis] * quant.blocks_per_axis)
+
+
+def _count_fault(name: str, found: Sequence[Any], wanted: int) -> Iterator[str]:
+    if len(found) != wanted:
+        yield f"{len(found)} {name}, the tensor needs {wanted}"
+
+
 # --- written to C -----------------------------------------------------------------------------------------------------
 
 
@@ -237,8 +315,6 @@ def write(params: Any, quant: Quantization, *, keep: Keep) -> None:
 def _fill(body: Any, quant: Any, keep: Keep) -> None:
     row = encoding_of(quant)
     if isinstance(quant, BwAxisScaleOffset):
-        if quant.offsets and len(quant.offsets) != len(quant.scales):
-            raise RunFailed(f"an encoding has {len(quant.scales)} scales and {len(quant.offsets)} offsets")
         # libQnnHtp 2.47 crashes on a NULL, which QnnTypes.h allows.
         quant = replace(quant, offsets=quant.offsets or (0,) * len(quant.scales))
     for name, each in row.fields:
@@ -247,8 +323,6 @@ def _fill(body: Any, quant: Any, keep: Keep) -> None:
             _fill(getattr(body, member), value, keep)
             continue
         if kind == STORAGE:
-            if value not in (8, 16):
-                raise RunFailed(f"scales of blocks are stored in 8 or 16 bits, not in {value}")
             value = abi.ffi().integer_const(f"{STORAGE_PREFIX}{value}")
         if kind == STORED:
             member, kind = f"{member}{quant.scale_storage}", f"uint{quant.scale_storage}_t[]"

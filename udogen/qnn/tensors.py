@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import Quantization
@@ -50,14 +50,17 @@ class QnnTensor:
         dynamic: Sequence[bool] = (),
     ) -> None:
         ffi = abi.ffi()
-        self.name, self.dtype, self.shape, self.role = name, _row(dtype).name, tuple(shape), role
+        text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype)
+        self.name, self.dtype, self.shape, self.role = name, row.name, _sizes(shape, name), role
+        if not id:  # the encoding of a retrieved tensor is the runtime's
+            quantization.check(quant, self.shape, f"tensor `{name}`", bits=row.bits)
         self.quant, self.dynamic = quant, tuple(dynamic)
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_Tensor_t *")
         self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
         v1 = self.struct.v1  # which version 2 begins with
         v1.id = id
-        v1.name = self._keep(ffi.new("char[]", name.encode()))
+        v1.name = self._keep(ffi.new("char[]", text))
         v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
         v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
         v1.dataType = type_code(dtype)
@@ -155,7 +158,9 @@ class OpConfig:
         params: Sequence[Param] = (),
     ) -> None:
         ffi = abi.ffi()
-        self._kept: list[Any] = [*inputs, *outputs, *params]
+        self.package, self.op_type = package, op_type
+        self.inputs, self.outputs, self.params = tuple(inputs), tuple(outputs), tuple(params)
+        self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_OpConfig_t *")
         self.struct.version = ffi.integer_const("QNN_OPCONFIG_VERSION_1")
         v1 = self.struct.v1
@@ -164,12 +169,18 @@ class OpConfig:
         v1.numOfInputs, v1.inputTensors = len(inputs), self._tensors(inputs)
         v1.numOfOutputs, v1.outputTensors = len(outputs), self._tensors(outputs)
 
+    def lines(self) -> list[str]:
+        """Its tensors and parameters, a readable line for each."""
+        sides = (("input", self.inputs), ("output", self.outputs))
+        tensors = [f"{side} `{each.name}`: {each.dtype} {list(each.shape)}" for side, row in sides for each in row]
+        return [*tensors, *map(_param_line, self.params)]
+
     def by_value(self) -> Any:
         """The struct in the form that libffi can pass by value (see abi.py)."""
         return abi.ffi().cast("udogen_OpConfigByValue *", self.struct)[0]
 
     def _text(self, text: str) -> Any:
-        self._kept.append(abi.ffi().new("char[]", text.encode()))
+        self._kept.append(abi.ffi().new("char[]", abi.text_bytes(text, "a name or text of a node")))
         return self._kept[-1]
 
     def _tensors(self, tensors: Sequence[QnnTensor]) -> Any:
@@ -219,6 +230,13 @@ class OpConfig:
             ) from problem
 
 
+def _param_line(param: Param) -> str:
+    if isinstance(param, Scalar):
+        return f"parameter `{param.name}`: {param.dtype} {param.value}"
+    tensor = param.tensor if isinstance(param, TensorParam) else param
+    return f"parameter `{param.name}`: {tensor.dtype} {list(tensor.shape)}"
+
+
 def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
     """An array of copies of the structs, as most calls need; the tensors must outlive it."""
     ffi = abi.ffi()
@@ -226,6 +244,15 @@ def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
     for index, tensor in enumerate(tensors):
         ffi.memmove(ffi.addressof(array, index), tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
     return array
+
+
+def _sizes(shape: Any, name: str) -> tuple[int, ...]:
+    """A shape as a tuple; raises unless it is a sequence of integers of 32 bits."""
+    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
+    for each in sizes:
+        if isinstance(each, bool) or not hasattr(each, "__index__") or not 0 <= each.__index__() < 2**32:
+            raise UsageError(f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)")
+    return tuple(map(int, sizes))
 
 
 def _whole(value: Number | str) -> int:

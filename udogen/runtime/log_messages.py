@@ -55,6 +55,19 @@ def without_noise(lines: Iterable[str]) -> list[str]:
     return [line for line in plain if not _NOISE.match(line)]
 
 
+# Lines that say that a node was refused, not why.
+_REFUSED = re.compile(
+    r"(?i)\bvalidation failed\b|failed to validate op |\w*validate\w+ .*failed \d+$"
+    r"|please refer to |(requested|supported) i/o "
+)
+
+
+def refusal(lines: Iterable[str]) -> str:
+    """Why a runtime refused a node, by the lines that it logged; empty if none of them says so."""
+    said = (line for line in without_noise(lines) if not _REFUSED.search(line))
+    return next((line.strip().removeprefix("<E> ") for line in said), "")
+
+
 _NODE = re.compile(r"getnode OpPackage-Name : (?P<package>.*) Node-Type : (?P<op>.*)")
 _ADDED = re.compile(r"QnnGraph addnode end")
 

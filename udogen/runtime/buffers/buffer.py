@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
@@ -24,6 +24,7 @@ from udogen.runtime import arguments
 
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
+ANY = 2**80  # beyond each offset and size
 # The kinds of memory that a session counts; caches and activations are one kind.
 CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
 
@@ -251,15 +252,10 @@ class Buffer:
 
         If the memory has a descriptor, it is registered as part of a shared buffer.
         """
-        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
-        length = self.size - begin if nbytes is None else arguments.whole(nbytes, "the number of bytes")
-        shared = self.fd is not None
-        if begin < 0 or length <= 0 or begin + length > self.size:
-            raise RunFailed(
-                f"bytes {begin} to {begin + length} are not in buffer `{self.name}`, which has {self.size}",
-                hint="give an offset and a length inside it",
-            )
-        return BufferPart(self, begin, length, SHARED_BUFFER if shared else RAW)
+        arguments.expect(nbytes, (int, type(None)), "the number of bytes", "an integer, or None")
+        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
+        length = self.size - begin if nbytes is None else nbytes
+        return BufferPart(self, begin, length, SHARED_BUFFER if self.fd is not None else RAW)
 
     def close(self) -> None:
         """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
@@ -306,6 +302,10 @@ class Buffer:
                 raise
             self._closes_when_free = True  # the first error is raised; the buffer is freed with its last hold
 
+    def check_open(self) -> None:
+        """Raise after it was closed."""
+        self._open_memory()
+
     def _open_memory(self) -> Any:
         if self._memory is None:
             raise RunFailed(f"buffer `{self.name}` is closed", hint="use it inside its `with` block")
@@ -345,6 +345,26 @@ class BufferPart:
     nbytes: int
     how: str
     largest: tuple[str, tuple[int, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        arguments.expect(
+            self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)`, or the `buffer` of a pool"
+        )
+        if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
+            raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
+        begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)
+        length = arguments.whole(self.nbytes, "the number of bytes of a part", least=-ANY, most=ANY)
+        if begin < 0 or length <= 0 or begin + length > self.buffer.size:
+            raise UsageError(
+                f"bytes {begin} to {begin + length} are not in buffer `{self.buffer.name}`, which has "
+                f"{self.buffer.size}",
+                hint="give an offset and a length inside it",
+            )
+
+    @property
+    def view(self) -> memoryview:
+        """Its bytes, writable if the memory is."""
+        return self.buffer.view[self.offset : self.offset + self.nbytes]
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Bind a tensor of a graph to this range."""

@@ -28,7 +28,7 @@ from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import CACHE, Attachment, NoSharedMemory
+from udogen.runtime.buffers.buffer import CACHE, Attachment, Buffer, BufferPart, NoSharedMemory
 from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
@@ -41,21 +41,20 @@ _PAIR = "a graph that reads and writes one state needs a BufferPair"
 
 @contextmanager
 def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryview]:
-    """The bytes of an array, a pool or a buffer; `name` is the managed buffer to copy to or from."""
-    if getattr(getattr(place, "kind", None), "name", "") == "hardware_buffer":
+    """The bytes of an array, a pool, a buffer or a part of one; `name` is the managed buffer to copy to or from."""
+    buffer = place if isinstance(place, Buffer) else getattr(place, "buffer", None)  # of a pool or a part
+    if isinstance(buffer, Buffer) and buffer.kind == "hardware_buffer":
         raise UsageError(
             f"buffer `{name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
             hint="use ashmem, mmap_fd or hardware_buffer_blob",
         )
-    memory = getattr(getattr(place, "buffer", None), "view", None)  # of a pool
-    if memory is None and not hasattr(place, "dtype"):
-        memory = getattr(place, "view", None)  # of a buffer
+    owner = place if isinstance(place, BufferPart) else buffer
     try:
-        view = memoryview(place if memory is None else memory)
+        view = memoryview(owner.view if isinstance(owner, (Buffer, BufferPart)) else place)
     except TypeError as problem:
         raise UsageError(
             f"a {type(place).__name__} cannot be copied from or to buffer `{name}`",
-            hint="give an array, a pool or a buffer",
+            hint="give an array, a pool, a buffer or a part of one",
         ) from problem
     with view:
         if write and (view.readonly or not view.c_contiguous):

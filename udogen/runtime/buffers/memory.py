@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.qnn import abi
 from udogen.runtime import arguments
-from udogen.runtime.buffers.buffer import Backing, Buffer
+from udogen.runtime.buffers.buffer import ANY, Backing, Buffer
 
 LIBRARY = "libcdsprpc.so"
 HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
@@ -240,7 +241,7 @@ def _client(size: int, _name: str) -> Backing:
 
 
 def _memfd(size: int, name: str) -> Backing:
-    fd = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = os.memfd_create(name.encode()[:200].decode(errors="ignore"), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
         # Another holder of the descriptor could shrink it and end this process with SIGBUS.
@@ -293,12 +294,12 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     `buffer = allocate("memfd", 4096)`
     """
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
-    arguments.expect(name, str, "the name of a buffer", "a str")
+    abi.text_bytes(name, "the name of a buffer")
     row = ALLOCATORS.get(kind)
     if row is None:
         raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
-    size = arguments.whole(size, f"the size of buffer `{name}`", least=-(2**80), most=2**80)
-    check_alignment(arguments.whole(alignment, "the alignment", least=-(2**80), most=2**80))
+    size = arguments.whole(size, f"the size of buffer `{name}`", least=-ANY, most=ANY)
+    check_alignment(arguments.whole(alignment, "the alignment", least=-ANY, most=ANY))
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
     try:

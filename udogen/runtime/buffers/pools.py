@@ -16,9 +16,10 @@ from udogen.qnn import abi
 from udogen.qnn.handles import Closing
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
+from udogen.runtime import arguments
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import Backing, Buffer
-from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
+from udogen.runtime.buffers.buffer import ANY, Backing, Buffer
+from udogen.runtime.buffers.memory import align_up, allocate, check_alignment, out_of_memory
 
 
 class FileRange(NamedTuple):
@@ -72,6 +73,9 @@ class Pool:
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """Allocate `nbytes`; returns their offset."""
+        nbytes = arguments.whole(nbytes, f"the number of bytes to take from pool `{self.name}`", least=1)
+        check_alignment(arguments.whole(alignment, "the alignment"))
+        self.buffer.check_open()
         offset = align_up(self._used, alignment)
         if offset + nbytes > self.buffer.size:
             raise RunFailed(
@@ -103,6 +107,13 @@ def open_pool(
 
     `pool = open_pool("ashmem", 4096)`
     """
+    arguments.expect(kind, str, "the kind of a memory pool", f"one of: {', '.join(POOLS)}")
+    arguments.expect(file, (FileRange, type(None)), "the file of a pool", "FileRange(fd, offset)")
+    arguments.expect(image, (ImageLayout, type(None)), "the image of a pool", "ImageLayout(width, height, …)")
+    abi.text_bytes(name, "the name of a pool")
+    for number in (*(file or ())[:2], *(image or ())):
+        arguments.whole(number, f"a number of pool `{name}`", least=-ANY, most=ANY)
+    size = arguments.whole(size, f"the size of pool `{name}`", least=-ANY, most=ANY)
     row = POOLS.get(kind)
     if row is None:
         raise UsageError(f"there is no memory pool `{kind}`", hint=f"one of: {', '.join(POOLS)}")
@@ -218,7 +229,7 @@ class Constants(Closing):
                 hint=f"one of: {fitting}",
             )
         self.rows: list[ConstantPlacement] = []
-        self._pool, self._threshold = pool, threshold
+        self._pool, self._threshold = pool, arguments.whole(threshold, "the threshold of constants")
         self._end_hold: list[Callable[[], None]] = []
 
     def tensor(
@@ -248,7 +259,10 @@ class Constants(Closing):
         self, name: str, *, dtype: str, shape: Sequence[int], offset: int, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
         """A static tensor whose values are at this offset of the pool; nothing is copied."""
-        nbytes = byte_size(dtype, shape)
+        nbytes, offset = (
+            byte_size(dtype, shape),
+            arguments.whole(offset, f"the offset of constant `{name}`", least=-ANY),
+        )
         if self._pool is None:
             raise UsageError(
                 f"constant `{name}` refers to a pool, but none was given", hint="open one for the constants"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -12,7 +13,7 @@ import numpy as np
 
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
-from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
+from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, check
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -106,7 +107,7 @@ def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
 
 def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:
     """Real numbers as they are stored, rounded to the nearest and kept in range: `quantize(x, info.quant, "u2")`."""
-    scale, offset = _grid(quant, np.ndim(real), what)
+    scale, offset = _grid(quant, np.shape(real), what)
     limits = np.iinfo(dtype)
     stored: Array = np.clip(np.rint(np.asarray(real, np.float64) / scale) - offset, limits.min, limits.max)
     if np.isnan(stored).any():
@@ -118,7 +119,7 @@ def dequantize(stored: Array, quant: Quantization) -> Array:
     """The real numbers that stored ones represent: `dequantize(outputs["y"], graph.binding("y").info.quant)`."""
     if quant is None:
         return stored
-    scale, offset = _grid(quant, np.ndim(stored), "the tensor")
+    scale, offset = _grid(quant, np.shape(stored), "the tensor")
     real: Array = (np.asarray(stored, np.float64) + offset) * scale
     return real
 
@@ -128,19 +129,25 @@ def grid_of(low: float, high: float, dtype: str) -> ScaleOffset:
     row = datatypes.parse(dtype)
     if row is None or not row.numpy or np.dtype(row.numpy).kind not in "iu":
         raise UsageError(f"{dtype} stores no fixed-point numbers", hint="as in UFIXED_POINT_8, SFIXED_POINT_16")
+    if not (isfinite(low) and isfinite(high) and low <= high):
+        raise UsageError(f"there is no grid from {low} to {high}", hint="give two finite numbers, the lower one first")
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     limits = np.iinfo(row.numpy)
     # QNN's structs store the scale as a float: compute with exactly that value here.
-    scale = float(np.float32((high - low) / (limits.max - limits.min))) or 1.0
-    return ScaleOffset(scale, round(low / scale) - int(limits.min))
+    with np.errstate(over="ignore"):
+        scale = float(np.float32((high - low) / (limits.max - limits.min))) if low < high else 1.0
+    made = ScaleOffset(scale, round(low / scale) - int(limits.min))
+    check(made, (), f"numbers from {low} to {high}")
+    return made
 
 
-def _grid(quant: Quantization, rank: int, what: str) -> tuple[Any, Any]:
+def _grid(quant: Quantization, shape: Sequence[int], what: str) -> tuple[Any, Any]:
     """Scale and offset, shaped so that numpy applies them to a tensor."""
+    check(quant, shape, what)
     if isinstance(quant, ScaleOffset):
         return quant.scale, quant.offset
     if isinstance(quant, AxisScaleOffset):
-        along = [1] * rank
+        along = [1] * len(shape)
         along[quant.axis] = len(quant.pairs)
         scale = np.array([pair.scale for pair in quant.pairs]).reshape(along)
         return scale, np.array([pair.offset for pair in quant.pairs]).reshape(along)

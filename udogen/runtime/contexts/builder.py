@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError, write_file, writing
+from udogen import resources
+from udogen.errors import RunFailed, UdogenError, UsageError, write_file, writing
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import LogSink
+from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar, TensorParam
-from udogen.runtime import arguments
+from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.contexts import arrays
@@ -157,16 +158,16 @@ class GraphDraft:
             name += "_"
         self._nodes.add(name)
         node = OpConfig(name, package=package, op_type=op, inputs=list(inputs), outputs=made, params=rows)
+        what = f"op `{op}` of graph `{self.name}` (output `{name}`)"
+        if package == BUILT_IN and op.startswith("Reduce") and "axes" not in given:  # the validation would crash
+            raise UsageError(f"{what}: its parameter `axes` is missing", hint='give it: params={"axes": [1]}')
         try:
+            self._builder.runtime.validate(node)  # libQnnHtp does not in graphAddNode
             self._handle.add_node(node)
-        except RunFailed as fault:
+        except QnnError as fault:
             if "dynamic dimension" in " ".join([fault.message, *fault.details]):
                 raise self._refused(f"of op `{op}`", [*inputs, *made], fault) from fault
-            raise RunFailed(
-                f"op `{op}` of graph `{self.name}` (output `{name}`): {fault.message}",
-                hint=fault.hint,
-                details=fault.details,
-            ) from fault
+            raise self._builder.refusal(what, node, fault) from fault
         return made
 
     def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
@@ -335,6 +336,28 @@ class GraphBuilder(Closing):
             if found is not None:
                 return built.package, (built, found)
         return package or BUILT_IN, None
+
+    def refusal(self, what: str, node: OpConfig, fault: QnnError) -> UdogenError:
+        """The error for a node that the runtime refuses: a misspelt name, or the reason that it logged."""
+        if fault.row.name == "QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND":
+            names = [each.name for each in self.runtime.operations() if each.package == node.package]
+            if node.op_type not in names:
+                has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
+                return UsageError(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
+        reason = log_messages.refusal(fault.logged) or fault.row.meaning
+        known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
+        strange = [each.name for each in node.params if each.name not in known]
+        if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():
+            return UsageError(
+                f"{what} has no parameter `{strange[0]}`",
+                hint=suggestion(strange[0], known, f"it has: {', '.join(known) or 'none'}"),
+                details=fault.logged,
+            )
+        return RunFailed(
+            f"{what} is refused by {self.runtime.path.name}: {reason}",
+            hint="correct its inputs, outputs and parameters, which are listed here",
+            details=[*node.lines(), fault.message, *dict.fromkeys(fault.logged)],
+        )
 
     def save(self, path: PathArgument) -> Path:
         """Write the binary, a manifest with its checksum (<file>.udogen.json) and its JSON (<name>_json.json)."""

@@ -33,6 +33,7 @@ from udogen.qnn.handles import (
     GraphHandle,
     LogHandle,
     ProfileHandle,
+    SupportedOp,
     devices,
     run_all,
 )
@@ -41,7 +42,7 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
+from udogen.runtime.buffers.buffer import ANY, SPILL_FILL, WEIGHTS, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
@@ -281,6 +282,7 @@ class Context(Closing):
         from udogen.runtime.buffers import external
 
         named = arguments.names(features, "the features of the context")
+        offset = arguments.whole(offset, "the offset in a buffer", least=-ANY, most=ANY)
         return external.register(kind, self, buffer, offset, named)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
@@ -533,8 +535,14 @@ class Runtime(Closing):
             self._loaded.append(loaded)
 
     def validate(self, op: OpConfig) -> None:
-        """Raise unless the backend or the op's package accepts this node; most backends do this when it is added."""
+        """Raise unless the backend or the op's package accepts this node, which libQnnHtp adds without a check."""
+        self.check_open()
         self._backend.validate(op)
+
+    def operations(self) -> list[SupportedOp]:
+        """All ops that it has, built in and of registered packages."""
+        self.check_open()
+        return self._backend.operations()
 
     def executions(self) -> dict[str, dict[str, int]]:
         """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).

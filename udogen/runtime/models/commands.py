@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,8 @@ class StepsRan:
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
     first: Divergence | None = None
+    # `model`: tensors that the expected ones lack; `file`: expected ones that no context wrote.
+    not_compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     proof: tuple[Any, ...] | None = None
 
@@ -165,5 +167,13 @@ def comparison_lines(ran: StepsRan) -> Iterator[str]:
         if farthest.apart or farthest.wrong
         else "all equal"
     )
+    yield from not_compared_lines(ran)
     if ran.first is not None:
         yield from ran.first.lines()
+
+
+def not_compared_lines(ran: StepsRan) -> Iterator[str]:
+    """The tensors that only the model or only the file of expected ones has."""
+    for where, names in ran.not_compared.items():
+        if names:
+            yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,14 @@ class Expected:
 
     def __init__(self, file: Path, tolerance: float) -> None:
         self._file, self._tolerance, self._arrays = file, tolerance, arrays.load_all(file)
+        for name, array in self._arrays.items():
+            if array.dtype.kind not in "fiub":
+                raise UsageError(f"`{name}` of {file} is {array.dtype}", hint="give real numbers or stored integers")
+        if not isfinite(tolerance):
+            raise UsageError(f"the tolerance is {tolerance}: every number is within it", hint="give a finite number")
         self._compared: list[ComparedTensor] = []
-        self._known: dict[str, TensorInfo] = {}
+        self._skipped: list[tuple[str, int]] = []  # written tensors that the file does not have, with their steps
+        self._written: dict[str, tuple[int, int]] = {}  # tensor -> the step after the last that wrote it, and its rank
         self.first: Divergence | None = None
 
     def steps(self, model: Model) -> int:
@@ -57,13 +64,14 @@ class Expected:
         counts = [len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1]
         return max(counts, default=1)
 
-    def compare(self, model: Model, graph: str, outputs: Mapping[str, Array], step: int, zeros: Iterable[str]) -> None:
+    def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
         """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
-        every = list(_written(model, graph, outputs, step))
+        every = list(_written(model, graph, step))
         for each in every:
-            self._known[each.name] = each.info
+            self._written[each.name] = step + 1, each.array.ndim
             expected = self._of(each)
             if expected is None:
+                self._skipped.append((each.name, step))
                 continue
             row = self._row(each, expected)
             self._compared.append(row)
@@ -71,14 +79,32 @@ class Expected:
                 self.first = self._diverged(model, every, each, row, expected, zeros)
 
     def ended(self) -> tuple[ComparedTensor, ...]:
-        """All comparisons; raises for names that no context has, unless a difference ended the run early."""
-        strange = [name for name in self._arrays if name not in self._known]
+        """All comparisons; raises if there are none, or, unless a tensor differs, for names that no context has."""
+        wrote = f"contexts wrote: {', '.join(self._written)}"
+        strange = [name for name in self._arrays if name not in self._written]
         if strange and self.first is None:
             raise UsageError(
                 f"no context wrote `{strange[0]}` of {self._file}",
-                hint=suggestion(strange[0], self._known, f"they wrote: {', '.join(self._known)}"),
+                hint=suggestion(strange[0], self._written, wrote),
+                details=[f"{len(strange)} of {len(self._arrays)} arrays were not compared: {', '.join(strange)}"],
             )
+        if not self._compared:
+            raise UsageError(f"nothing was compared: {self._file} has none of the tensors", hint=wrote)
         return tuple(self._compared)
+
+    def not_compared(self) -> dict[str, tuple[str, ...]]:
+        """Tensors of the model that the file does not have, and those of the file that no context wrote, or no step."""
+        compared = {each.tensor for each in self._compared}
+        skipped = dict.fromkeys(f"{name} in step {step}" if name in compared else name for name, step in self._skipped)
+        later = [
+            f"{name} from step {steps} on"
+            for name, (steps, rank) in self._written.items()
+            if name in self._arrays and self._arrays[name].ndim == rank + 1 and len(self._arrays[name]) > steps
+        ]
+        return {
+            "model": tuple(skipped),
+            "file": (*(each for each in self._arrays if each not in self._written), *later),
+        }
 
     def _of(self, written: _Written, *, earlier: int = 0, name: str = "") -> Array | None:
         """The array in the file for a tensor (or for another name, or some steps earlier); None if there is none."""
@@ -166,10 +192,10 @@ def _listed(zeros: Iterable[str]) -> str:
     return f" (no --feed: {names})" if names else ""
 
 
-def _written(model: Model, graph: str, outputs: Mapping[str, Array], step: int) -> Iterable[_Written]:
+def _written(model: Model, graph: str, step: int) -> Iterable[_Written]:
     """The tensors that the contexts wrote in the last step, in the order of execution."""
     chain = model.wiring.chain(graph).chain
-    made = model.tensors(graph) | {model.origin(graph, name): array for name, array in outputs.items()}
+    made = model.tensors(graph)
     for number, (context, stage) in enumerate(zip(chain.contexts, chain.stages, strict=True)):
         for info in stage.outputs:
             name = f"{model.names[context]}.{info.name}"
@@ -193,5 +219,5 @@ def _distance(written: _Written, expected: Array) -> tuple[float, str, bool]:
     if made.dtype.kind != "f":
         return apart, "steps", False
     spread = np.ptp(stored[np.isfinite(stored)].astype(np.float64)) if np.isfinite(stored).any() else 0.0
-    strange = bool((np.isfinite(made) != np.isfinite(stored)).any())
+    strange = bool((np.isnan(made) != np.isnan(stored)).any())  # infinity is infinitely far from all others
     return apart / (float(spread) or 1.0), "of its range", strange

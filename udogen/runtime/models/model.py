@@ -146,6 +146,7 @@ class _Chain:
         self.inputs = {each.name: each.info for each in wired.inputs}
         self.outputs = {each.name: each.info for each in wired.outputs}
         self.states = states
+        self.last: dict[str, Array] = {}  # the outputs that the last step returned
         self.given: dict[str, ManagedBuffer] = {}
         self.got: dict[str, ManagedBuffer] = {}
 
@@ -300,7 +301,8 @@ class Model(Closing):
             self._copied.state + last.state,
             self._copied.activation + last.activation,
         )
-        return {name: outputs[name] for name in chain.outputs}
+        chain.last = {name: outputs[name] for name in chain.outputs}
+        return dict(chain.last)
 
     def _lost(self, fault: RunFailed) -> RunFailed | None:
         """The error to raise if a device no longer responds."""
@@ -360,9 +362,9 @@ class Model(Closing):
         return tuple(self._chains)
 
     def tensors(self, graph: str) -> dict[str, Array]:
-        """The tensors that contexts pass on, and the state: `model.tensors("step")["forward_0.hidden_out"]`.
+        """What the contexts wrote in the last step of a graph: `model.tensors("step")["forward_0.hidden_out"]`.
 
-        They are copies from the last step of a graph, as stored.
+        These are copies, as stored, of the tensors that contexts pass on, of the state, and of what `step` returned.
         """
         with self._lock:
             self.check_open()
@@ -372,10 +374,10 @@ class Model(Closing):
                 context = self.names[chain.wired.chain.contexts[each.source]]
                 found[f"{context}.{each.output.name}"] = chain.pipeline.buffers[each.name].copy_to()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
-                written = state.uses.get(graph, ("", ""))[1]
+                written = state.uses.get(chain.name, ("", ""))[1]
                 if written:
                     found[f"{self.names[state.context]}.{written}"] = pair.copy_to()
-            return found
+            return found | {self.origin(chain.name, name): array.copy() for name, array in chain.last.items()}
 
     def origin(self, graph: str, output: str) -> str:
         """The name of an output with its context: forward_7.logits."""

@@ -80,7 +80,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
             break
     found = _described(model.wiring, model.session_plan)
     if expected:
-        found = replace(found, compared=expected.ended(), first=expected.first)
+        found = replace(found, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
     return replace(
         found,
         steps=tuple(ran),
@@ -100,7 +100,7 @@ def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | No
     with float_state.kept_by(f"an op of step {number}, graph `{graph}`,"):
         outputs = model.step(given, graph=graph)
     if expected is not None:
-        expected.compare(model, graph, outputs, number, feeds.zeros)
+        expected.compare(model, graph, number, feeds.zeros)
     folder = command.output_dir / f"step_{number}" if command.output_dir else None
     rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
     return StepRan(number, graph, model.timings[graph].last, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class LoadedPackage:
         return getattr(self._interface.v1_4, name)
 
 
-# By file: the package, the sinks for its log (the last one receives it), and the levels that were set.
+# By file: the package, the sinks for its log (of which each receives it), and the levels that were set.
 _logged: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}
 
 
@@ -92,5 +92,15 @@ def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[
     sinks.append(sink)
     if level > max(levels, default=0):
         levels.append(level)
-        package.log_to(lambda level, text: sinks[-1](level, text) if sinks else print(text, file=sys.stderr), level)
+        package.log_to(partial(_to_all, sinks), level)
     return package, partial(sinks.remove, sink)
+
+
+def _to_all(sinks: Sequence[LogSink], level: int, text: str) -> None:
+    """Hand a line to every sink: a package has one log in a process, and does not say for which client it logs."""
+    for sink in tuple(sinks) or (_to_stderr,):
+        sink(level, text)
+
+
+def _to_stderr(_level: int, text: str) -> None:
+    print(text, file=sys.stderr)
