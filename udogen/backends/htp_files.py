@@ -17,22 +17,7 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     if len(op.params) < 2:
         return base
     base = replace(base, most_inputs=base.most_inputs + 1)
-    tables = {table.name: table for table in base.tables}
-    rows = []
-    for index, param in enumerate(op.params):
-        if param.default is None:
-            continue
-        name = base.table_names[param.role, param.name]
-        datatype = op_tables.default_type(param)
-        if param.is_scalar:
-            default = op_tables.scalar_default(param, name)
-            datatype = default.datatype
-            tables |= {table.name: table for table in (default.data, default.dims)}
-        rows.append((str(index), op_tables.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
-    if not rows:
-        return base
-    defaults = op_tables.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
-    return replace(base, tables=(*tables.values(), defaults), param_defaults=defaults.name)
+    return op_tables.with_defaults(base, op, _FOLDER.dialect, op_tables.scalar_type_of_htp)
 
 
 def _element(datatype: DataType) -> str:

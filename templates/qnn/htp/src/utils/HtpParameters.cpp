@@ -311,7 +311,7 @@ const QHPI_Op* refuse(const OpSpec& spec, const QHPI_Op* node, const std::string
 }
 
 QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* node) {
-  for (const ParamDefault& each : op.defaults) {
+  for (const ParamDefault& each : op.spec->defaults) {
     if (each.param != param) continue;
     const QHPI_OutputDef made = {elementOf(each.type), {zeroOffsetOf(each.type), 1.0f}, fillShape(each.dims, 4)};
     return {qhpi_op_create_constant(node, &made, each.bytes, each.data), 0};

@@ -13,19 +13,9 @@ namespace udo {
 
 struct OpFacts;
 
-/// The default of a parameter.
-struct ParamDefault {
-  std::uint32_t param;
-  Qnn_DataType_t type;
-  const void* data;
-  std::uint32_t bytes;
-  List<std::uint32_t> dims;
-};
-
 /// One op of the package.
 struct OpEntry {
   const OpSpec* spec;
-  List<ParamDefault> defaults;
   const char* qualifiedName;  // with the package: Package::Op
   void (*describe)(OpFacts& facts);
 };
