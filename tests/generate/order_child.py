@@ -198,7 +198,11 @@ def memory() -> dict[str, Any]:
 
 
 answers: dict[str, Any] = {}
-answers["never validated"] = run([poly("abcd", a=1, b=2, c=3, d=[4, 5])], validate=False)
+answers["never validated"] = run([poly("abcd", a=1, b=2, c=3, d=[4, 5])] * 2, validate=False)
+answers["warned"] = [line for line in lines if "was validated" in line]
+answers["of other types"] = [
+    run([poly(order, a=1, b=2, c=3, d=[4, 5])], validate=False)["logged"] for order in ("dabc", "abdc")
+] + [run([("Kinds", {**KINDS, "i8": 2.5, **TENSORS})], validate=False)["logged"]]
 answers["orders"] = orders()
 answers["kinds"] = [
     kinds(names)

@@ -84,10 +84,19 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
         "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
     },
-    copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
-    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
+    copies=(
+        *(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
+        "src/utils/BackendTensor.hpp",
+        "src/utils/HtpBackendUtils.cpp",
+        "src/utils/HtpBackendUtils.hpp",
+        "src/utils/HtpParameters.cpp",
+        "src/utils/HtpParameters.hpp",
+        "src/utils/HtpVendorOps.cpp",
+    ),
     op_templates={},
-    view=lambda base, _op: base,
+    view=lambda base, op: op_tables.with_defaults(
+        replace(base, tables=tuple(base.spec_tables)), op, _FOLDER.dialect, op_tables.scalar_type_of_htp
+    ),
 )
 
 

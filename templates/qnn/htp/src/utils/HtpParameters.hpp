@@ -39,8 +39,9 @@ inline bool canEnd(const OpSpec& spec) {
 /// The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
 
-/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.
-const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
+/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.  `all`: with
+/// defaults for those that were left out, for a kernel in Qualcomm's style.
+const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all = false);
 
 /// Whether this constant replaces an input or a parameter that was left out.  After the last parameter of a node it
 /// means that the parameters are in the order of the config.
