@@ -190,7 +190,8 @@ def first_fraction(real: Any) -> float | None:
     made = np.asarray(real)
     if made.dtype.kind != "f":
         return None
-    fractions = made[~(np.isinf(made) | (np.abs(made - np.rint(made)) < 1e-6))]
+    finite = made[~np.isinf(made)]
+    fractions = finite[~(np.abs(finite - np.rint(finite)) < 1e-6)]
     return float(fractions[0]) if fractions.size else None
 
 
