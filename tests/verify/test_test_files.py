@@ -382,7 +382,7 @@ def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
         ("FLOAT_32", "x + 0.4", "", ""),
     ],
 )
-def test_a_reference_of_integers_returns_whole_numbers(
+def test_a_reference_of_integers_returns_integers(
     dtype: str, body: str, tolerance: str, shown: str, tmp_path: Path
 ) -> None:
     more = f"tolerance = {tolerance}\n" if tolerance else ""

@@ -439,7 +439,7 @@ def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
 
 
 def stored_outputs(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
-    """The outputs of the reference as the op stores them; for an exact comparison, integers must be whole numbers."""
+    """The outputs of the reference as the op stores them; integer outputs need integers, if compared exactly."""
     for name, real in reals.items():
         dtype = plan.types[name]
         if tolerances.family(dtype) != "integer" or tolerances.of(dtype, plan.group.tolerances) != tolerances.EXACT:

@@ -186,7 +186,7 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
 
 
 def first_fraction(real: Any) -> float | None:
-    """The first number that is not whole (rounding errors aside); None if all are."""
+    """The first number that is not an integer (except for rounding errors); None if all are."""
     made = np.asarray(real)
     if made.dtype.kind != "f":
         return None
