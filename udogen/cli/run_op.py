@@ -251,7 +251,7 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
     from udogen.runtime.op.watch import Watch
     from udogen.verify.safety.findings import preloaded
 
-    if options.loops == 1 and not options.heap:
+    if options.loops == 1 and not options.heap and options.save_context is None:
         call = replace(call, poison=POISON)
     with (
         htp_graph.Recording(wanted=options.graph) as recording,
@@ -274,12 +274,12 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
     ):
         try:
             result = session.run(call, Watch(heap=options.heap))
-            # Executions that are timed or watched are not those that show unwritten memory.
-            refuse_unwritten(session.run, call, result if call.poison else None)
         finally:
             stages = recording.stages()
             for row in htp_graph.lines(stages or ()) if not options.as_json else ():
                 output.print_result(row)
+        # Timed, watched and saved graphs run without poison.
+        refuse_unwritten(session.run, call, result if call.poison else None)
     return result, stages
 
 
