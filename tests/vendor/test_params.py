@@ -310,7 +310,7 @@ def run(built: Built, backend: str, call: OpCall) -> OpResult:
     return HexagonSession(built.folder, arch="v66").run(call)
 
 
-PLACES = [("cpu", "qnn"), ("cpu", "snpe"), ("gpu", "qnn"), ("gpu", "snpe"), ("dsp", "qnn"), ("dsp", "snpe"), ("htp", "qnn")]
+PLACES = [*((each, layout) for each in ("cpu", "gpu", "dsp") for layout in ("qnn", "snpe")), ("htp", "qnn")]
 
 
 @pytest.mark.parametrize(("backend", "layout"), PLACES)
