@@ -150,10 +150,10 @@ def cpu_package(config: Path, out: Path, kernels: Path | None = None, layout: st
     return find_built(made.folder, backend="cpu")
 
 
-def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
+def gpu_package(config: Path, out: Path, kernels: Path | None = None, layout: str = "") -> Built:
     """Return a GPU package, built for the emulator."""
     need_opencl()
-    [made] = make_packages([config], out, chosen=["gpu"], kernels=kernels)
+    [made] = make_packages([config], out, chosen=["gpu"], kernels=kernels, layout=layout)
     done = make(made.folder, "gpu_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="gpu")

@@ -13,6 +13,7 @@ from tests.command_line import udogen
 from tests.making import ROOT, cpu_package
 from udogen.adopt import project
 from udogen.adopt.sources import Kernel
+from udogen.backends import vendor
 from udogen.build.package import open_packages
 from udogen.configs.load import load
 from udogen.generate.pipeline import kernel_sources, kernels_not_used
@@ -92,6 +93,31 @@ def test_a_package_of_the_generator_becomes_a_project(tmp_path: Path) -> None:
     assert "EXTRA_CXXFLAGS := -DWITH_FACTORS=2 -ffast-math -Iextra/src" in flags
     assert "evil" not in flags, "only flags of a plain form are taken"
     assert (out / "ScaleClampPackage" / "extra" / "src" / "factors.hpp").is_file()
+
+
+STUBS = {
+    "cpu": "Qnn_ErrorHandle_t execute(CustomOp* operation) {\n  /** add code { here **/\n  @return QNN_SUCCESS;\n}\n",
+    "gpu": "QnnGpu_Kernel_t S::setKernelInfo(const Node* node, Qnn_ErrorHandle_t* status) {\n"
+    "  QnnGpu_Kernel_t gpuKernel = QNN_GPU_KERNEL_INIT; // add code\n  @KERNEL_RETURN(QNN_SUCCESS)\n}\n",
+    "dsp": "Udo_ErrorType_t s_executeOp(Infra infra, Udo_Operation_t operation) {\n  @return UDO_NO_ERROR;\n}\n",
+    "core": "template <class T>\nGraphStatus sImpl(T& y, const T& x) {\n  @return GraphStatus::Success;\n}\n",
+}
+
+
+@pytest.mark.parametrize("style", STUBS)
+def test_a_function_that_only_returns_is_a_stub(style: str) -> None:
+    assert vendor.has_no_code(style, STUBS[style].replace("@", "").encode())
+    assert not vendor.has_no_code(style, STUBS[style].replace("@", "if (y) { y[0] = x[0]; } ").encode())
+
+
+def test_stubs_are_marked(tmp_path: Path) -> None:
+    old = old_package(tmp_path)
+    kernel = old / "src" / "ops" / "ScaleClamp.cpp"
+    text = kernel.read_text()
+    body = text.index("auto x = operation"), text.index("return QNN_SUCCESS;")
+    kernel.write_text(text[: body[0]] + "// add code here\n  " + text[body[1] :])
+    done = udogen("new", tmp_path / "new", "--from-package", old)
+    assert "CustomOp kernels for CPU: ScaleClamp (src/ops/ScaleClamp.cpp: no code in execute)" in done.stdout
 
 
 def test_without_a_config_the_sources_say_what_an_op_has(tmp_path: Path) -> None:

@@ -198,7 +198,11 @@ def memory() -> dict[str, Any]:
 
 
 answers: dict[str, Any] = {}
-answers["never validated"] = run([poly("abcd", a=1, b=2, c=3, d=[4, 5])], validate=False)
+answers["never validated"] = run([poly("abcd", a=1, b=2, c=3, d=[4, 5])] * 2, validate=False)
+answers["warned"] = [line for line in lines if "was validated" in line]
+answers["of other types"] = [
+    run([poly(order, a=1, b=2, c=3, d=[4, 5])], validate=False)["logged"] for order in ("dabc", "abdc")
+] + [run([("Kinds", {"i8": -3, **EVERY})], validate=False)["logged"]]
 answers["orders"] = orders()
 answers["kinds"] = [
     kinds(names)
@@ -244,3 +248,6 @@ answers["integers"] = kinds(sorted(EVERY))[:8]
 answers["threads"] = threads()
 answers["memory"] = memory()
 print("\n" + json.dumps(answers))
+left_open = BackendHandle(INTERFACE, LOG)  # a client that ends after the error, without freeing anything
+left_open.register(LIBRARY, "OrderPackageInterfaceProvider", None)
+run_with(left_open, [poly("ab", a=21, b=22), poly("ba", a=22, b=21)])

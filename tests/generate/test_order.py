@@ -21,7 +21,7 @@ from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
 
-IN_ORDER = "op Poly: a node was not validated before its graph is finalized, and parameters of this op have come in "
+NOT_VALIDATED = "op Poly: a node was not validated before its graph is finalized, and others were, so the order of its "
 NAMES = "a, b, c, d"
 CONFIG = ROOT / "tests" / "configs" / "Order.xml"
 
@@ -49,7 +49,18 @@ def answers(request: pytest.FixtureRequest, built: Built) -> dict[str, Any]:
 
 
 def test_a_client_that_never_validates_gives_the_order_of_the_config(answers: dict[str, Any]) -> None:
-    assert answers["never validated"][0][0] == 1243
+    assert [found[0] for found in answers["never validated"]] == [1243, 1243]
+    assert answers["warned"] == [
+        f"op Poly: no node was validated, so parameters are taken in the order of the config: {NAMES}"
+    ]
+
+
+def test_a_client_that_never_validates_gives_types_of_the_config(answers: dict[str, Any]) -> None:
+    names = [text.split("`")[1] for text in answers["of other types"]]
+    assert names == ["a", "c", "f"]
+    assert all(
+        "has another type or number of elements than in the config" in text for text in answers["of other types"]
+    )
 
 
 def test_every_order_in_one_graph(answers: dict[str, Any]) -> None:
@@ -85,8 +96,8 @@ def test_a_later_session_may_have_another_order(answers: dict[str, Any]) -> None
     assert [found[0][0] for found in answers["one after the other"]] == [45312, 46212]
 
 
-def test_a_node_that_was_not_validated_is_refused_where_orders_differ(answers: dict[str, Any]) -> None:
-    assert answers["not validated"]["logged"].startswith(IN_ORDER)
+def test_a_node_that_was_not_validated_is_refused_where_others_were(answers: dict[str, Any]) -> None:
+    assert answers["not validated"]["logged"].startswith(NOT_VALIDATED)
     assert f"({NAMES})" in answers["not validated"]["logged"]
 
 
@@ -128,7 +139,7 @@ def test_threads(answers: dict[str, Any]) -> None:
 def test_what_is_remembered_is_bounded(answers: dict[str, Any]) -> None:
     """4,096 nodes: one that was validated before them is refused, never confused with another."""
     assert answers["memory"]["kilobytes"] < 4096
-    assert answers["memory"]["forgotten"]["logged"].startswith(IN_ORDER)
+    assert answers["memory"]["forgotten"]["logged"].startswith(NOT_VALIDATED)
 
 
 # --- udogen's own command line ----------------------------------------------------------------------------------

@@ -187,6 +187,30 @@ def test_functions_alone_are_completed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, [[4, 5]])
 
 
+STUB = BLOCK.replace("out[i] = ", "(void)out; (void)i; // ")
+ARGS = """#include "ops/ScaleClamp.hpp"
+namespace ops::ScaleClampPackage::ScaleClamp {
+udo::Status execute(const Args& args) { return args.x.size() != 0 ? udo::ok : udo::error("empty"); }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel", "more"),
+    [("cpu", STUB, ()), ("cpu", ARGS, ("--loops", "3")), ("htp", ARGS, ()), ("htp", ARGS, ("--loops", "3"))],
+)
+def test_an_output_that_no_kernel_wrote_is_an_error(
+    backend: str, kernel: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
+    built = (cpu_package if backend == "cpu" else htp_package)(CONFIG, tmp_path / "out", tmp_path / "kernels")
+    call = ("ScaleClamp", "--input", "x=1x4", "--param", "limit=3", "--param", "gain=[1, 1]", "--backend", backend)
+    done = udogen("run", "op", built.library, *call, *more)
+    assert done.returncode == 5
+    assert "op `ScaleClamp` returned no error and wrote nothing to its output `y`" in done.stderr
+
+
 def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
     text = CONFIG.read_text()
     [op] = re.findall(r"    <OpDef>.*?</OpDef>\n", text, re.DOTALL)

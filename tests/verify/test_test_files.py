@@ -371,6 +371,36 @@ def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "body", "tolerance", "shown"),
+    [
+        ("INT_32", "x + 0.4", "", "0.4"),
+        ("UINT_8", "x + np.nan", "", "nan"),
+        ("BOOL_8", "x * 0 + 0.5", "", "0.5"),
+        ("UINT_32", "x * 0 + 0.5", '"exact"', "0.5"),
+        ("INT_32", "x + 0.4", '"1 step"', ""),
+        ("INT_32", "x / 3 * 3 + np.inf", "", ""),
+        ("FLOAT_32", "x + 0.4", "", ""),
+    ],
+)
+def test_a_reference_of_integers_returns_integers(
+    dtype: str, body: str, tolerance: str, shown: str, tmp_path: Path
+) -> None:
+    more = f"tolerance = {tolerance}\n" if tolerance else ""
+    toy.write(tmp_path)
+    (tmp_path / "Toy.xml").write_text(toy.CONFIG.replace("UFIXED_POINT_8", dtype))
+    (tmp_path / "reference.py").write_text(f"import numpy as np\n\ndef scale(x, factor):\n    return {body}\n")
+    file = f'{toy.HEAD}dtype = "{dtype}"\nshape = "3"\nvalues = "constant(0)"\n{more}'
+    (tmp_path / "op_tests.toml").write_text(file)
+    suite, known = configs.sources(load_test_files(tmp_path))
+    [tests] = suite.ops
+    package = known[tests.subject].package(tests.op)
+    assert package is not None
+    [case] = cases_of(tests, package, "cpu")
+    wanted = f"the reference of Scale returns {shown} for `y`, which is {dtype}"
+    assert (case.error.message if case.error else "") == (wanted if shown else "")
+
+
+@pytest.mark.parametrize(
     ("reference", "message", "hint"),
     [
         ("reference.py:scael", "defines no function `scael`", "did you mean `scale`?"),

@@ -208,7 +208,11 @@ def _recognized(found: AdoptedFolder) -> list[str]:
     for style, title in styles.items():
         kernels = [each for each in found.kernels if ("core" if each.is_core else each.backend) == style]
         if kernels:
-            named = ", ".join(f"{each.op} ({each.path.relative_to(found.folder)})" for each in kernels)
+            empty = {each for each in kernels if vendor.has_no_code(style, each.text)}
+            named = ", ".join(
+                f"{each.op} ({each.path.relative_to(found.folder)}{': no code in execute' if each in empty else ''})"
+                for each in kernels
+            )
             lines.append(f"{title}: {named}")
     for rows, text in (
         (found.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),

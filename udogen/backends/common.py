@@ -40,6 +40,7 @@ NDK_SHARED = (
 )
 # For kernels `udo::Status execute(const Args&)`; each backend has its own BackendTensor.hpp.
 VIEWS = "src/utils/CustomOpUtils.hpp"
+VENDOR_PARAMS = "src/utils/VendorParams.hpp"  # for kernels in Qualcomm's style
 FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 

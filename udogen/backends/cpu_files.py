@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from udogen.backends import common, cpu, vendor
+from collections.abc import Collection
+from functools import partial
+
+from udogen.backends import common, cpu, op_tables, vendor
 from udogen.backends.plan import Source
-from udogen.opdef.model import OpPackage
+from udogen.opdef.datatypes import BY_NAME
+from udogen.opdef.model import Op, OpPackage
 
 _FOLDER = common.BackendFolder(
     backend="cpu",
@@ -41,12 +45,22 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/utils/CustomOps.cpp",
         "src/utils/CustomOps.hpp",
     ),
+    shared=(*_FOLDER.shared, common.VENDOR_PARAMS),
     vendor_kernel="src/ops/VendorOp.cpp.mako",
 )
+
+
+def _view(vendor_ops: Collection[str], base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
+    """The op, with defaults if its kernel is in Qualcomm's style; the runtime delivers each scalar as a double."""
+    if op.name not in vendor_ops:
+        return base
+    return op_tables.with_defaults(base, op, scalar=lambda _param: BY_NAME["FLOAT_64"])
 
 
 def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the CPU backend contributes to a package folder."""
     if source.vendor.get("cpu"):
-        return common.contents(package, vendor.completed(package, source), _VENDOR_FOLDER, place)
+        data = {**_VENDOR_FOLDER.data, "sorts_params": "false" if place.has_cl_files else "true"}
+        folder = _VENDOR_FOLDER._replace(data=data, view=partial(_view, source.vendor["cpu"]))
+        return common.contents(package, vendor.completed(package, source), folder, place)
     return common.contents(package, source, _FOLDER, place)

@@ -41,8 +41,8 @@ _FOLDER = common.BackendFolder(
 # For a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
-    copies=("src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
-    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
+    copies=("src/utils/DSP/DspParams.hpp", "src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
+    shared=(*(path for path in _FOLDER.shared if path != common.VIEWS), common.VENDOR_PARAMS),
     kernel="src/ops/VendorOp.cpp.mako",
 )
 
@@ -51,6 +51,7 @@ _VENDOR_FOLDER = _FOLDER._replace(
 class _DspOp(op_tables.OpNames):
     interface: str
     library: str
+    sorts_params: str
     input_quantization: tuple[str, ...]
     output_quantization: tuple[str, ...]
 
@@ -63,9 +64,10 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
 
     def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         return _DspOp(
-            **vars(base),
+            **vars(op_tables.with_only_defaults(base, op) if source.vendor.get("dsp") else base),
             interface=interface.format(op=op.name),
             library=library.format(op=op.name),
+            sorts_params="false" if place.has_cl_files else "true",
             input_quantization=tuple(_quantization(tensor) for tensor in op.inputs),
             output_quantization=tuple(_quantization(tensor) for tensor in op.outputs),
         )

@@ -194,5 +194,7 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/utils/GPU/GpuVendorOps.hpp",
     ),
     kernel="src/ops/VendorOp.cpp.mako",
+    shared=(*_FOLDER.shared, common.VENDOR_PARAMS),
     op_templates={},
+    view=op_tables.with_only_defaults,
 )

@@ -17,22 +17,7 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     if len(op.params) < 2:
         return base
     base = replace(base, most_inputs=base.most_inputs + 1)
-    tables = {table.name: table for table in base.tables}
-    rows = []
-    for index, param in enumerate(op.params):
-        if param.default is None:
-            continue
-        name = base.table_names[param.role, param.name]
-        datatype = op_tables.default_type(param)
-        if param.is_scalar:
-            default = op_tables.scalar_default(param, name)
-            datatype = default.datatype
-            tables |= {table.name: table for table in (default.data, default.dims)}
-        rows.append((str(index), op_tables.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
-    if not rows:
-        return base
-    defaults = op_tables.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
-    return replace(base, tables=(*tables.values(), defaults), param_defaults=defaults.name)
+    return op_tables.with_defaults(base, op, _FOLDER.dialect, op_tables.scalar_type_of_htp)
 
 
 def _element(datatype: DataType) -> str:
@@ -99,10 +84,19 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
         "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
     },
-    copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
-    shared=tuple(path for path in _FOLDER.shared if path != common.VIEWS),
+    copies=(
+        *(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
+        "src/utils/BackendTensor.hpp",
+        "src/utils/HtpBackendUtils.cpp",
+        "src/utils/HtpBackendUtils.hpp",
+        "src/utils/HtpParameters.cpp",
+        "src/utils/HtpParameters.hpp",
+        "src/utils/HtpVendorOps.cpp",
+    ),
     op_templates={},
-    view=lambda base, _op: base,
+    view=lambda base, op: op_tables.with_defaults(
+        replace(base, tables=tuple(base.spec_tables)), op, _FOLDER.dialect, op_tables.scalar_type_of_htp
+    ),
 )
 
 

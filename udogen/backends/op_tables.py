@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from udogen.opdef import values
@@ -129,7 +129,7 @@ class OpNames:
     outputs: str
     params: str
     param_literals: tuple[str, ...]
-    param_defaults: str = "{}"  # HTP: the table of defaults of parameters
+    param_defaults: str = "{}"  # the table of defaults of parameters that a kernel gets by position
     kernel_text: str = ""  # GPU: the OpenCL source of its kernel
 
     @property
@@ -433,17 +433,49 @@ def default_type(param: Tensor) -> DataType:
     return next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
 
 
-def scalar_default(param: Tensor, name: str) -> Default:
-    """The default of a scalar: tables with one number of 32 bits."""
-    default = param.default if isinstance(param.default, bool | int | float) else 0
+def scalar_type(param: Tensor) -> DataType:
+    """The type of a scalar default in the QNN API: the parameter's own; floats have 32 bits or more."""
+    datatype = default_type(param)
+    return BY_NAME["FLOAT_32"] if datatype.kind == "float" and datatype.bits < 32 else datatype
+
+
+def scalar_type_of_htp(param: Tensor) -> DataType:
+    """The type of a scalar default as HTP delivers it, with 32 bits."""
     if _scalar_type(param.datatypes) in ("float", "double"):
-        datatype, number = BY_NAME["FLOAT_32"], _number(default, "float")
-    else:
-        whole = round(default)
-        datatype = BY_NAME["INT_32"]
-        number = _number(whole - (1 << 32) if whole >= 1 << 31 else whole, "std::int32_t")
-    data = Table(stored(datatype), f"{name}_data", (number,))
-    return Default(f"{name}_default", datatype, data, Table("std::uint32_t", f"{name}_dims", ("1",)), 1)
+        return BY_NAME["FLOAT_32"]
+    return BY_NAME["UINT_32" if isinstance(param.default, int) and param.default >= 1 << 31 else "INT_32"]
+
+
+def with_defaults(
+    view: OpNames, op: Op, dialect: Dialect = USUAL, scalar: Callable[[Tensor], DataType] = scalar_type
+) -> OpNames:
+    """The op with a table of its parameters' defaults; a kernel may get them by position."""
+    tables = {table.name: table for table in view.tables}
+    rows = []
+    for index, param in enumerate(op.params):
+        if param.default is None:
+            continue
+        name = view.table_names[param.role, param.name]
+        datatype = default_type(param)
+        if datatype.kind == "string":
+            text = (*values.show(param.default).encode(), 0)
+            made: tuple[Table, ...] = (Table("unsigned char", f"{name}_data", tuple(map(str, text))),)
+            shape = "{}"
+        else:
+            datatype = scalar(param) if param.is_scalar else datatype
+            made = _default(replace(param, datatypes=(datatype,)), name, "", dialect).tables[:2]
+            shape = f"{name}_dims"
+        tables |= {table.name: table for table in made}
+        rows.append((str(index), code(datatype), f"{name}_data", f"sizeof {name}_data", shape))
+    if not rows:
+        return view
+    defaults = Table("ParamDefault", f"{view.prefix}_defaults", tuple(rows))
+    return replace(view, tables=(*tables.values(), defaults), param_defaults=defaults.name)
+
+
+def with_only_defaults(view: OpNames, op: Op) -> OpNames:
+    """The same for an op whose other defaults nothing reads."""
+    return with_defaults(replace(view, tables=tuple(view.spec_tables)), op)
 
 
 def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:

@@ -51,6 +51,27 @@ def style(backend: str, source: bytes) -> str:
     return next((name for name, mark in _MARKS.get(backend, {}).items() if mark.search(plain)), "")
 
 
+# The functions that compute, by style: GPU ones describe their kernels.
+_COMPUTES = {"cpu": "execute", "gpu": "setKernelInfo", "dsp": r"\w*[eE]xecute\w*", "core": r"\w+Impl"}
+_SAYS_NOTHING = re.compile(
+    r"\breturn\b[^;]*;|\b(?:KERNEL_)?RETURN\s*\([^;]*?\)\s*;?|\bQnnGpu_Kernel_t\s+\w+\s*=\s*\w+\s*;"
+)
+
+
+def has_no_code(style: str, source: bytes) -> bool:
+    """Whether all functions that compute are as the generator writes them: they only return."""
+    text = code(source).decode("utf-8", "replace")
+    bodies = []
+    for head in re.finditer(rf"\b{_COMPUTES.get(style, 'execute')}\s*\([^;{{}}]*\)\s*\{{", text):
+        end = head.end()
+        depth = 1
+        while depth and end < len(text):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        bodies.append(text[head.end() : end - 1])
+    return bool(bodies) and not any(_SAYS_NOTHING.sub("", body).strip() for body in bodies)
+
+
 _REGISTRATION = re.compile(rf'(\bextern\s*"C"\s*)?{_REGISTERS}')
 
 

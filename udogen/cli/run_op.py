@@ -246,10 +246,13 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
 def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, object]:
     """Run the call in a runtime; returns its result, and the stages of HTP's graph if they were requested."""
     from udogen.runtime.op import htp_graph
+    from udogen.runtime.op.calls import POISON, refuse_unwritten
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch
     from udogen.verify.safety.findings import preloaded
 
+    if options.loops == 1 and not options.heap and options.save_context is None:
+        call = replace(call, poison=POISON)
     with (
         htp_graph.Recording(wanted=options.graph) as recording,
         output.emulator_steps(options.backend, options.kind) as advance,
@@ -264,6 +267,7 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
             target=options.target,
             soc=soc_of(options.soc, options.backend),
             force=options.force,
+            poison=call.poison,
             env=recording.env,
             preload=preloaded(heap=options.heap),
         ) as session,
@@ -274,6 +278,8 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
             stages = recording.stages()
             for row in htp_graph.lines(stages or ()) if not options.as_json else ():
                 output.print_result(row)
+        # Timed, watched and saved graphs run without poison.
+        refuse_unwritten(session.run, call, result if call.poison else None)
     return result, stages
 
 
@@ -281,6 +287,7 @@ def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
     """Compile what has changed of the package for Hexagon, and run the call under QEMU."""
     from udogen.runtime.hexagon import session as hexagon
     from udogen.runtime.hexagon.wire import KernelChoice
+    from udogen.runtime.op.calls import POISON, refuse_unwritten
 
     assert built.folder is not None
     with output.progress(f"{built.package} for Hexagon", total=len(built.folder.sources) + 1) as advance:
@@ -292,7 +299,9 @@ def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
             timeout=options.timeout,
             on_step=advance,
         )
-        return session.run(call)
+        result = session.run(replace(call, poison=POISON))
+        refuse_unwritten(session.run, call, result)
+        return result
 
 
 def _as_json(done: _OpResult) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,9 @@ class ParamArg:
 
 
 POISON = 0x5A  # four of these bytes are a float of about 1e16, never correct by chance
+
+
+OTHER_POISON = 0xC3
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,25 @@ class OpResult:
     packets: Packets | None = None  # if they were counted
     heap: HeapUse | None = None  # if it was watched
     proof: Proof | None = None  # None if the package has no counters
+
+
+def refuse_unwritten(run: Callable[[OpCall], OpResult], call: OpCall, result: OpResult | None = None) -> None:
+    """Raise if the op returns no error and writes nothing to one of its outputs.
+
+    Outputs that still have the byte that filled their memory are computed again over another one.  `result` is that of
+    a run with `POISON`.
+    """
+    names = [each.name for each in call.outputs if 0 not in each.shape]
+    for poison in (POISON, OTHER_POISON):
+        if poison != POISON or result is None:
+            result = run(replace(call, loops=1, poison=poison, save_context=False))
+        names = [name for name in names if set(result.outputs[name].tobytes()) == {poison}]
+        if not names:
+            return
+    raise RunFailed(
+        f"op `{call.op_type}` returned no error and wrote nothing to its output `{names[0]}`",
+        hint="write the kernel's code, or return an error from it",
+    )
 
 
 def checked_call(call: OpCall) -> OpCall:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.runtime.op.calls import POISON
+from udogen.runtime.op.calls import OTHER_POISON, POISON
 from udogen.verify.diagnosis.wrong_output import WrongOutput, finding
 from udogen.verify.results import Finding
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-_POISONS = (POISON, 0xC3)
+_POISONS = (POISON, OTHER_POISON)
 _RUNS = 6
 _VECTORS = (32, 64, 128)  # elements in one iteration of vector loops
 

@@ -16,8 +16,8 @@ from udogen.clients.programs.ort import attribute_fault
 from udogen.errors import UdogenError
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.verify.cases import Case
-from udogen.verify.test_files import configs, values
-from udogen.verify.test_files.expand import CasePlan, make, plans_of
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.expand import CasePlan, make, plans_of, stored_outputs
 from udogen.verify.test_files.model import OpTests
 from udogen.verify.test_files.references import ReferenceFunction, find
 from udogen.verify.tolerances import Tolerance
@@ -153,7 +153,7 @@ def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: s
 
     def stored(first: Any) -> dict[str, Any]:
         reals = origin.reference({**case.inputs, into.name: first}, case.params, quants)
-        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()}
+        return stored_outputs(plan, reals, quants)
 
     try:
         expected = stored(between)

@@ -29,7 +29,7 @@ from udogen.verify.test_files.model import (
     Subject,
     TestFiles,
 )
-from udogen.verify.test_files.references import ReferenceFunction, find
+from udogen.verify.test_files.references import ReferenceFailed, ReferenceFunction, find
 
 # Shapes if a test file has none: odd lengths, lengths that are not multiples of a vector, and one of a typical network.
 _USUAL_SHAPES: tuple[Shape, ...] = ((7,), (3, 5), (2, 5, 7), (1, 8, 8, 16), (1, 3, 5, 33), (2, 3, 4, 5, 6))
@@ -301,7 +301,7 @@ def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> C
             return replace(case, quants={**quants, **_output_quants(plan, {})})
         reals = _real_outputs(plan, reference, inputs, plan.params, quants)
         every = {**quants, **_output_quants(plan, reals)}
-        expected = _stored(plan, reals, every)
+        expected = stored_outputs(plan, reals, every)
     except UdogenError as error:
         return replace(case, error=CaseError.of(error))
     return replace(
@@ -439,7 +439,18 @@ def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
     return found
 
 
-def _stored(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
+def stored_outputs(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
+    """The outputs of the reference as the op stores them; integer outputs need integers, if compared exactly."""
+    for name, real in reals.items():
+        dtype = plan.types[name]
+        if tolerances.family(dtype) != "integer" or tolerances.of(dtype, plan.group.tolerances) != tolerances.EXACT:
+            continue
+        fraction = values.first_fraction(real)
+        if fraction is not None:
+            raise ReferenceFailed(
+                f"the reference of {plan.op.name} returns {fraction:g} for `{name}`, which is {dtype.name}",
+                hint="round it in the reference as the op does (np.trunc, np.rint …)",
+            )
     return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()}
 
 

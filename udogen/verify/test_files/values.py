@@ -185,6 +185,16 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
         return saturated(made, *limits, np.dtype(dtype.numpy))
 
 
+def first_fraction(real: Any) -> float | None:
+    """The first number that is not an integer (except for rounding errors); None if all are."""
+    made = np.asarray(real)
+    if made.dtype.kind != "f":
+        return None
+    finite = made[~np.isinf(made)]
+    fractions = finite[~(np.abs(finite - np.rint(finite)) < 1e-6)]
+    return float(fractions[0]) if fractions.size else None
+
+
 def load_array(file: Path) -> Array:
     """The array of a .npy file that a user named."""
     try:

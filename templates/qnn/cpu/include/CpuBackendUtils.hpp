@@ -53,6 +53,9 @@ inline const CustomOpTensorPtr_t* getOutput(QnnOpPackage_Node_t node) {
   return reinterpret_cast<const CustomOpTensorPtr_t*>(cpuNode(node).outputs);
 }
 inline const CustomOpParamPtr_t* getParam(QnnOpPackage_Node_t node) {
+  for (std::uint32_t i = 0; i < cpuNode(node).numOfParams; ++i) {
+    if (cpuNode(node).params[i] == nullptr) throw "parameters are read by position, and one is missing";
+  }
   return reinterpret_cast<const CustomOpParamPtr_t*>(cpuNode(node).params);
 }
 
@@ -60,7 +63,7 @@ inline const CustomOpParamPtr_t* getParam(QnnOpPackage_Node_t node) {
 inline std::pair<bool, CustomOpParamPtr_t> getParam(QnnOpPackage_Node_t node, const std::string& name) {
   const QnnCpuOpPackage_Node_t& all = cpuNode(node);
   for (std::uint32_t i = 0; i < all.numOfParams; ++i) {
-    if (all.params[i]->name == name) return {true, static_cast<CustomOpParamPtr_t>(all.params[i])};
+    if (all.params[i] != nullptr && all.params[i]->name == name) return {true, static_cast<CustomOpParamPtr_t>(all.params[i])};
   }
   return {false, nullptr};
 }

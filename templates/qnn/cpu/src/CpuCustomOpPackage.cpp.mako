@@ -28,7 +28,7 @@ Counter counters[] = {
 
 constexpr OpEntry entries[] = {
 % for op in ops:
-    {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
+    {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}, ${op.param_defaults}},
      &counters[${loop.index}],
      ${op.space}::Op::describe},
 % endfor

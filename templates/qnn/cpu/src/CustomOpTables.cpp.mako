@@ -5,6 +5,8 @@
 % for op in vendor_ops:
 #include "ops/${op.name}.hpp"
 % endfor
+
+const bool udo::sortsParams = ${sorts_params};
 % for op in vendor_ops:
 
 void ${op.space}::Op::describe(udo::OpFacts& facts) { udo::describeCustomOp(facts); }

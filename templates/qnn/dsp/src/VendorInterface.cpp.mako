@@ -6,9 +6,17 @@
 namespace udo {
 namespace {
 
+% for table in op.tables:
+% for line in table.lines:
+${line}
+% endfor
+% endfor
+
 Counter counters[] = {${op.literal}};
 
-constexpr VendorOp vendorOp = {${package.literal}, ${op.literal}, &counters[0], new_${op.lower}, free_${op.lower}};
+constexpr VendorOp vendorOp = {${package.literal},
+    {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}, ${op.param_defaults}},
+    ${op.sorts_params}, &counters[0], new_${op.lower}, free_${op.lower}};
 
 }  // namespace
 

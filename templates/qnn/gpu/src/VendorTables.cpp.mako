@@ -7,7 +7,7 @@ namespace udo {
 namespace {
 
 % for op in ops:
-% for table in op.spec_tables:
+% for table in op.tables:
 % for line in table.lines:
 ${line}
 % endfor
@@ -22,7 +22,7 @@ Counter counters[] = {
 
 constexpr OpEntry entries[] = {
 % for op in ops:
-    {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}}, &counters[${loop.index}], ::${op.name}Operation::create},
+    {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}, ${op.param_defaults}}, &counters[${loop.index}], ::${op.name}Operation::create},
 % endfor
 };
 

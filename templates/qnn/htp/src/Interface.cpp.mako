@@ -18,7 +18,7 @@ ${line}
 % endfor
 % for op in ops:
 
-constexpr OpSpec ${op.prefix}_spec = {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}};
+constexpr OpSpec ${op.prefix}_spec = {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}, ${op.param_defaults}};
 % endfor
 
 Counter counters[] = {
@@ -29,7 +29,7 @@ Counter counters[] = {
 
 const OpEntry entries[] = {
 % for op in ops:
-    {&${op.space}::Op::spec, ${op.param_defaults}, ${op.qualified},
+    {&${op.space}::Op::spec, ${op.qualified},
      ${op.space}::Op::describe},
 % endfor
 };

@@ -2,10 +2,12 @@
 #include "CustomOps.hpp"
 
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <utility>
 
 #include "CustomOpPackage.hpp"
+#include "VendorParams.hpp"
 
 namespace qnn {
 namespace custom {
@@ -44,11 +46,35 @@ struct CustomInstance : Instance {
   CustomOp op;
   const CustomOpRegistration_t* functions = nullptr;
 
-  CustomInstance(const QnnCpuOpPackage_Node_t& given, NodeFacts seen)
-      : facts(std::move(seen)), node(given), op(given.name, given.typeName) {
+  std::vector<QnnCpuOpPackage_Param_t*> params;  // all of the config; null for one that is missing
+  std::deque<std::pair<QnnCpuOpPackage_Param_t, RawTensor>> defaults;
+  const char* missing;
+
+  CustomInstance(const OpSpec& spec, const QnnCpuOpPackage_Node_t& given, NodeFacts seen)
+      : facts(std::move(seen)), node(given), op(given.name, given.typeName), params(spec.params.count) {
+    missing = completeParams(spec, sortsParams, [&](std::size_t at, const ParamSpec& param, const ParamDefault* value) {
+      for (std::size_t i = 0; i < facts.params.size(); ++i) {
+        if (std::strcmp(given.params[i]->name, param.name) == 0) params[at] = given.params[i];
+      }
+      if (params[at] == nullptr && value != nullptr) params[at] = addDefault(param, *value);
+      return params[at] != nullptr;
+    });
     node.numOfInputs = static_cast<std::uint32_t>(facts.inputs.size());
     node.numOfOutputs = static_cast<std::uint32_t>(facts.outputs.size());
-    node.numOfParams = static_cast<std::uint32_t>(facts.params.size());
+    node.numOfParams = static_cast<std::uint32_t>(params.size());
+    node.params = params.data();
+  }
+
+  QnnCpuOpPackage_Param_t* addDefault(const ParamSpec& spec, const ParamDefault& value) {
+    defaults.push_back({{}, defaultTensor(value.type, value.data, value.dims.items, static_cast<std::uint32_t>(value.dims.count))});
+    auto& [param, tensor] = defaults.back();
+    param.name = spec.name;
+    param.type = value.type == textType ? QNN_CPU_PARAMTYPE_STRING
+                 : spec.scalar ? QNN_CPU_PARAMTYPE_SCALAR : QNN_CPU_PARAMTYPE_TENSOR;
+    if (param.type == QNN_CPU_PARAMTYPE_STRING) param.string = static_cast<const char*>(value.data);
+    if (param.type == QNN_CPU_PARAMTYPE_SCALAR) param.scalarParam = *static_cast<const double*>(value.data);
+    if (param.type == QNN_CPU_PARAMTYPE_TENSOR) param.tensorParam = &tensor;
+    return &param;
   }
 };
 
@@ -78,10 +104,14 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
   if (functions == nullptr) return notRegistered(entry.name);
   std::unique_ptr<CustomInstance> made;
   const Status status = guarded([&] {
-    made = std::make_unique<CustomInstance>(node, std::move(facts));
+    made = std::make_unique<CustomInstance>(entry, node, std::move(facts));
     return functions->initialize(reinterpret_cast<QnnOpPackage_Node_t>(&made->node), nullptr, &made->op);
   });
-  if (status != ok) return error("populateFromNode returned %llu", static_cast<unsigned long long>(status));
+  if (status != ok) {
+    const auto code = static_cast<unsigned long long>(status);
+    if (made == nullptr || made->missing == nullptr) return error("populateFromNode returned %llu", code);
+    return error("populateFromNode returned %llu; parameter `%s` is missing and has no default", code, made->missing);
+  }
   if (functions->finalize != nullptr) {
     // Qualcomm's own support sources never call it, so kernels whose finalize fails run there.
     const Status finalized = guarded([&] { return functions->finalize(&made->op); });

@@ -7,6 +7,9 @@
 
 namespace udo {
 
+/// Whether a node's parameters are sorted by name: for kernels of UDO packages.
+extern const bool sortsParams;
+
 /// Fills in how an instance of an op is created whose kernel is registered with REGISTER_OP.
 void describeCustomOp(OpFacts& facts);
 

@@ -6,7 +6,9 @@
 // Graphs are prepared on the host; the DSP only executes them.
 #if !defined(__hexagon__)
 #define UDO_PREPARES 1
+#include <atomic>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -166,6 +168,8 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
 /// The hashes of an input of a node, one for each value of Known.
 struct Found {
   std::uint64_t prints[knownKinds];
+
+  bool operator==(const Found& other) const { return std::memcmp(prints, other.prints, sizeof prints) == 0; }
 };
 
 Found foundOf(const QHPI_Op* node, std::uint32_t index) {
@@ -193,13 +197,6 @@ struct Validated {
   bool used;  // a node of a graph matched it
   bool old;   // of an earlier session, and used there
 };
-
-bool isInOrder(const std::vector<Arrived>& params) {
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    if (params[i].param != i) return false;
-  }
-  return true;
-}
 
 bool fits(const Validated& known, const std::vector<Found>& found) {
   if (known.params.size() != found.size()) return false;
@@ -239,7 +236,7 @@ class Memory {
 
   void add(const OpSpec& op, std::vector<Arrived> params) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!isInOrder(params)) permuted_.insert(&op);
+    any_ = true;
     for (auto each = nodes_.begin(); each != nodes_.end(); ++each) {
       if (each->op != &op || !(each->params == params)) continue;
       nodes_.erase(each);
@@ -251,13 +248,14 @@ class Memory {
 
   void age() {
     const std::lock_guard<std::mutex> lock(mutex_);
+    made_.clear();
     for (Validated& each : nodes_) each.old = each.old || (each.used && each.thread == std::this_thread::get_id());
   }
 
-  enum class Result { known, unknown, ambiguous };
+  enum class Result { known, assumed, unknown, ambiguous };
 
-  /// Finds the places of a node's parameters; unknown if no such node was validated and the op is used in several
-  /// orders.
+  /// Finds the places of a node's parameters.  If no node was ever validated, their order is assumed to be that of the
+  /// config.
   Result find(const OpSpec& op, const std::vector<Found>& found, Places& places) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const bool old : {false, true}) {
@@ -272,10 +270,18 @@ class Memory {
       }
       if (any) return Result::known;
     }
-    if (permuted_.count(&op) != 0) return Result::unknown;
-    places.assign(op.params.count, nowhere);
-    for (std::size_t i = 0; i < found.size(); ++i) places[i] = i;
-    return Result::known;
+    return any_ ? Result::unknown : Result::assumed;
+  }
+
+  /// Remembers a node that was made with all parameters, and finds it; HTP may use its address again.
+  void addMade(const QHPI_Op* node, std::vector<Found> params) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    made_[node] = std::move(params);
+  }
+  bool isMade(const QHPI_Op* node, const std::vector<Found>& params) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = made_.find(node);
+    return found != made_.end() && found->second == params;
   }
 
   /// A copy of a text that is never freed.
@@ -287,8 +293,9 @@ class Memory {
  private:
   std::mutex mutex_;
   std::deque<Validated> nodes_;
-  std::set<const OpSpec*> permuted_;  // ops with a node whose order was not that of the config
-  std::set<std::string> texts_;       // of errors: a few for each op
+  bool any_ = false;
+  std::map<const QHPI_Op*, std::vector<Found>> made_;
+  std::set<std::string> texts_;  // of errors: a few for each op
 };
 
 // Never freed: a runtime may use it while the process ends.
@@ -303,6 +310,13 @@ std::string namesOf(const OpSpec& spec) {
   return names;
 }
 
+void warnOfOrder(const OpSpec& spec) {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  log(QNN_LOG_LEVEL_WARN, "op %s: no node was validated, so parameters are taken in the order of the config: %s",
+      spec.name, namesOf(spec).c_str());
+}
+
 const QHPI_Op* refuse(const OpSpec& spec, const QHPI_Op* node, const std::string& why) {
   const Running running(spec.name);
   const char* const text = memory().keep("op " + std::string(spec.name) + ": " + why);
@@ -310,13 +324,38 @@ const QHPI_Op* refuse(const OpSpec& spec, const QHPI_Op* node, const std::string
   return qhpi_op_create_error(node, text);
 }
 
-QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* node) {
-  for (const ParamDefault& each : op.defaults) {
+/// Kernels get signed integers of 8 and 16 bits as unsigned ones; in rewrites they are still signed.
+std::uint32_t unsignedOf(std::uint32_t element) {
+  if (element == QHPI_QInt8) return QHPI_QUInt8;
+  if (element == QHPI_QInt16) return QHPI_QUInt16;
+  return element;
+}
+
+/// Whether a value has a type and a number of elements that the kernel reads correctly as this parameter.
+bool isOfParam(const ParamSpec& spec, const QHPI_OpRef& value) {
+  if (udo::isAbsent(value.op)) return true;
+  const QHPI_OutputDef made = qhpi_op_output(value.op, value.output_number);
+  const std::uint32_t element = unsignedOf(made.type);
+  std::size_t count = 1;
+  for (std::uint32_t axis = 0; axis < made.shape.rank; ++axis) count *= made.shape.dims[axis];
+  if (spec.scalar && count != 1) return false;
+  for (const Qnn_DataType_t type : spec.types) {
+    const bool isReal = (type & 0xff00) == 0x0200;
+    if (element == elementOf(type)) return true;
+    if (spec.scalar && element == QHPI_Float32 && (isReal || type == QNN_DATATYPE_BOOL_8)) return true;
+    if (spec.scalar && element == (isReal ? QHPI_Float16 : QHPI_Int32)) return true;
+  }
+  return false;
+}
+
+/// The constant for the default of a parameter; null if it has none.
+const QHPI_Op* createDefault(const OpSpec& spec, std::size_t param, const QHPI_Op* node) {
+  for (const ParamDefault& each : spec.defaults) {
     if (each.param != param) continue;
     const QHPI_OutputDef made = {elementOf(each.type), {zeroOffsetOf(each.type), 1.0f}, fillShape(each.dims, 4)};
-    return {qhpi_op_create_constant(node, &made, each.bytes, each.data), 0};
+    return qhpi_op_create_constant(node, &made, each.bytes, each.data);
   }
-  return {createAbsent(*op.spec, param, node), 0};
+  return nullptr;
 }
 
 }  // namespace
@@ -345,13 +384,6 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
 void beginSession() { memory().age(); }
 
 namespace {
-
-/// Kernels get signed integers of 8 and 16 bits as unsigned ones; in rewrites they are still signed.
-std::uint32_t unsignedOf(std::uint32_t element) {
-  if (element == QHPI_QInt8) return QHPI_QUInt8;
-  if (element == QHPI_QInt16) return QHPI_QUInt16;
-  return element;
-}
 
 bool isOfInput(const TensorSpec& spec, const QHPI_Op* node, std::uint32_t index) {
   const QHPI_OpRef from = qhpi_op_input(node, index);
@@ -395,48 +427,74 @@ const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node) {
                         static_cast<std::uint32_t>(outputs.size()), outputs.data());
 }
 
-const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node) {
+const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all) {
   const OpSpec& spec = *op.spec;
   const std::uint32_t inputs = static_cast<std::uint32_t>(spec.inputs.count);
   const std::uint32_t count = qhpi_op_num_inputs(node);
-  if (count <= inputs || countInputs(node) != count) return node;
+  if (count < inputs || (count == inputs && !all) || countInputs(node) != count) return node;
   if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP reports
   std::vector<Found> found;
   for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
+  if (memory().isMade(node, found)) return node;
   Places places;
-  switch (memory().find(spec, found, places)) {
+  switch (hasOrder(spec) && !found.empty() ? memory().find(spec, found, places) : Memory::Result::assumed) {
     case Memory::Result::known: break;
+    case Memory::Result::assumed:
+      places.assign(spec.params.count, nowhere);
+      for (std::size_t i = 0; i < found.size(); ++i) places[i] = i;
+      if (hasOrder(spec) && !found.empty()) warnOfOrder(spec);
+      break;
     case Memory::Result::unknown:
       return refuse(spec, node,
-                    "a node was not validated before its graph is finalized, and parameters of this op have come in "
-                    "another order than that of the config (" +
-                        namesOf(spec) + "): validate each node, or give its parameters in that order");
+                    "a node was not validated before its graph is finalized, and others were, so the order of its "
+                    "parameters is not known (" +
+                        namesOf(spec) + "): validate each node with the parameters that it is added with");
     case Memory::Result::ambiguous:
       return refuse(spec, node,
                     "two nodes have the same values for parameters in two orders, so which is which is not known; give "
                     "the parameters in the order of the config: " +
                         namesOf(spec));
   }
-  std::size_t given = 0;
-  bool inOrder = true;
+  const auto valueOf = [&](std::size_t param) {
+    return qhpi_op_input(node, inputs + static_cast<std::uint32_t>(places[param]));
+  };
+  std::size_t given = all ? spec.params.count : 0;
+  bool inOrder = !all || found.size() == given;
   for (std::size_t param = 0; param < places.size(); ++param) {
     if (places[param] == nowhere) continue;
+    if (!isOfParam(spec.params.items[param], valueOf(param))) {
+      return refuse(spec, node, "parameter `" + std::string(spec.params.items[param].name) +
+                                    "` has another type or number of elements than in the config; their order is " +
+                                    namesOf(spec));
+    }
     inOrder = inOrder && places[param] == param;
-    given = param + 1;
+    given = all ? given : param + 1;
   }
   if (inOrder) return node;
   std::vector<QHPI_OpRef> references;
   for (std::uint32_t i = 0; i < inputs; ++i) references.push_back(qhpi_op_input(node, i));
   for (std::size_t param = 0; param < given; ++param) {
-    references.push_back(places[param] == nowhere
-                             ? createOmitted(op, param, node)
-                             : qhpi_op_input(node, inputs + static_cast<std::uint32_t>(places[param])));
+    if (places[param] != nowhere) {
+      references.push_back(valueOf(param));
+      continue;
+    }
+    const QHPI_Op* const made = createDefault(spec, param, node);
+    if (made == nullptr && all) {
+      return refuse(spec, node, "parameter `" + std::string(spec.params.items[param].name) +
+                                    "` is missing and has no default, and the kernel reads parameters by position");
+    }
+    references.push_back({made != nullptr ? made : createAbsent(spec, param, node), 0});
   }
-  references.push_back({createAbsent(spec, given, node), 0});
+  if (!all) references.push_back({createAbsent(spec, given, node), 0});
   std::vector<QHPI_OutputDef> outputs;
   for (std::uint32_t i = 0; i < qhpi_op_num_outputs(node); ++i) outputs.push_back(qhpi_op_output(node, i));
-  return qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
-                        static_cast<std::uint32_t>(outputs.size()), outputs.data());
+  const QHPI_Op* const ordered =
+      qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
+                     static_cast<std::uint32_t>(outputs.size()), outputs.data());
+  found.clear();
+  for (std::uint32_t i = inputs; all && i < references.size(); ++i) found.push_back(foundOf(ordered, i));
+  if (all) memory().addMade(ordered, std::move(found));
+  return ordered;
 }
 
 #else
@@ -445,7 +503,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
 
 void beginSession() {}
 
-const QHPI_Op* orderParameters(const OpEntry&, const QHPI_Op* node) { return node; }
+const QHPI_Op* orderParameters(const OpEntry&, const QHPI_Op* node, bool) { return node; }
 
 const QHPI_Op* fillInputs(const OpEntry&, const QHPI_Op* node) { return node; }
 

@@ -13,19 +13,9 @@ namespace udo {
 
 struct OpFacts;
 
-/// The default of a parameter.
-struct ParamDefault {
-  std::uint32_t param;
-  Qnn_DataType_t type;
-  const void* data;
-  std::uint32_t bytes;
-  List<std::uint32_t> dims;
-};
-
 /// One op of the package.
 struct OpEntry {
   const OpSpec* spec;
-  List<ParamDefault> defaults;
   const char* qualifiedName;  // with the package: Package::Op
   void (*describe)(OpFacts& facts);
 };
@@ -49,8 +39,9 @@ inline bool canEnd(const OpSpec& spec) {
 /// The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
 
-/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.
-const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
+/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.  `all`: with
+/// defaults for those that were left out, for a kernel in Qualcomm's style.
+const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all = false);
 
 /// Whether this constant replaces an input or a parameter that was left out.  After the last parameter of a node it
 /// means that the parameters are in the order of the config.

@@ -285,7 +285,7 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const OpEntry* const entry = findOp(qhpi_op_name(op));
   if (entry == nullptr) return op;
   const QHPI_Op* const whole = fillInputs(*entry, op);
-  const QHPI_Op* const ordered = whole != op || !hasOrder(*entry->spec) ? whole : orderParameters(*entry, op);
+  const QHPI_Op* const ordered = whole != op ? whole : orderParameters(*entry, op);
   const QHPI_RewriteOpFunc own = ownRewrites[entry - firstOp];
   return ordered != op || own == nullptr ? ordered : own(op);
 }
@@ -311,7 +311,7 @@ QHPI_StatusCode registerOps() {
     info.name = ops.items[i].qualifiedName;
     rewrites[i] = facts->earlyRewrite;
     const OpSpec& spec = *ops.items[i].spec;
-    info.early_rewrite = hasOrder(spec) || canEnd(spec) ? rewriteEarly : facts->earlyRewrite;
+    info.early_rewrite = spec.params.count != 0 || canEnd(spec) ? rewriteEarly : facts->earlyRewrite;
     info.late_rewrite = facts->lateRewrite;
     info.shape_required = facts->tileShape;
     info.shape_legalized = facts->legalTile;

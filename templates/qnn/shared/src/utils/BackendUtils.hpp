@@ -82,6 +82,7 @@ struct List {
   constexpr List() = default;
   template <std::size_t N>
   constexpr List(const T (&array)[N]) : items(array), count(N) {}
+  constexpr List(const T* first, std::size_t number) : items(first), count(number) {}
   constexpr const T* begin() const { return items; }
   constexpr const T* end() const { return items + count; }
 };
@@ -125,6 +126,15 @@ struct ParamSpec {
   const OnlyValue* only = nullptr;
 };
 
+/// The default of a parameter.
+struct ParamDefault {
+  std::uint32_t param;
+  Qnn_DataType_t type;
+  const void* data;
+  std::uint32_t bytes;
+  List<std::uint32_t> dims;
+};
+
 /// The data type of a text; older headers of the SDK lack its name.
 inline constexpr auto textType = static_cast<Qnn_DataType_t>(0x0608);
 
@@ -134,6 +144,7 @@ struct OpSpec {
   List<TensorSpec> inputs;
   List<TensorSpec> outputs;
   List<ParamSpec> params;
+  List<ParamDefault> defaults = {};  // for parameters that a kernel gets by position
 };
 
 /// The row of a table that has this name; null if there is none.

@@ -29,25 +29,6 @@ std::uint32_t sizeOf(Udo_DataType_t type) {
 
 bool isFloat(Udo_DataType_t type) { return type == UDO_DATATYPE_FLOAT_32 || type == UDO_DATATYPE_FLOAT_16; }
 
-Udo_DataType_t udoTypeOf(Qnn_DataType_t type) {
-  switch (static_cast<std::uint32_t>(type)) {
-    case QNN_DATATYPE_FLOAT_32: return UDO_DATATYPE_FLOAT_32;
-    case QNN_DATATYPE_FLOAT_16: return UDO_DATATYPE_FLOAT_16;
-    case QNN_DATATYPE_INT_8: return UDO_DATATYPE_INT_8;
-    case QNN_DATATYPE_INT_16: return UDO_DATATYPE_INT_16;
-    case QNN_DATATYPE_INT_32: return UDO_DATATYPE_INT_32;
-    case QNN_DATATYPE_UINT_8:
-    case QNN_DATATYPE_BOOL_8: return UDO_DATATYPE_UINT_8;
-    case QNN_DATATYPE_UINT_16: return UDO_DATATYPE_UINT_16;
-    case QNN_DATATYPE_UINT_32: return UDO_DATATYPE_UINT_32;
-    case QNN_DATATYPE_SFIXED_POINT_16:
-    case QNN_DATATYPE_UFIXED_POINT_16: return UDO_DATATYPE_FIXED_16;
-    case QNN_DATATYPE_SFIXED_POINT_32:
-    case QNN_DATATYPE_UFIXED_POINT_32: return UDO_DATATYPE_FIXED_32;
-    default: return UDO_DATATYPE_FIXED_8;
-  }
-}
-
 // Whether a kernel reads the right bytes: the DSP has other names for signed types and fixed point.
 bool isStoredAlike(Udo_DataType_t a, Udo_DataType_t b) { return sizeOf(a) == sizeOf(b) && isFloat(a) == isFloat(b); }
 

@@ -18,6 +18,25 @@ __attribute__((format(printf, 2, 3)))
 #endif
 Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
 
+inline Udo_DataType_t udoTypeOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_FLOAT_32: return UDO_DATATYPE_FLOAT_32;
+    case QNN_DATATYPE_FLOAT_16: return UDO_DATATYPE_FLOAT_16;
+    case QNN_DATATYPE_INT_8: return UDO_DATATYPE_INT_8;
+    case QNN_DATATYPE_INT_16: return UDO_DATATYPE_INT_16;
+    case QNN_DATATYPE_INT_32: return UDO_DATATYPE_INT_32;
+    case QNN_DATATYPE_UINT_8:
+    case QNN_DATATYPE_BOOL_8: return UDO_DATATYPE_UINT_8;
+    case QNN_DATATYPE_UINT_16: return UDO_DATATYPE_UINT_16;
+    case QNN_DATATYPE_UINT_32: return UDO_DATATYPE_UINT_32;
+    case QNN_DATATYPE_SFIXED_POINT_16:
+    case QNN_DATATYPE_UFIXED_POINT_16: return UDO_DATATYPE_FIXED_16;
+    case QNN_DATATYPE_SFIXED_POINT_32:
+    case QNN_DATATYPE_UFIXED_POINT_32: return UDO_DATATYPE_FIXED_32;
+    default: return UDO_DATATYPE_FIXED_8;
+  }
+}
+
 /// Whether a tensor that the DSP reports as this type is stored as one of the config's types.
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
 

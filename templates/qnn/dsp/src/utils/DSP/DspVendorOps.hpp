@@ -11,7 +11,8 @@ namespace udo {
 /// The op of a library.
 struct VendorOp {
   const char* package;
-  const char* op;
+  OpSpec spec;
+  bool sorted;  // the parameters, by name: for kernels of UDO packages
   Counter* executions;
   UdoDspShared* (*make)(QnnOpPackage_GlobalInfrastructure_t infrastructure);
   Udo_ErrorType_t (*release)(QnnOpPackage_GlobalInfrastructure_t infrastructure, UdoDspShared* functions);

@@ -1,7 +1,6 @@
 // Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
 #include "GPU/GpuVendorOps.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -9,6 +8,7 @@
 
 #include "Operation.hpp"
 #include "Validation.hpp"
+#include "VendorParams.hpp"
 
 namespace udo {
 namespace {
@@ -20,22 +20,55 @@ std::map<const QnnGpu_Operation_t*, std::shared_ptr<::Operation>>& made() {
   return all;
 }
 
-/// A node whose parameters are in the order of their names.
-class SortedNode {
+Qnn_Param_t paramOf(const ParamSpec& spec, const ParamDefault& value) {
+  Qnn_Param_t param = {};
+  param.name = spec.name;
+  if (value.type == textType) {
+    param.scalarParam.dataType = textType;
+    param.scalarParam.stringValue = static_cast<const char*>(value.data);
+  } else if (spec.scalar) {
+    param.scalarParam.dataType = value.type;
+    std::memcpy(&param.scalarParam.int64Value, value.data, value.bytes);
+  } else {
+    param.paramType = QNN_PARAMTYPE_TENSOR;
+    param.tensorParam.version = QNN_TENSOR_VERSION_1;
+    Qnn_TensorV1_t& tensor = param.tensorParam.v1;
+    tensor.name = spec.name;
+    tensor.type = QNN_TENSOR_TYPE_STATIC;
+    tensor.dataType = value.type;
+    tensor.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+    tensor.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+    tensor.rank = static_cast<std::uint32_t>(value.dims.count);
+    tensor.dimensions = const_cast<std::uint32_t*>(value.dims.items);
+    tensor.clientBuf = {const_cast<void*>(value.data), value.bytes};
+  }
+  return param;
+}
+
+/// A node with all parameters.
+class CompleteNode {
  public:
-  explicit SortedNode(const QnnGpuOpPackage_Node_t& node) : node_(node), config_(*node.configs[0]) {
-    if (config_.v1.numOfParams != 0) params_.assign(config_.v1.params, config_.v1.params + config_.v1.numOfParams);
-    std::sort(params_.begin(), params_.end(),
-              [](const Qnn_Param_t& a, const Qnn_Param_t& b) { return std::strcmp(a.name, b.name) < 0; });
+  CompleteNode(const OpSpec& spec, const QnnGpuOpPackage_Node_t& node)
+      : node_(node), config_(*node.configs[0]), params_(spec.params.count) {
+    const List<Qnn_Param_t> given(config_.v1.params, config_.v1.numOfParams);
+    missing_ = completeParams(spec, sortsParams, [&](std::size_t at, const ParamSpec& param, const ParamDefault* value) {
+      const Qnn_Param_t* const found = find(given, param.name);
+      if (found != nullptr) params_[at] = *found;
+      else if (value != nullptr) params_[at] = paramOf(param, *value);
+      return found != nullptr || value != nullptr;
+    });
     config_.v1.params = params_.data();
+    config_.v1.numOfParams = static_cast<std::uint32_t>(params_.size());
     node_.configs = configs_;
   }
   const QnnGpuOpPackage_Node_t& node() const { return node_; }
+  const char* missing() const { return missing_; }
 
  private:
   QnnGpuOpPackage_Node_t node_;
   Qnn_OpConfig_t config_;
   std::vector<Qnn_Param_t> params_;
+  const char* missing_;
   const Qnn_OpConfig_t* configs_[2] = {&config_, nullptr};
 };
 
@@ -67,8 +100,10 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   const OpEntry& entry = *find(tables.ops, node.configs[0]->v1.typeName);
   const Running running(entry.name);
   std::shared_ptr<::Operation> operation;
+  const CompleteNode complete(entry, node);
+  if (complete.missing() != nullptr) return isMissing(complete.missing());
   const Status thrown = guarded([&] {
-    operation = entry.create(sortsParams ? &SortedNode(node).node() : &node, &status);
+    operation = entry.create(&complete.node(), &status);
     return ok;
   });
   if (thrown != ok) status = thrown;

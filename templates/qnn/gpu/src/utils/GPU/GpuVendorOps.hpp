@@ -19,7 +19,7 @@ struct OpEntry : OpSpec {
   std::shared_ptr<::Operation> (*create)(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status);
 };
 
-/// Whether a node's parameters are sorted by name, as SNPE does: kernels of UDO packages read them by position.
+/// Whether a node's parameters are sorted by name: for kernels of UDO packages.
 extern const bool sortsParams;
 
 /// What `getInfo` returns: texts of kernels may depend on the node, so the backend must not keep any.

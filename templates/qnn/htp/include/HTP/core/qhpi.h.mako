@@ -9,6 +9,10 @@
 
 #include_next "HTP/core/qhpi.h"
 
+// Registers ops, which then get all parameters in the order of the config.
+extern "C" QHPI_StatusCode udo_register_ops_v1(uint32_t count, QHPI_OpInfo_v1* ops, const char* package);
+#define qhpi_register_ops_v1 udo_register_ops_v1
+
 #if defined(UDOGEN_QNN_HTP_CORE_QHPI_H)
 // The definitions that the SDK's header has in addition to its declarations.
 inline QHPI_OpRef qhpi_op_reference(const QHPI_Op* op, uint32_t number) { return QHPI_OpRef{op, number}; }

@@ -55,10 +55,10 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params},
+    {{"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params, {}},
      &counters[0],
      ops::BothPackage::ScaleShift::Op::describe},
-    {{"Mix", Mix_inputs, Mix_outputs, {}},
+    {{"Mix", Mix_inputs, Mix_outputs, {}, {}},
      &counters[1],
      ops::BothPackage::Mix::Op::describe},
 };

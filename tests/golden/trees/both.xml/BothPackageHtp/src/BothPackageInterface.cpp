@@ -62,9 +62,9 @@ constexpr TensorSpec Mix_outputs[] = {
     {"y", Mix_y_types, {}, true, false},
 };
 
-constexpr OpSpec ScaleShift_spec = {"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params};
+constexpr OpSpec ScaleShift_spec = {"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params, ScaleShift_defaults};
 
-constexpr OpSpec Mix_spec = {"Mix", Mix_inputs, Mix_outputs, {}};
+constexpr OpSpec Mix_spec = {"Mix", Mix_inputs, Mix_outputs, {}, {}};
 
 Counter counters[] = {
     "ScaleShift",
@@ -72,9 +72,9 @@ Counter counters[] = {
 };
 
 const OpEntry entries[] = {
-    {&ops::BothPackage::ScaleShift::Op::spec, ScaleShift_defaults, "BothPackage::ScaleShift",
+    {&ops::BothPackage::ScaleShift::Op::spec, "BothPackage::ScaleShift",
      ops::BothPackage::ScaleShift::Op::describe},
-    {&ops::BothPackage::Mix::Op::spec, {}, "BothPackage::Mix",
+    {&ops::BothPackage::Mix::Op::spec, "BothPackage::Mix",
      ops::BothPackage::Mix::Op::describe},
 };
 

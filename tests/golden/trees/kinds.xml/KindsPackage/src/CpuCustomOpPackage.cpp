@@ -193,13 +193,13 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Scalars", Scalars_inputs, Scalars_outputs, Scalars_params},
+    {{"Scalars", Scalars_inputs, Scalars_outputs, Scalars_params, {}},
      &counters[0],
      ops::KindsPackage::Scalars::Op::describe},
-    {{"Words", Words_inputs, Words_outputs, Words_params},
+    {{"Words", Words_inputs, Words_outputs, Words_params, {}},
      &counters[1],
      ops::KindsPackage::Words::Op::describe},
-    {{"Tensors", Tensors_inputs, Tensors_outputs, Tensors_params},
+    {{"Tensors", Tensors_inputs, Tensors_outputs, Tensors_params, {}},
      &counters[2],
      ops::KindsPackage::Tensors::Op::describe},
 };

@@ -76,16 +76,16 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Many", Many_inputs, Many_outputs, {}},
+    {{"Many", Many_inputs, Many_outputs, {}, {}},
      &counters[0],
      ops::NastyPackage::Many::Op::describe},
-    {{"AllTypes", AllTypes_inputs, AllTypes_outputs, AllTypes_params},
+    {{"AllTypes", AllTypes_inputs, AllTypes_outputs, AllTypes_params, {}},
      &counters[1],
      ops::NastyPackage::AllTypes::Op::describe},
-    {{"Nasty", Nasty_inputs, Nasty_outputs, Nasty_params},
+    {{"Nasty", Nasty_inputs, Nasty_outputs, Nasty_params, {}},
      &counters[2],
      ops::NastyPackage::Nasty::Op::describe},
-    {{"printf", printf_inputs, printf_outputs, {}},
+    {{"printf", printf_inputs, printf_outputs, {}, {}},
      &counters[3],
      ops::NastyPackage::printf::Op::describe},
 };

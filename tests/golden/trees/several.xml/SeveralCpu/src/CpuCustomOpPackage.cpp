@@ -40,7 +40,7 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
+    {{"Scale", Scale_inputs, Scale_outputs, Scale_params, {}},
      &counters[0],
      ops::Several::Scale::Op::describe},
 };

@@ -21,7 +21,7 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Quiet", Quiet_inputs, Quiet_outputs, {}},
+    {{"Quiet", Quiet_inputs, Quiet_outputs, {}, {}},
      &counters[0],
      ops::QuietPackage::Quiet::Op::describe},
 };

@@ -41,10 +41,10 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
+    {{"Scale", Scale_inputs, Scale_outputs, Scale_params, {}},
      &counters[0],
      ops::ScalePackage::Scale::Op::describe},
-    {{"Join", Join_inputs, Join_outputs, {}},
+    {{"Join", Join_inputs, Join_outputs, {}, {}},
      &counters[1],
      ops::ScalePackage::Join::Op::describe},
 };

@@ -28,14 +28,14 @@ constexpr ParamSpec Scale_params[] = {
     {"table", Scale_table_types, {}, false, true, 0},
 };
 
-constexpr OpSpec Scale_spec = {"Scale", Scale_inputs, Scale_outputs, Scale_params};
+constexpr OpSpec Scale_spec = {"Scale", Scale_inputs, Scale_outputs, Scale_params, {}};
 
 Counter counters[] = {
     "Scale",
 };
 
 const OpEntry entries[] = {
-    {&ops::ScalePackage::Scale::Op::spec, {}, "ScalePackage::Scale",
+    {&ops::ScalePackage::Scale::Op::spec, "ScalePackage::Scale",
      ops::ScalePackage::Scale::Op::describe},
 };
 

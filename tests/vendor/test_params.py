@@ -1,0 +1,336 @@
+"""Parameters of kernels in the styles of Qualcomm's generators: each subset left out, in each order.
+
+The ops have parameters of every kind with defaults.  Their kernels read them by position, and the CPU's also by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.hexagon.running import need_tools
+from tests.making import cpu_package, gpu_package, htp_package, make_packages, op_session
+from udogen.errors import RunFailed
+from udogen.runtime.built import Built, find_source
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.op.calls import OpCall, OpResult, ParamArg, TensorArg
+
+# Op -> its parameters in the order of the config, which is not that of their names.
+OPS = {
+    "One": {"p": "tensor"},
+    "Two": {"z": "bool", "a": "real"},
+    "Three": {"m": "text", "b": "tensor", "k": "whole"},
+    "Four": {"w": "whole", "c": "real", "t": "bool", "h": "tensor"},
+    "Bare": {"q": "bare", "d": "real"},  # `q` has no default
+}
+KINDS = {  # data type, rank, default, its value in the sum, another argument and its value
+    "real": ("FLOAT_32", "SCALAR", "0.5", 0.5, 2.1, 2.1),
+    "whole": ("INT_32", "SCALAR", "-3", -3, 4, 4),
+    "bool": ("BOOL_8", "SCALAR", "true", 1, False, 0),
+    "tensor": ("FLOAT_32", "1D", "[1, 2]", 4, np.array([3, 5], np.float32), 11),
+    "text": ("STRING", "SCALAR", "A", 65, "C", 67),
+    "bare": ("FLOAT_32", "SCALAR", None, None, 6.0, 6),
+}
+X = np.ones(5, np.float32)
+
+
+def config(backend: str, folder: Path) -> Path:
+    def tensor(role: str, name: str, dtype: str, rank: str, default: str | None, *, mandatory: bool) -> str:
+        shape = f"<Shape><Rank>{rank}</Rank></Shape>"
+        end = f"<Default>{default}</Default>" if default else ""
+        head = f"<{role}><Name>{name}</Name><Mandatory>{str(mandatory).lower()}</Mandatory>"
+        return f"{head}<Datatype>{dtype}</Datatype>{shape}{end}</{role}>"
+
+    ops = "".join(
+        f"<OpDef><Name>{op}</Name>{tensor('Input', 'x', 'FLOAT_32', 'ND', None, mandatory=True)}"
+        f"{tensor('Output', 'y', 'FLOAT_32', 'ND', None, mandatory=True)}"
+        + "".join(tensor("Parameter", name, *KINDS[kind][:3], mandatory=False) for name, kind in params.items())
+        + f"<SupportedBackend>{backend.upper()}</SupportedBackend></OpDef>"
+        for op, params in ops_of(backend).items()
+    )
+    file = folder / f"{backend}.xml"
+    file.write_text(f'<OpDefCollection PackageName="ParamsPackage"><OpDefList>{ops}</OpDefList></OpDefCollection>')
+    return file
+
+
+def ops_of(backend: str) -> dict[str, dict[str, str]]:
+    """Return the ops; HTP has no texts."""
+    instead = {"text": "real"} if backend == "htp" else {}
+    return {op: {name: instead.get(kind, kind) for name, kind in params.items()} for op, params in OPS.items()}
+
+
+# How a kernel of a backend reads the parameter `{at}`, called `{name}`.
+READ = {
+    "cpu": {
+        "scalar": "getParam(node)[{at}] == getParam(node, \"{name}\").second ? "
+        "getParam(node)[{at}]->scalarParam : -1e6",
+        "tensor": "2 * ((float*)getParam(node)[{at}]->tensorParam->data)[0] + "
+        '((float*)getParam(node, "{name}").second->tensorParam->data)[1]',
+        "text": "getParam(node)[{at}]->string[0]",
+    },
+    "gpu": {
+        "real": "params[{at}].scalarParam.floatValue",
+        "whole": "params[{at}].scalarParam.int32Value",
+        "bool": "params[{at}].scalarParam.bool8Value",
+        "tensor": "2 * ((float*)params[{at}].tensorParam.v1.clientBuf.data)[0] + "
+        "((float*)params[{at}].tensorParam.v1.clientBuf.data)[1]",
+        "text": "params[{at}].scalarParam.stringValue[0]",
+    },
+    "dsp": {
+        "real": "params[{at}].scalarParam.dataValue.floatValue",
+        "whole": "params[{at}].scalarParam.dataValue.int32Value",
+        "bool": "params[{at}].scalarParam.dataValue.uint8Value",
+        "tensor": "2 * ((float*)params[{at}].tensorParam.tensorData)[0] + "
+        "((float*)params[{at}].tensorParam.tensorData)[1]",
+        "text": "params[{at}].stringParam[0]",
+    },
+    "htp": {
+        "real": "*(const float*)qhpi_tensor_raw_data(inputs[1 + {at}])",
+        "whole": "*(const int32_t*)qhpi_tensor_raw_data(inputs[1 + {at}])",
+        "bool": "(*(const uint8_t*)qhpi_tensor_raw_data(inputs[1 + {at}]) != 0)",
+        "tensor": "2 * ((const float*)qhpi_tensor_raw_data(inputs[1 + {at}]))[0] + "
+        "((const float*)qhpi_tensor_raw_data(inputs[1 + {at}]))[1]",
+    },
+}  # fmt: skip
+
+KERNEL = {
+    "cpu": """#include "CpuBackendUtils.hpp"
+#include "CustomOpPackage.hpp"
+using namespace qnn::custom;
+using namespace qnn::custom::utils;
+namespace ns_@OP@ {
+double sums[4096];
+int used = 0;
+Qnn_ErrorHandle_t execute(CustomOp* op) {
+  const float* x = (const float*)op->getInput(0)->data;
+  float* y = (float*)op->getOutput(0)->data;
+  for (uint32_t i = 0; i < numTensorSize(op->getInput(0)); i++) y[i] = x[i] + sums[op->m_numKernels];
+  return QNN_SUCCESS;
+}
+Qnn_ErrorHandle_t populateFromNode(const QnnOpPackage_Node_t node, QnnOpPackage_GraphInfrastructure_t, CustomOp* op) {
+  op->addInput(getInput(node, 0));
+  op->addOutput(getOutput(node, 0));
+  for (const char* name : {@NAMES@}) {
+    QNN_CUSTOM_BE_ENSURE(getParam(node, name).first, QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT)
+  }
+  op->m_numKernels = used++;
+  sums[op->m_numKernels] = @SUM@;
+  return QNN_SUCCESS;
+}
+CustomOpRegistration_t* registration() {
+  static CustomOpRegistration_t functions = {execute, nullptr, nullptr, nullptr, populateFromNode};
+  return &functions;
+}
+}
+REGISTER_OP(@OP@, ns_@OP@::registration)
+""",
+    "gpu": """#include "Operation.hpp"
+const std::string @OP@Operation::s_operationType = "@OP@";
+std::shared_ptr<Operation> @OP@Operation::create(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
+  return std::shared_ptr<@OP@Operation>(new (std::nothrow) @OP@Operation(node, status));
+}
+@OP@Operation::@OP@Operation(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
+  const QnnGpu_Kernel_t kernel = setKernelInfo(node, status);
+  ADD_KERNEL(kernel)
+  RETURN(QNN_SUCCESS)
+}
+QnnGpu_Kernel_t @OP@Operation::setKernelInfo(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
+  QnnGpu_Kernel_t gpuKernel = QNN_GPU_KERNEL_INIT;
+  const Qnn_Param_t* params = node->configs[0]->v1.params;
+  if (node->configs[0]->v1.numOfParams != @COUNT@) KERNEL_RETURN(QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT)
+  gpuKernel.globalWorkDim = 1u;
+  gpuKernel.globalWorkSizes[0] = node->configs[0]->v1.inputTensors[0].v1.dimensions[0];
+  QnnGpu_KernelArg_t arg = QNN_GPU_KERNEL_ARG_INIT;
+  arg.type = QNN_GPU_KERNEL_ARG_TYPE_OP_INPUT_READ;
+  m_kernelArgs.push_back(arg);
+  arg.type = QNN_GPU_KERNEL_ARG_TYPE_OP_OUTPUT_WRITE;
+  m_kernelArgs.push_back(arg);
+  arg.type = QNN_GPU_KERNEL_ARG_TYPE_DATA;
+  arg.data.type = QNN_GPU_KERNEL_ARG_CL_TYPE_FLOAT;
+  arg.data.qnnFloat = @SUM@;
+  m_kernelArgs.push_back(arg);
+  for (auto& each : m_kernelArgs) m_kernelArgPtrs.push_back(&each);
+  m_kernelArgPtrs.push_back(nullptr);
+  gpuKernel.args = m_kernelArgPtrs.data();
+  m_kernelName = "add";
+  m_kernelSource = "__kernel void add(__global const float* x, __global float* y, float sum) {"
+                   "  y[get_global_id(0)] = x[get_global_id(0)] + sum; }";
+  gpuKernel.name = m_kernelName.c_str();
+  gpuKernel.sourceType = QNN_GPU_KERNEL_SOURCE_TYPE_TEXT;
+  gpuKernel.kernelSource = m_kernelSource.c_str();
+  gpuKernel.sourceLength = m_kernelSource.size();
+  KERNEL_RETURN(QNN_SUCCESS)
+}
+""",
+    "dsp": """#include "DspOps.hpp"
+namespace {
+char opType[] = "@OP@";
+Udo_QuantizationType_t kinds[] = {UDO_QUANTIZATION_NONE};
+struct Made { @LOWER@OpFactory_t factory; float sum; };
+Udo_ErrorType_t create(QnnOpPackage_GlobalInfrastructure_t infra, Udo_CoreType_t, void*, Udo_String_t, uint32_t count,
+                       Udo_Param_t* params, Udo_OpFactory_t* factory) {
+  if (count != @COUNT@) return UDO_INVALID_ARGUMENT;
+  Made* made = (Made*)infra->dspGlobalInfra->hexNNv2Infra.udoMalloc(sizeof(Made));
+  made->factory.opType = opType;
+  made->sum = @SUM@;
+  *factory = (Udo_OpFactory_t)made;
+  return UDO_NO_ERROR;
+}
+Udo_ErrorType_t release(QnnOpPackage_GlobalInfrastructure_t infra, Udo_OpFactory_t factory) {
+  infra->dspGlobalInfra->hexNNv2Infra.udoFree(factory);
+  return UDO_NO_ERROR;
+}
+Udo_ErrorType_t execute(QnnOpPackage_GlobalInfrastructure_t infra, Udo_Operation_t operation, bool, const uint32_t,
+                        Udo_ExternalNotify_t) {
+  OpParams_t* op = (OpParams_t*)operation;
+  Udo_TensorParam_t* x = op->InputParams;
+  Udo_TensorParam_t* y = op->outputParams;
+  uint32_t count = 1;
+  for (uint32_t k = 0; k < x->tensorRank; k++) count *= y->currDimensions[k] = x->currDimensions[k];
+  y->dataType = UDO_DATATYPE_FLOAT_32;
+  infra->dspGlobalInfra->hexNNv2Infra.udoSetOutputTensorSize(op->opInfra, 0, count * 4);
+  const float sum = ((Made*)op->opFactory)->sum;
+  for (uint32_t i = 0; i < count; i++) ((float*)y->tensorData)[i] = ((float*)x->tensorData)[i] + sum;
+  return UDO_NO_ERROR;
+}
+Udo_ErrorType_t validate(Udo_String_t, uint32_t count, const Udo_Param_t*) {
+  return count == @COUNT@ ? UDO_NO_ERROR : UDO_INVALID_ARGUMENT;
+}
+Udo_ErrorType_t query(Udo_String_t, uint32_t, const Udo_Param_t*, uint32_t* inputs, Udo_QuantizationType_t** inputTypes,
+                      Udo_HexNNTensorLayout_t** inputLayouts, uint32_t* outputs, Udo_QuantizationType_t** outputTypes,
+                      Udo_HexNNTensorLayout_t** outputLayouts) {
+  *inputs = *outputs = 1;
+  *inputTypes = *outputTypes = kinds;
+  *inputLayouts = *outputLayouts = nullptr;
+  return UDO_NO_ERROR;
+}
+}
+UdoDspShared* new_@LOWER@(QnnOpPackage_GlobalInfrastructure_t) {
+  static UdoDspShared functions = {opType, @COUNT@, 1, 1, query, validate, create, release, execute};
+  return &functions;
+}
+Udo_ErrorType_t free_@LOWER@(QnnOpPackage_GlobalInfrastructure_t, UdoDspShared*) { return UDO_NO_ERROR; }
+""",
+    "htp": """#include "HTP/core/qhpi.h"
+static uint32_t run(QHPI_RuntimeHandle*, uint32_t, QHPI_Tensor** outputs, uint32_t, const QHPI_Tensor* const* inputs) {
+  const QHPI_Shape shape = qhpi_tensor_shape(inputs[0]);
+  const float* x = (const float*)qhpi_tensor_raw_data(inputs[0]);
+  float* y = (float*)qhpi_tensor_raw_data(outputs[0]);
+  const float sum = @SUM@;
+  for (uint32_t i = 0; i < shape.dims[3]; i++) y[i] = x[i] + sum;
+  return QHPI_Success;
+}
+extern "C" void register_@LOWER@_ops() {
+  static QHPI_Tensor_Signature_v1 in[] = {
+      {QHPI_Float32, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM}, @SIGNATURES@};
+  static QHPI_Kernel_v1 kernels[1] = {};
+  kernels[0].function_name = "ParamsPackage::@OP@_run";
+  kernels[0].function = run;
+  kernels[0].resources = QHPI_RESOURCE_HVX;
+  kernels[0].min_inputs = 1 + @COUNT@;
+  kernels[0].input_signature = in;
+  kernels[0].min_outputs = 1;
+  kernels[0].output_signature = in;
+  static QHPI_OpInfo_v1 op = {};
+  op.name = "ParamsPackage::@OP@";
+  op.num_kernels = 1;
+  op.kernels = kernels;
+  qhpi_register_ops_v1(1, &op, "ParamsPackage");
+}
+""",
+}
+SIGNATURE = "{QHPI_Any_Element_Type, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM}"
+
+
+def kernels_of(backend: str, folder: Path, *, by_name: bool = False) -> Path:
+    """Write kernels that add 1, 10, 100 … times the value of each parameter to the input."""
+    (folder / backend).mkdir(parents=True)
+    for op, params in ops_of(backend).items():
+        terms = []
+        for index, (name, kind) in enumerate(params.items()):
+            at = sorted(params).index(name) if by_name else index
+            rows = READ[backend]
+            row = rows.get("real" if kind == "bare" else kind) or rows["scalar"]
+            terms.append(f"{10**index} * ({row.format(at=at, name=name)})")
+        words = {
+            "SIGNATURES": ", ".join([SIGNATURE] * len(params)),
+            "NAMES": ", ".join(f'"{name}"' for name in params),
+            "SUM": "(float)(" + " + ".join(terms) + ")",
+            "COUNT": str(len(params)),
+            "LOWER": op.lower(),
+            "OP": op,
+        }
+        text = KERNEL[backend]
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        (folder / backend / f"{op}.cpp").write_text(text)
+    return folder
+
+
+def orders(params: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Return each order of each subset."""
+    for size in range(len(params) + 1):
+        for chosen in combinations(params, size):
+            yield from permutations(chosen)
+
+
+def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple[OpCall, float]:
+    """A call with these parameters in this order, and what it adds to the input."""
+    args = []
+    for name in given:
+        dtype, _, _, _, value, _ = KINDS[params[name]]
+        args.append(ParamArg(name, value, dtype))
+    added = sum(
+        10**i * (KINDS[kind][5] if name in given else KINDS[kind][3]) for i, (name, kind) in enumerate(params.items())
+    )
+    x, y = TensorArg("x", "FLOAT_32", X.shape, X), TensorArg("y", "FLOAT_32", X.shape)
+    return OpCall(op, "ParamsPackage", (x,), (y,), tuple(args)), added
+
+
+def built_of(backend: str, layout: str, folder: Path) -> Built:
+    kernels = kernels_of(backend, folder / "kernels", by_name=layout == "snpe")
+    file = config(backend, folder)
+    if backend == "htp":
+        return htp_package(file, folder / "out", kernels)
+    if backend == "dsp":
+        need_tools()
+        [made] = make_packages([file], folder / "out", chosen=["dsp"], kernels=kernels, layout=layout)
+        return find_source(made.folder, backend="dsp")
+    return (cpu_package if backend == "cpu" else gpu_package)(file, folder / "out", kernels, layout)
+
+
+def run(built: Built, backend: str, call: OpCall) -> OpResult:
+    if backend != "dsp":
+        return op_session(built, backend).run(call)
+    assert built.folder is not None
+    return HexagonSession(built.folder, arch="v66").run(call)
+
+
+PLACES = [*((each, layout) for each in ("cpu", "gpu", "dsp") for layout in ("qnn", "snpe")), ("htp", "qnn")]
+
+
+@pytest.mark.parametrize(("backend", "layout"), PLACES)
+def test_defaults_in_every_order(backend: str, layout: str, tmp_path: Path) -> None:
+    built = built_of(backend, layout, tmp_path)
+    wrong = []
+    for op, params in ops_of(backend).items():
+        every = list(orders(params)) if op != "Bare" else []
+        for given in every[::9] if backend == "dsp" else every:
+            call, added = call_of(op, params, given)
+            try:
+                y = run(built, backend, call).outputs["y"]
+            except RunFailed as fault:
+                wrong.append((op, given, fault.message))
+            else:
+                if not np.allclose(y, X + added, rtol=1e-5):
+                    wrong.append((op, given, f"{y[0]} instead of {1 + added}"))
+    assert not wrong, (len(wrong), wrong[:4])
+    for given in ((), ("d",)):
+        call, _ = call_of("Bare", {"d": "real"}, given)
+        with pytest.raises(RunFailed) as refused:
+            run(built, backend, call)
+        assert "`q`" in refused.value.message + "".join(str(line) for line in refused.value.details)
