@@ -28,9 +28,19 @@ _BITS = (32, 16)
 _SECONDS = 120.0
 _CODES = {"i": 0, "u": 1, "f": 2}
 _FORMATS = {
-    **{"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i", "i64": "q"},
-    **{"f16": "e", "f32": "f"},
+    "u8": "B",
+    "i8": "b",
+    "u16": "H",
+    "i16": "h",
+    "u32": "I",
+    "i32": "i",
+    "i64": "q",
+    "f16": "e",
+    "f32": "f",
 }
+NO_QEMU = "qemu-hexagon is missing"
+_ENDS = ("agrees", "differs", "refused")
+_STEPS = ("lengths", "twin", "vector", *_ENDS)
 _UNSUPPORTED = "QEMU cannot execute it, most likely HVX floating point"
 
 
@@ -53,9 +63,23 @@ class Execution:
         """The row in `--json` and in the cache."""
         return {**asdict(self), "executed": self.executed}
 
-    def words(self) -> str:
-        """The sentence of build, test and reports for a function that was not executed."""
-        return f"{self.function} ({self.kernel}): built, not executed: {self.why_not}"
+
+def not_executed(executions: Iterable[Execution]) -> list[str]:
+    """A sentence for the functions of each kernel that were built, but not executed, for each reason."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for each in executions:
+        if not each.executed:
+            names.setdefault((each.kernel, each.why_not), {})[each.function] = None
+    return [f"{kernel}: built, not executed: {', '.join(found)} ({why})" for (kernel, why), found in names.items()]
+
+
+def of_folder(folder: Path, sources: Iterable[str]) -> list[Execution]:
+    """The functions that were built in the folder of a package, by all builds."""
+    found = []
+    for kernel in sorted({(folder / each).with_suffix(".py") for each in sources}):
+        for machine in sorted(kernel.with_suffix(KERNEL_FOLDER).glob(f"*/{TWINS}/{FUNCTIONS}")):
+            found += _cached(_key(machine.parents[1]), kernel, machine.parents[1], None)
+    return found
 
 
 def check(
@@ -68,11 +92,15 @@ def check(
         folder = kernel.with_suffix(KERNEL_FOLDER) / machine
         if not (folder / TWINS / FUNCTIONS).is_file():
             continue
-        key = resources.content_key(_harness_key(), *(path.read_bytes() for path in _objects(folder)))
+        key = _key(folder)
         if key not in known:
             known[key] = _cached(key, kernel, folder, on_step)
         found[machine] = (*found.get(machine, ()), *known[key])
     return found
+
+
+def _key(folder: Path) -> str:
+    return resources.content_key(_harness_key(), *(path.read_bytes() for path in _objects(folder)))
 
 
 def _objects(folder: Path) -> list[Path]:
@@ -80,15 +108,18 @@ def _objects(folder: Path) -> list[Path]:
     return sorted([*folder.glob("*.o"), *(folder / TWINS).iterdir()])
 
 
-def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None]) -> tuple[Execution, ...]:
-    """The executions of a folder, from the cache; missing tools and differences are not cached."""
+def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None] | None) -> tuple[Execution, ...]:
+    """The executions of a folder, from the cache, or now if there is an `on_step`.
+
+    Missing tools and differences are not cached.
+    """
     file = resources.cache_dir("kernels") / f"{key}.executed.json"
     functions = json.loads((folder / TWINS / FUNCTIONS).read_text("utf-8"))
     if file.is_file():
         rows = json.loads(file.read_text("utf-8"))
     else:
-        missing = _missing_tool()
-        if not missing:
+        missing = _missing_tool() if on_step else "the build that would have executed it failed, or had no QEMU"
+        if on_step and not missing:
             on_step(f"QEMU {kernel.name} {folder.name}: vectors against scalar twins")
         rows = [{"why_not": missing} for _ in functions] if missing else _run(functions, kernel, folder)
         if not missing:
@@ -109,7 +140,7 @@ def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None]
 def _missing_tool() -> str:
     """The tool that is missing, in words; empty if all are there."""
     if not tools.program("qemu-hexagon"):
-        return "qemu-hexagon is missing"
+        return NO_QEMU
     return "" if tools.zig() else "zig is missing"
 
 
@@ -187,8 +218,8 @@ def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> di
     while left := [n for n, call in enumerate(calls) if n not in answers and call.function not in dead]:
         (program.parent / "request").write_bytes(b"".join(rows[n] for n in left))
         done = process.run(argv, cwd=program.parent, timeout=_SECONDS, starting=process.Tied)
-        lines = [line.split() for line in done.stdout.splitlines()]
-        answers |= {int(words[1]): words for words in lines if words[0] in ("agrees", "differs", "refused")}
+        lines = [words for line in done.stdout.splitlines() if (words := line.split())[:1] and words[0] in _STEPS]
+        answers |= {int(words[1]): words for words in lines if words[0] in _ENDS}
         if done.returncode == 0:
             break
         phase, at = lines[-1][:2] if lines else ("start", str(left[0]))

@@ -25,7 +25,7 @@ import halide as hl
 from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr, schedule
-from udogen.kernels.fixed import NotFixedError
+from udogen.kernels.fixed import Fixed, NotFixedError
 from udogen.kernels.math import inverse
 from udogen.kernels.opencl import NotOnGpuError, launches
 from udogen.kernels.request import (
@@ -251,6 +251,7 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
                 _add_twin(kernel, variant, way, folder)
+                _add_integers(kernel, variant, way, folder)
             return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
@@ -267,7 +268,11 @@ def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) 
         if request.machine.is_emulated:
             kernel.functions.append({"name": name, "lines": {}, "why": SCALAR_UNDER_QEMU})
         return
-    made = _algorithm(kernel, variant, way)
+    with _serial_vectors():
+        made = _algorithm(kernel, variant, way)
+        own = kernel.has_scheduled(made.place, made.tensors)
+        for each in made.outputs:
+            schedule(each, made.place, own=own)
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
     if twin in request.deaths:
@@ -277,13 +282,95 @@ def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) 
     if (folder / TWINS / f"{twin}.o").exists():
         return
     print(f"{COMPILING}{twin}", flush=True)
-    with _serial_vectors():
-        own = kernel.has_scheduled(made.place, made.tensors)
-        for each in made.outputs:
-            schedule(each, made.place, own=own)
     made.promise_bounds(aligned=False)
     pipeline = hl.Pipeline([each.func for each in made.outputs])
     _write_twin(pipeline.compile_to_module(made.arguments(), twin, _TWIN), folder, twin)
+
+
+def _add_integers(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> None:
+    """Write a function of the integers that a function in floats calculates, which QEMU can execute, and its twin."""
+    request, machine = kernel.request, kernel.request.machine
+    name = f"{variant.name(request.prefix)}_integers"
+    if not machine.float_vectors or way.fixed or variant.aligned or name in request.deaths:
+        return
+    print(f"{COMPILING}{name}", flush=True)
+    row: dict[str, Any] = {}
+    for function, target in ((f"{name}_twin", _TWIN), (name, hl.Target(way.target + _FEATURES))):
+        with _serial_vectors() if target is _TWIN else nullcontext():
+            with _integers_to_floats(request.file) as found:
+                made = _algorithm(kernel, variant, way)
+            parts = [part for value, line in found.values() if (part := _part(made, value, line))]
+            if not parts:
+                return
+            for func, _ in parts:
+                wide = func.specialize(func.output_buffer().dim(0).extent() >= way.lanes)
+                wide.vectorize(func.args()[0], way.lanes, hl.TailStrategy.ShiftInwards)
+        made.promise_bounds(aligned=False)
+        given = [each for each in _arguments(request, variant, made) if each[0] != "output"]
+        labels = [f"integer {n} of line {line}" for n, (_, line) in enumerate(parts, 1)]
+        outputs = [
+            ["output", label, _stored_as(func.type()), func.dimensions()]
+            for label, (func, _) in zip(labels, parts, strict=True)
+        ]
+        row = {"name": name, "twin": f"{name}_twin", "aligned": False, "arguments": [*given, *outputs]}
+        row["lines"] = {label: line for label, (_, line) in zip(labels, parts, strict=True)}
+        module = hl.Pipeline([func for func, _ in parts]).compile_to_module(made.arguments(), function, target)
+        _write_twin(module, folder, function)
+    kernel.functions.append(row)
+
+
+def _part(made: _Algorithm, value: Any, line: int) -> tuple[Any, int] | None:
+    """A function of an integer at each index of an output, and its line; None if it belongs to a reduction."""
+    if not any(re.search(rf"\b{each.name}(\$\d+)?_im\b", str(value)) for each in made.inputs):
+        return None
+    for output in made.outputs:
+        func = hl.Func(f"integer_{line}")
+        try:
+            func[tuple(output.func.args())] = value
+        except hl.HalideError:
+            continue
+        func.output_buffer().dim(0).set_min(0)
+        return func, line
+    return None
+
+
+def _stored_as(kind: Any) -> str:
+    return f"{'i' if kind.is_int() else 'u'}{kind.bits()}"
+
+
+@contextmanager
+def _integers_to_floats(file: str) -> Iterator[dict[str, tuple[Any, int]]]:
+    """Collect the integers that are converted to floats, by their text, each with its line in the kernel's file."""
+    found: dict[str, tuple[Any, int]] = {}
+    operators = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
+    usual = {name: getattr(hl.Expr, name) for name in operators}
+    cast, f32 = hl.cast, hl.f32
+
+    def look(value: Any) -> None:
+        is_number = isinstance(value, hl.Expr) and not isinstance(value, Fixed)
+        if is_number and not value.type().is_float() and value.type().bits() > 1:
+            found.setdefault(str(value), (value, _line_in(file)))
+
+    def casts(kind: Any, value: Any) -> Any:
+        if kind == hl.Float(32):
+            look(value)
+        return cast(kind, value)
+
+    def operate(operator: Callable[..., Any], a: Any, b: Any) -> Any:
+        made = operator(a, b)
+        if isinstance(made, hl.Expr) and made.type().is_float():
+            look(a), look(b)
+        return made
+
+    hl.cast, hl.f32 = casts, lambda value: (look(value), f32(value))[1]
+    for name, operator in usual.items():
+        setattr(hl.Expr, name, lambda a, b, operator=operator: operate(operator, a, b))
+    try:
+        yield found
+    finally:
+        hl.cast, hl.f32 = cast, f32
+        for name, operator in usual.items():
+            setattr(hl.Expr, name, operator)
 
 
 def _write_twin(module: Any, folder: Path, name: str) -> None:
@@ -661,6 +748,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     for variant in of_table:
         _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it fills the table
         scalar.pop(variant.name(request.prefix), None)
+        kernel.functions = [row for row in kernel.functions if row["name"] != variant.name(request.prefix)]
         _table(kernel, folder, aligned=variant.aligned)
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views

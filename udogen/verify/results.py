@@ -222,6 +222,7 @@ class TestRun:
     warnings: tuple[str, ...] = ()
     networks: tuple[NetworkOutcome, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
+    not_executed: tuple[str, ...] = ()  # vector functions for Hexagon that were built, but not executed
 
     @property
     def results(self) -> tuple[Outcome | NetworkOutcome, ...]:

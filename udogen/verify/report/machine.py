@@ -32,6 +32,7 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "networks": [_network(each) for each in run.networks],
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
+        "not_executed": list(run.not_executed),
         **compared,
     }
 
@@ -130,6 +131,8 @@ def junit(result: Mapping[str, Any]) -> str:
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     unwritten = [_JUnitRow("references", text, 0.0, "error", text) for text in result["unwritten"]]
     _add_suite(tree, root, "references", unwritten)
+    vectors = [_JUnitRow("vectors", text, 0.0, "skipped", text) for text in result["not_executed"]]
+    _add_suite(tree, root, "vectors for Hexagon", vectors)
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
@@ -210,7 +213,18 @@ def _clean(text: str) -> str:
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
-_KEYS = {"folder", "counts", "backends", "cases", "networks", "seconds", "environment", "warnings", "unwritten"}
+_KEYS = {
+    "folder",
+    "counts",
+    "backends",
+    "cases",
+    "networks",
+    "seconds",
+    "environment",
+    "warnings",
+    "unwritten",
+    "not_executed",
+}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -256,6 +270,7 @@ def merge(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "networks": _rows(results, "networks"),
         "warnings": list(dict.fromkeys(_rows(results, "warnings"))),
         "unwritten": unwritten,
+        "not_executed": list(dict.fromkeys(_rows(results, "not_executed"))),
     }
 
 
@@ -279,6 +294,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         "",
         *result["warnings"],
         *result["unwritten"],
+        *result["not_executed"],
     ]
     total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
     return [*found, f"{total} in {result['seconds']:.1f} s"]
