@@ -22,7 +22,7 @@ from udogen.errors import BuildFailed
 from udogen.kernels.request import FUNCTIONS, TWINS
 
 # The lengths of axes, innermost first; tensors with fewer axes take the first ones.
-_SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
+SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
 # Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
 _BITS = (32, 16)
 _SECONDS = 120.0
@@ -41,7 +41,7 @@ _FORMATS = {
 NO_QEMU = "qemu-hexagon is missing"
 _ENDS = ("agrees", "differs", "refused")
 _STEPS = ("lengths", "twin", "vector", *_ENDS)
-_UNSUPPORTED = "QEMU cannot execute it, most likely HVX floating point"
+UNSUPPORTED = "QEMU cannot execute it, most likely HVX floating point"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
         for number in listed
         for bits in _BITS
         if bits == _BITS[0] or _is_wide(functions[number])
-        for seed, shape in enumerate(_SHAPES)
+        for seed, shape in enumerate(SHAPES)
     ]
     with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
         program = Path(scratch) / "program"
@@ -281,7 +281,7 @@ def _judge(
         if call.bits == least and (words[0] == "differs" or words[2:] == ["crashed", "in", "vector"]):
             raise _wrong(function, kernel, call, words)
     if died := next((words[2:] for _, words in found if words[0] == "died"), None):
-        return {"why_not": _UNSUPPORTED if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
+        return {"why_not": UNSUPPORTED if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
     agreed = sorted({int(words[2]) for _, words in found if words[0] == "agrees"})
     if not agreed:
         reason = next(words[2].replace("_", " ") for _, words in found)
