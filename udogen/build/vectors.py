@@ -19,7 +19,7 @@ from udogen.build import tools
 from udogen.build.emulator import KeptBuild, compile_or_fail
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed
-from udogen.kernels.request import FUNCTIONS, TWINS
+from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
 
 # The lengths of axes, innermost first; tensors with fewer axes take the first ones.
 SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
@@ -41,7 +41,6 @@ _FORMATS = {
 NO_QEMU = "qemu-hexagon is missing"
 _ENDS = ("agrees", "differs", "refused")
 _STEPS = ("lengths", "twin", "vector", *_ENDS)
-UNSUPPORTED = "QEMU cannot execute it, most likely HVX floating point"
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def _judge(
         if call.bits == least and (words[0] == "differs" or words[2:] == ["crashed", "in", "vector"]):
             raise _wrong(function, kernel, call, words)
     if died := next((words[2:] for _, words in found if words[0] == "died"), None):
-        return {"why_not": UNSUPPORTED if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
+        return {"why_not": NO_FLOATS if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
     agreed = sorted({int(words[2]) for _, words in found if words[0] == "agrees"})
     if not agreed:
         reason = next(words[2].replace("_", " ") for _, words in found)

@@ -9,6 +9,7 @@ from typing import Any
 
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
+NO_FLOATS = "QEMU does not emulate HVX floating point"
 SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
 
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function

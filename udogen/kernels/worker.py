@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -32,6 +32,7 @@ from udogen.kernels.request import (
     COMPILING,
     FUNCTIONS,
     MOST_SECONDS,
+    NO_FLOATS,
     SCALAR_UNDER_QEMU,
     TWINS,
     KernelVariant,
@@ -251,7 +252,6 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
                 _add_twin(kernel, variant, way, folder)
-                _add_integers(kernel, variant, way, folder)
             return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
@@ -269,12 +269,17 @@ def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) 
             kernel.functions.append({"name": name, "lines": {}, "why": SCALAR_UNDER_QEMU})
         return
     with _serial_vectors():
-        made = _algorithm(kernel, variant, way)
+        with _watch_floats(request.file) as floats:
+            made = _algorithm(kernel, variant, way)
         own = kernel.has_scheduled(made.place, made.tensors)
         for each in made.outputs:
             schedule(each, made.place, own=own)
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
+    if floats.calculates and request.machine.float_vectors and not way.fixed:
+        kernel.functions.append({**row, "why": NO_FLOATS})
+        _add_integers(kernel, variant, way, folder)
+        return
     if twin in request.deaths:
         kernel.functions.append({**row, "why": "the compiler died of its scalar twin"})
         return
@@ -289,17 +294,17 @@ def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) 
 
 def _add_integers(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> None:
     """Write a function of the integers that a function in floats calculates, which QEMU can execute, and its twin."""
-    request, machine = kernel.request, kernel.request.machine
+    request = kernel.request
     name = f"{variant.name(request.prefix)}_integers"
-    if not machine.float_vectors or way.fixed or variant.aligned or name in request.deaths:
+    if variant.aligned or name in request.deaths:
         return
     print(f"{COMPILING}{name}", flush=True)
     row: dict[str, Any] = {}
     for function, target in ((f"{name}_twin", _TWIN), (name, hl.Target(way.target + _FEATURES))):
         with _serial_vectors() if target is _TWIN else nullcontext():
-            with _integers_to_floats(request.file) as found:
+            with _watch_floats(request.file) as found:
                 made = _algorithm(kernel, variant, way)
-            parts = [part for value, line in found.values() if (part := _part(made, value, line))]
+            parts = [part for value, line in found.integers.values() if (part := _part(made, value, line))]
             if not parts:
                 return
             for func, _ in parts:
@@ -338,10 +343,18 @@ def _stored_as(kind: Any) -> str:
     return f"{'i' if kind.is_int() else 'u'}{kind.bits()}"
 
 
+@dataclass
+class _Floats:
+    """What a kernel does with floats."""
+
+    integers: dict[str, tuple[Any, int]] = field(default_factory=dict)  # converted to floats; with their lines
+    calculates: bool = False
+
+
 @contextmanager
-def _integers_to_floats(file: str) -> Iterator[dict[str, tuple[Any, int]]]:
-    """Collect the integers that are converted to floats, by their text, each with its line in the kernel's file."""
-    found: dict[str, tuple[Any, int]] = {}
+def _watch_floats(file: str) -> Iterator[_Floats]:
+    """Collect the integers that a kernel converts to floats, and whether it calculates in them."""
+    found = _Floats()
     operators = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
     usual = {name: getattr(hl.Expr, name) for name in operators}
     cast, f32 = hl.cast, hl.f32
@@ -349,7 +362,7 @@ def _integers_to_floats(file: str) -> Iterator[dict[str, tuple[Any, int]]]:
     def look(value: Any) -> None:
         is_number = isinstance(value, hl.Expr) and not isinstance(value, Fixed)
         if is_number and not value.type().is_float() and value.type().bits() > 1:
-            found.setdefault(str(value), (value, _line_in(file)))
+            found.integers.setdefault(str(value), (value, _line_in(file)))
 
     def casts(kind: Any, value: Any) -> Any:
         if kind == hl.Float(32):
@@ -360,6 +373,7 @@ def _integers_to_floats(file: str) -> Iterator[dict[str, tuple[Any, int]]]:
         made = operator(a, b)
         if isinstance(made, hl.Expr) and made.type().is_float():
             look(a), look(b)
+            found.calculates |= "_im" in str(made)
         return made
 
     hl.cast, hl.f32 = casts, lambda value: (look(value), f32(value))[1]
