@@ -13,6 +13,7 @@ from tests.command_line import udogen
 from tests.making import make_packages, need_packets, open_package
 from udogen.build import make, tools, vectors
 from udogen.build.package import PackageLibrary
+from udogen.kernels.request import NO_FLOATS
 from udogen.verify.report import machine, page, terminal
 from udogen.verify.results import TestRun
 
@@ -56,6 +57,7 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
     ),
 }  # fmt: skip
 WRONG = {"Elements": "y", "InRows": "y", "Image": "y", "Dot": "y", "Pair": "z", "Scheduled": "y"}
+WRONG |= {"Inside": "integer 1 of line 7"}
 
 
 def tensor(kind: str, name: str, datatype: str) -> str:

@@ -74,7 +74,7 @@ def not_executed(executions: Iterable[Execution]) -> list[str]:
 
 def of_folder(folder: Path, sources: Iterable[str]) -> list[Execution]:
     """The functions that were built in the folder of a package, by all builds."""
-    found = []
+    found: list[Execution] = []
     for kernel in sorted({(folder / each).with_suffix(".py") for each in sources}):
         for machine in sorted(kernel.with_suffix(KERNEL_FOLDER).glob(f"*/{TWINS}/{FUNCTIONS}")):
             found += _cached(_key(machine.parents[1]), kernel, machine.parents[1], None)

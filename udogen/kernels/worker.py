@@ -372,11 +372,16 @@ def _watch_floats(file: str) -> Iterator[_Floats]:
     def operate(operator: Callable[..., Any], a: Any, b: Any) -> Any:
         made = operator(a, b)
         if isinstance(made, hl.Expr) and made.type().is_float():
-            look(a), look(b)
+            look(a)
+            look(b)
             found.calculates |= "_im" in str(made)
         return made
 
-    hl.cast, hl.f32 = casts, lambda value: (look(value), f32(value))[1]
+    def to_f32(value: Any) -> Any:
+        look(value)
+        return f32(value)
+
+    hl.cast, hl.f32 = casts, to_f32
     for name, operator in usual.items():
         setattr(hl.Expr, name, lambda a, b, operator=operator: operate(operator, a, b))
     try:
