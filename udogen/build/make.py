@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,10 @@ from udogen import process
 from udogen.backends import common
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
-from udogen.build import toolchains, tools, zig_libraries
+from udogen.build import toolchains, tools, vectors, zig_libraries
 from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import Choice
+from udogen.build.vectors import Execution
 from udogen.errors import BuildFailed, UsageError
 
 _FAULT = re.compile(
@@ -53,6 +54,7 @@ class Artifact:
     package: PackageLibrary
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; empty if all was up to date
+    vectors: tuple[Execution, ...] = ()  # its vector functions of kernels in Python, for Hexagon
 
 
 def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
@@ -114,7 +116,7 @@ def _build_all(
     machines = [
         dict(step.choice.variables).get("KERNEL_OBJECTS") or step.choice.folder or step.target.folder for step in steps
     ]
-    compile_python_kernels(package, machines, on_step, cores)
+    executions = compile_python_kernels(package, machines, on_step, cores)
     # One make for each target, so that compilers' output can be attributed to targets; they share the cores.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
@@ -125,7 +127,8 @@ def _build_all(
         label = f"{step.target.id}: " if several else ""
         return _build(make, package, step, share, lambda line: on_step(label + line))
 
-    return process.at_once([partial(build_step, step) for step in steps], workers)
+    built = process.at_once([partial(build_step, step) for step in steps], workers)
+    return [replace(each, vectors=executions.get(machine, ())) for each, machine in zip(built, machines, strict=True)]
 
 
 def _prepare_zig(steps: Sequence[Step]) -> None:
@@ -139,22 +142,27 @@ def _prepare_zig(steps: Sequence[Step]) -> None:
 
 def compile_python_kernels(
     package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
-) -> None:
-    """Compile the kernels in Python of a package, if any, for targets, given as folder names."""
+) -> Mapping[str, tuple[Execution, ...]]:
+    """Compile the kernels in Python of a package, if any, for targets, given as folder names.
+
+    Returns the vector functions for Hexagon, by folder name.
+    """
     call = f'{common.KERNEL_FOLDER}/{common.KERNEL_INCLUDE}"'.encode()
     calling = [path for each in package.sources if (path := package.path / each).with_suffix(".py").is_file()]
     files = sorted(path.with_suffix(".py") for path in calling if call in path.read_bytes())
-    if files:
-        from udogen.kernels import objects  # few packages have such kernels
+    if not files:
+        return {}
+    from udogen.kernels import objects  # few packages have such kernels
 
-        kernels = objects.PythonKernels(
-            package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
-        )
-        try:
-            objects.compile_kernels(kernels, machines, on_step, jobs)
-        except (UsageError, BuildFailed) as fault:
-            ops = (file.stem for file in files if str(file) in fault.message)
-            raise BuildFailed(fault.message, hint=fault.hint, details=fault.details, ops=ops) from fault
+    kernels = objects.PythonKernels(
+        package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
+    )
+    try:
+        objects.compile_kernels(kernels, machines, on_step, jobs)
+        return vectors.check(files, machines, on_step)
+    except (UsageError, BuildFailed) as fault:
+        ops = (file.stem for file in files if str(file) in fault.message)
+        raise BuildFailed(fault.message, hint=fault.hint, details=fault.details, ops=ops) from fault
 
 
 def build_package(

@@ -21,9 +21,6 @@ from udogen.build.toolchains import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-# QEMU's newest Hexagon (Debian's 7.2); integer HVX of later versions runs on it.
-CPU = "v67"
-
 # With -fPIC, thread_local would otherwise need a dynamic loader.
 _FLAGS = "-ftls-model=local-exec"
 

@@ -16,6 +16,7 @@ from udogen.build import make, sdks, tools, variants
 from udogen.build.make import Artifact, Step
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
+from udogen.build.vectors import NO_QEMU, not_executed
 from udogen.cli import output
 from udogen.cli.options import POSITIVE, argument, json_option, option, verb
 from udogen.configs.load import load
@@ -149,6 +150,7 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
                         "toolchain": each.step.choice.toolchain,
                         "compiler": each.step.choice.title,
                         "compiled": list(each.compiled),
+                        "vectors": [one.as_json() for one in each.vectors],
                     }
                     for each in built
                 ],
@@ -158,6 +160,11 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
         output.print_result(f"{each.step.artifact} ({state})")
+    executions = [one for each in built for one in each.vectors]
+    for line in not_executed(executions):
+        output.warn(line)
+    if any(one.why_not == NO_QEMU for one in executions):
+        output.print_note("  apt-get install qemu-user, and build again: vector functions are then executed")
 
 
 def _print_releases(built: Sequence[Artifact], root: str) -> None:

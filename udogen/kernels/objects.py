@@ -104,7 +104,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 def _install(cached: Path, folder: Path, include: str) -> None:
     """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("*.json", "*.cl", "*.stmt", _KEY))
+    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.stmt", _KEY))
     file = folder.parent / KERNEL_INCLUDE
     if not file.is_file() or file.read_text("utf-8") != include:
         file.write_text(include, "utf-8")
@@ -213,6 +213,11 @@ def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Reques
         },
         refused=refused,
         machine=machines_of(kernels.backend)[machine],
+        defaults={
+            identifier(each.name): float(each.default)
+            for each in op.params
+            if each.is_scalar and isinstance(each.default, bool | int | float)
+        },
     )
 
 

@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
+FUNCTIONS = "functions.json"
+NO_FLOATS = "QEMU does not emulate HVX floating point"
+SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
+
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
@@ -24,6 +29,11 @@ class TargetMachine:
     partial: int = 1  # vectors of partial results of a row of floats
     integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
     gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether functions have no vectors of floats only because they run under QEMU."""
+        return self.aligned and not self.float_vectors and self.target != self.integers
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Request:
     refused: Mapping[str, str] = field(default_factory=dict)  # what kernels in Python cannot take, and what it is
     texts: bool = False  # also write the assembly and the loops
     deaths: tuple[str, ...] = ()  # functions at which the compiler died, once for each time: vectors get shorter
+    defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
 
     def as_json(self) -> str:
         """The request as JSON, for a file that the worker reads."""

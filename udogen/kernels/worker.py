@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -25,22 +25,29 @@ import halide as hl
 from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr, schedule
-from udogen.kernels.fixed import NotFixedError
+from udogen.kernels.fixed import Fixed, NotFixedError
 from udogen.kernels.math import inverse
 from udogen.kernels.opencl import NotOnGpuError, launches
 from udogen.kernels.request import (
     COMPILING,
+    FUNCTIONS,
     MOST_SECONDS,
+    NO_FLOATS,
+    SCALAR_UNDER_QEMU,
+    TWINS,
     KernelVariant,
     Launch,
     Report,
     Request,
+    TargetMachine,
     TensorPort,
     type_combinations,
 )
 from udogen.python_files import load_module, user_code, words_of
 
 _FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
+# A twin answers which lengths its inputs need, and has no vectors.
+_TWIN = hl.Target("hexagon-32-noos-hvx-no_runtime-user_context-strict_float")
 _TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
 _SCALARS = {"f32": "Float", "i32": "Int"}
 _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
@@ -57,6 +64,7 @@ class _Kernel:
     def __init__(self, request: Request) -> None:
         self.request = request
         file = Path(request.file)
+        self.functions: list[dict[str, Any]] = []  # those of vectors for Hexagon
         self.lines: dict[str, int] = {}  # where each Halide function was made
         self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
         _remember_lines(request.file, self.lines, self.use)
@@ -242,12 +250,184 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
             why = _why_not(kernel, name, way, fault) or why
         else:
             is_scalar = way.lanes == 1 and not way.auto
+            if machine.aligned and not request.texts:
+                _add_twin(kernel, variant, way, folder)
             return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
     if kernel.is_scheduled_by_halide(variant):
         raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
+
+
+def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> None:
+    """Write the scalar twin of a function for Hexagon, which udogen/build/vectors.py compares it with."""
+    request = kernel.request
+    name, twin = variant.name(request.prefix), f"{replace(variant, aligned=False).name(request.prefix)}_twin"
+    if way.lanes == 1:
+        if request.machine.is_emulated:
+            kernel.functions.append({"name": name, "lines": {}, "why": SCALAR_UNDER_QEMU})
+        return
+    with _serial_vectors():
+        with _watch_floats(request.file) as floats:
+            made = _algorithm(kernel, variant, way)
+        own = kernel.has_scheduled(made.place, made.tensors)
+        for each in made.outputs:
+            schedule(each, made.place, own=own)
+    row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
+    row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
+    if floats.calculates and request.machine.float_vectors and not way.fixed:
+        kernel.functions.append({**row, "why": NO_FLOATS})
+        _add_integers(kernel, variant, way, folder)
+        return
+    if twin in request.deaths:
+        kernel.functions.append({**row, "why": "the compiler died of its scalar twin"})
+        return
+    kernel.functions.append(row)
+    if (folder / TWINS / f"{twin}.o").exists():
+        return
+    print(f"{COMPILING}{twin}", flush=True)
+    made.promise_bounds(aligned=False)
+    pipeline = hl.Pipeline([each.func for each in made.outputs])
+    _write_twin(pipeline.compile_to_module(made.arguments(), twin, _TWIN), folder, twin)
+
+
+def _add_integers(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> None:
+    """Write a function of the integers that a function in floats calculates, which QEMU can execute, and its twin."""
+    request = kernel.request
+    name = f"{variant.name(request.prefix)}_integers"
+    if variant.aligned or name in request.deaths:
+        return
+    print(f"{COMPILING}{name}", flush=True)
+    row: dict[str, Any] = {}
+    for function, target in ((f"{name}_twin", _TWIN), (name, hl.Target(way.target + _FEATURES))):
+        with _serial_vectors() if target is _TWIN else nullcontext():
+            with _watch_floats(request.file) as found:
+                made = _algorithm(kernel, variant, way)
+            parts = [part for value, line in found.integers.values() if (part := _part(made, value, line))]
+            if not parts:
+                return
+            for func, _ in parts:
+                wide = func.specialize(func.output_buffer().dim(0).extent() >= way.lanes)
+                wide.vectorize(func.args()[0], way.lanes, hl.TailStrategy.ShiftInwards)
+        made.promise_bounds(aligned=False)
+        given = [each for each in _arguments(request, variant, made) if each[0] != "output"]
+        labels = [f"integer {n} of line {line}" for n, (_, line) in enumerate(parts, 1)]
+        outputs = [
+            ["output", label, _stored_as(func.type()), func.dimensions()]
+            for label, (func, _) in zip(labels, parts, strict=True)
+        ]
+        row = {"name": name, "twin": f"{name}_twin", "aligned": False, "arguments": [*given, *outputs]}
+        row["lines"] = {label: line for label, (_, line) in zip(labels, parts, strict=True)}
+        module = hl.Pipeline([func for func, _ in parts]).compile_to_module(made.arguments(), function, target)
+        _write_twin(module, folder, function)
+    kernel.functions.append(row)
+
+
+def _part(made: _Algorithm, value: Any, line: int) -> tuple[Any, int] | None:
+    """A function of an integer at each index of an output, and its line; None if it belongs to a reduction."""
+    if not any(re.search(rf"\b{each.name}(\$\d+)?_im\b", str(value)) for each in made.inputs):
+        return None
+    for output in made.outputs:
+        func = hl.Func(f"integer_{line}")
+        try:
+            func[tuple(output.func.args())] = value
+        except hl.HalideError:
+            continue
+        func.output_buffer().dim(0).set_min(0)
+        return func, line
+    return None
+
+
+def _stored_as(kind: Any) -> str:
+    return f"{'i' if kind.is_int() else 'u'}{kind.bits()}"
+
+
+@dataclass
+class _Floats:
+    """What a kernel does with floats."""
+
+    integers: dict[str, tuple[Any, int]] = field(default_factory=dict)  # converted to floats; with their lines
+    calculates: bool = False
+
+
+@contextmanager
+def _watch_floats(file: str) -> Iterator[_Floats]:
+    """Collect the integers that a kernel converts to floats, and whether it calculates in them."""
+    found = _Floats()
+    operators = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
+    usual = {name: getattr(hl.Expr, name) for name in operators}
+    cast, f32 = hl.cast, hl.f32
+
+    def look(value: Any) -> None:
+        is_number = isinstance(value, hl.Expr) and not isinstance(value, Fixed)
+        if is_number and not value.type().is_float() and value.type().bits() > 1:
+            found.integers.setdefault(str(value), (value, _line_in(file)))
+
+    def casts(kind: Any, value: Any) -> Any:
+        if kind == hl.Float(32):
+            look(value)
+        return cast(kind, value)
+
+    def operate(operator: Callable[..., Any], a: Any, b: Any) -> Any:
+        made = operator(a, b)
+        if isinstance(made, hl.Expr) and made.type().is_float():
+            look(a)
+            look(b)
+            found.calculates |= "_im" in str(made)
+        return made
+
+    def to_f32(value: Any) -> Any:
+        look(value)
+        return f32(value)
+
+    hl.cast, hl.f32 = casts, to_f32
+    for name, operator in usual.items():
+        setattr(hl.Expr, name, lambda a, b, operator=operator: operate(operator, a, b))
+    try:
+        yield found
+    finally:
+        hl.cast, hl.f32 = cast, f32
+        for name, operator in usual.items():
+            setattr(hl.Expr, name, operator)
+
+
+def _write_twin(module: Any, folder: Path, name: str) -> None:
+    (folder / TWINS).mkdir(exist_ok=True)
+    module.compile({hl.OutputFileType.object: str(folder / TWINS / f"{name}.o")})
+
+
+@contextmanager
+def _serial_vectors() -> Iterator[None]:
+    """Let schedules make loops where they would make vectors: the twin calculates the same in the same order."""
+    usual = {kind: kind.vectorize for kind in (hl.Func, hl.Stage)}
+
+    def serial(stage: Any, var: Any, *split: Any) -> Any:
+        if not split:
+            return stage
+        inner, factor, *tail = split if not isinstance(split[0], int) else (type(var)(), *split)
+        return stage.split(var, var, inner, factor, *tail)
+
+    for kind in usual:
+        kind.vectorize = serial
+    try:
+        yield
+    finally:
+        for kind, vectorize in usual.items():
+            kind.vectorize = vectorize
+
+
+def _arguments(request: Request, variant: KernelVariant, made: _Algorithm) -> list[list[Any]]:
+    """The arguments of a function as rows: input or output, its type and rank; or a scalar with its default."""
+    stored = {port.name: each for port, each in zip(request.tensors, variant.types, strict=True)}
+
+    def tensor(each: KernelTensor) -> list[Any]:
+        func = each.buffer or each.func
+        return ["output" if each.func is not None else "input", each.name, stored[each.name], func.dimensions()]
+
+    scalars = [["scalar", kind, request.defaults.get(name)] for name, kind in request.scalars.items()]
+    steps = [["quantization", stored[each.name]] for each in made.tensors.values() if each.is_quantized]
+    return [*map(tensor, made.inputs), *scalars, *steps, *map(tensor, made.outputs)]
 
 
 def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
@@ -523,8 +703,20 @@ def _of_table(request: Request, variants: Sequence[KernelVariant]) -> list[Kerne
 
 def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
     """Write the function that looks bytes up in a table."""
-    machine = kernel.request.machine
-    name = f"{kernel.request.prefix}_table{'_aligned' if aligned else ''}"
+    request = kernel.request
+    name, twin = f"{request.prefix}_table{'_aligned' if aligned else ''}", f"{request.prefix}_table_twin"
+    module = _table_module(request.machine, name, hl.Target(request.machine.target + _FEATURES), aligned=aligned)
+    files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
+    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if request.machine.aligned and not request.texts:
+        arguments = [["input", "codes", "u8", 1], ["input", "table", "u8", 1], ["output", "found", "u8", 1]]
+        row = {"name": name, "twin": twin, "aligned": aligned, "arguments": arguments, "lines": {}}
+        kernel.functions.append(row)
+        with _serial_vectors():
+            _write_twin(_table_module(request.machine, twin, _TWIN, aligned=False), folder, twin)
+
+
+def _table_module(machine: TargetMachine, name: str, target: Any, *, aligned: bool) -> Any:
     codes, table = hl.ImageParam(hl.UInt(8), 1, "codes"), hl.ImageParam(hl.UInt(8), 1, "table")
     i, found = hl.Var("i"), hl.Func("found")
     found[i] = table[hl.cast(hl.Int(32), codes[i])]
@@ -536,9 +728,7 @@ def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
     lanes = machine.vector if machine.aligned else 16
     wide = found.specialize(codes.dim(0).extent() >= lanes)
     wide.vectorize(i, lanes, hl.TailStrategy.ShiftInwards) if machine.aligned else wide.unroll(i, 8)
-    module = hl.Pipeline([found]).compile_to_module([codes, table], name, hl.Target(machine.target + _FEATURES))
-    files = {hl.OutputFileType.object: "o"} | (_TEXTS if kernel.request.texts else {})
-    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    return hl.Pipeline([found]).compile_to_module([codes, table], name, target)
 
 
 def _limit_time() -> None:
@@ -577,6 +767,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     for variant in of_table:
         _compile_with(kernel, variant, _Way(request.machine.target, 1), folder)  # it fills the table
         scalar.pop(variant.name(request.prefix), None)
+        kernel.functions = [row for row in kernel.functions if row["name"] != variant.name(request.prefix)]
         _table(kernel, folder, aligned=variant.aligned)
     views = tuple(
         (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
@@ -589,6 +780,9 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         tuple(variants), views, bool(of_table), elementwise, in_one, auto, scalar, tuple(found), why_not, lines
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
+    if kernel.functions:
+        (folder / TWINS).mkdir(exist_ok=True)
+        (folder / TWINS / FUNCTIONS).write_text(json.dumps(kernel.functions), "utf-8")
 
 
 def _refused(kernel: _Kernel, function: str, fault: BaseException) -> UsageError:

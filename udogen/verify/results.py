@@ -270,6 +270,7 @@ class TestRun:
     networks: tuple[NetworkOutcome, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
     selection: Selection | None = None
+    not_executed: tuple[str, ...] = ()  # vector functions for Hexagon that were built, but not executed
 
     @property
     def results(self) -> tuple[Outcome | NetworkOutcome, ...]:

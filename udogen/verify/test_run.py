@@ -17,6 +17,7 @@ import numpy as np
 from udogen import __version__, process
 from udogen.backends import PLACES, architectures
 from udogen.backends.backend import Place
+from udogen.build import vectors
 from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
@@ -354,6 +355,7 @@ def run(
         networks=networks,
         unwritten=plan.unwritten,
         selection=plan.selection,
+        not_executed=tuple(dict.fromkeys(line for result in results for line in result.not_executed)),
     )
     counts: dict[str, int] = {status: found.count(status) for status in STATUSES}
     nothing = "" if found.unwritten or found.build_failed else nothing_compared(counts, found.absent)
@@ -365,6 +367,7 @@ class _BatchResult:
     state: BackendState
     outcomes: Sequence[Outcome] = ()
     warnings: tuple[str, ...] = ()
+    not_executed: Sequence[str] = ()
 
 
 def _run_batches(
@@ -413,7 +416,8 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except RegistrationFailed as error:  # an error in the package: none of its cases has numbers
         state = BackendState(place.id, place.title, "ran", cases=len(cases))
         return _BatchResult(state, _all_errors(batch, error, on_case), warnings)
-    return _BatchResult(_ran(place, found), found, warnings)
+    executions = vectors.of_folder(built.folder.path, built.folder.sources) if built.folder else ()
+    return _BatchResult(_ran(place, found), found, warnings, vectors.not_executed(executions))
 
 
 def _run_others(
@@ -432,7 +436,7 @@ def _run_others(
     warning = () if broken.cases else ("\n    ".join((error.message, *error.details)),)
     state = replace(found.state, cases=len(batch.cases), build_failed=True)
     outcomes = (*_all_errors(broken, error, on_case), *found.outcomes)
-    return _BatchResult(state, outcomes, (*warning, *found.warnings))
+    return _BatchResult(state, outcomes, (*warning, *found.warnings), found.not_executed)
 
 
 _NETWORK_TIMEOUT = 10  # times that of a case: all its layers are prepared and executed

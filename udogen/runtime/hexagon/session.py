@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen import backends, process
-from udogen.build import qemu_hexagon
+from udogen.build import qemu_hexagon, tools
 from udogen.build.dwarf import demangled
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed
@@ -34,8 +34,6 @@ _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
 _CHOOSE = "choose a kernel"
 _VALIDATE = "validate the op"
-# QEMU 7.2 prints this for instructions that it cannot decode; others that it cannot execute raise SIGILL.
-_UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
 
 
 @dataclass
@@ -174,7 +172,7 @@ class HexagonSession(Closing):
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
         symbols = _Symbols(program) if self._plugin is not None else None
-        argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
+        argv = [self._qemu.path, "-cpu", tools.QEMU_CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, starting=process.supervised)
         report = _read(scratch / "answer", self._protocol)
         printed = [*report.details, *(done.stdout + done.stderr).splitlines()]
@@ -233,7 +231,7 @@ class HexagonSession(Closing):
                 hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon stack",
                 details=situation.details(),
             )
-        if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in situation.output):
+        if returncode == -signal.SIGILL or any(tools.UNKNOWN_INSTRUCTION in line for line in situation.output):
             return failures.OpFailed(
                 f"{op} came to an instruction that qemu-hexagon {self._qemu.version} cannot execute, "
                 "most likely HVX floating point (qfloat or IEEE)",

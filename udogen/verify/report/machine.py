@@ -28,6 +28,7 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
         "selection": run.selection and asdict(run.selection),
+        "not_executed": list(run.not_executed),
         **compared,
     }
 
@@ -128,6 +129,8 @@ def junit(result: Mapping[str, Any]) -> str:
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
     unwritten = [_JUnitRow("references", text, 0.0, "error", text) for text in result["unwritten"]]
     _add_suite(tree, root, "references", unwritten)
+    vectors = [_JUnitRow("vectors", text, 0.0, "skipped", text) for text in result["not_executed"]]
+    _add_suite(tree, root, "vectors for Hexagon", vectors)
     if not result["ok"] and not any(suite.get("failures") != "0" or suite.get("errors") != "0" for suite in root):
         reason = "; ".join(result["warnings"]) or "a part is not ok"
         _add_suite(tree, root, "verdict", [_JUnitRow("udogen", "test", 0.0, "error", reason)])

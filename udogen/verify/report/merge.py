@@ -49,6 +49,7 @@ _RESULT = {
     "backends": [_STATE],
     "warnings": [str],
     "unwritten": [str],
+    "not_executed": [str],
     "cases": [{**_ROW, "op": str, "case": str, "dtype": str, "message": str}],
     "networks": [{**_ROW, "network": str, "bits": str, "first_wrong": (None, str)}],
     "selection": {"part": int, "parts": int, "tests": str, "planned": int},
@@ -175,6 +176,7 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
         "cases": _rows(results, "cases"),
         "networks": _rows(results, "networks"),
         "unwritten": unwritten,
+        "not_executed": list(dict.fromkeys(_rows(results, "not_executed"))),
         "selection": {
             "part": 1,
             "parts": 1,
@@ -223,6 +225,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         *(f"{state['backend']}: {state['reason']}" for state in result["backends"] if state["state"] in ABSENT),
         *result["warnings"],
         *result["unwritten"],
+        *result["not_executed"],
     ]
     total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
     return [*found, f"{total} in {result['seconds']:.1f} s"]

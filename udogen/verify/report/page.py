@@ -41,7 +41,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         version=__version__,
         summary=summary,
         story=story(run),
-        warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten)],
+        warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
         absent=[_column(state) for state in run.states if state.state != "ran"],

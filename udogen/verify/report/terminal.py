@@ -34,7 +34,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
         found += [*cost_table(run, width), ""]
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [part for line in _skipped(run) for part in _wrapped(line, width)]
-    found += [paint(warning, "missing") for warning in run.warnings]
+    found += [paint(warning, "missing") for warning in (*run.warnings, *run.not_executed)]
     return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
 
 

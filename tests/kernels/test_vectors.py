@@ -1,0 +1,154 @@
+"""Vector functions for Hexagon are executed against their scalar twins when they are built."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import udogen
+from tests.making import make_packages, need_packets, open_package
+from udogen.build import make, tools, vectors
+from udogen.build.package import PackageLibrary
+from udogen.kernels.request import NO_FLOATS
+from udogen.verify.report import machine, page, terminal
+from udogen.verify.results import TestRun
+
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+
+MACHINE = "hexagon-v73"
+# op -> its inputs and outputs with their types, and its kernel; @ is where the twin of a faulty package differs.
+OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
+    "Elements": (
+        {"a": "UINT_8", "b": "UINT_8"}, {"y": "UINT_8"},
+        "a, b, y):\n    y[i] = (a[i] & b[i]) + hl.u8(hl.select(i == a.size - 1, @, 0))",
+    ),
+    "InRows": (
+        {"x": "UINT_16"}, {"y": "UINT_16"},
+        "x: Rows, y: Rows):\n    y[i] = (x[i] ^ x[x.size - 1 - i]) + hl.u16(hl.select(i == 0, @, 0))",
+    ),
+    "Image": (
+        {"x": "INT_32"}, {"y": "INT_32"},
+        "x: Whole(3), y: Whole(3)):\n    j, k = hl.Var('j'), hl.Var('k')\n"
+        "    y[i, j, k] = (x[i, j, k] ^ x[hl.max(i - 1, 0), j, k]) + hl.select(j == 1, @, 0)",
+    ),
+    "Dot": (
+        {"a": "INT_8", "b": "INT_8"}, {"y": "INT_32"},
+        "a: Whole(2), b: Whole(2), y: Whole(2)):\n    j, r = hl.Var('j'), hl.RDom([(0, a.extent(0))])\n"
+        "    y[i, j] = hl.sum(r, hl.i32(a[r.x, j]) * b[i, r.x]) + hl.select(i == 130, @, 0)",
+    ),
+    "Pair": (
+        {"a": "INT_16", "b": "INT_16"}, {"y": "INT_16", "z": "INT_16"},
+        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = hl.i16(hl.absd(a[i], b[i]) >> 1) + hl.i16(@)",
+    ),
+    "Scheduled": (
+        {"a": "UINT_16"}, {"y": "UINT_16"},
+        "a, y):\n    y[i] = hl.min(a[i], 200) + hl.u16(@)\n\n"
+        "def schedule(machine, y):\n    lanes = machine.vector\n"
+        "    y.func.specialize(y.size >= 2 * lanes).vectorize(y.indices[0], 2 * lanes, hl.TailStrategy.ShiftInwards)\n"
+        "    return True",
+    ),
+    "Inside": (  # the integers of a function in floats
+        {"a": "INT_32"}, {"y": "FLOAT_32"},
+        "a, y):\n    y[i] = hl.f32(hl.i16(a[i] & 1023) + hl.i16(@)) * 0.5",
+    ),
+}  # fmt: skip
+WRONG = {"Elements": "y", "InRows": "y", "Image": "y", "Dot": "y", "Pair": "z", "Scheduled": "y"}
+WRONG |= {"Inside": "integer 1 of line 7"}
+
+
+def tensor(kind: str, name: str, datatype: str) -> str:
+    shape = "<Shape><Rank>ND</Rank></Shape>"
+    return f"<{kind}><Name>{name}</Name><Mandatory>true</Mandatory><Datatype>{datatype}</Datatype>{shape}</{kind}>"
+
+
+def package(folder: Path, fault: int, names: Iterable[str] = OPS) -> PackageLibrary:
+    """A package with these ops; `fault` is added to some of the elements."""
+    (folder / "kernels").mkdir(parents=True)
+    ops = ""
+    for name in names:
+        inputs, outputs, kernel = OPS[name]
+        tensors = [tensor("Input", *each) for each in inputs.items()]
+        tensors += [tensor("Output", *each) for each in outputs.items()]
+        ops += f"<OpDef><Name>{name}</Name>{''.join(tensors)}<SupportedBackend>HTP</SupportedBackend></OpDef>"
+        head = "import halide as hl\nfrom udogen.kernels import Rows, Whole\n\ni = hl.Var('i')\n\n"
+        text = f"{head}def {name}({kernel}\n".replace("@", str(fault))
+        (folder / "kernels" / f"{name}.py").write_text(text)
+    config = folder / "Vectors.xml"
+    head = '<OpDefCollection PackageName="Vectors" Domain="test" Version="1.0">'
+    config.write_text(f"{head}<OpDefList>{ops}</OpDefList></OpDefCollection>")
+    [made] = make_packages([config], folder / "out", chosen=["htp"], kernels=folder / "kernels", layout="qnn")
+    return open_package(made.folder)
+
+
+def compiled(folder: PackageLibrary) -> dict[str, vectors.Execution]:
+    steps: list[str] = []
+    found = make.compile_python_kernels(folder, [MACHINE], steps.append, 2)
+    return {each.function.removeprefix("Vectors_"): each for each in found[MACHINE]}
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[PackageLibrary, PackageLibrary]:
+    """A package, and one with other numbers, both compiled."""
+    need_packets()
+    right, other = (package(tmp_path_factory.mktemp("vectors"), fault) for fault in (0, 1))
+    compiled(other)
+    return right, other
+
+
+def test_vector_functions_are_executed(packages: tuple[PackageLibrary, PackageLibrary]) -> None:
+    right, _ = packages
+    found = compiled(right)
+    floats = {name for name, each in found.items() if name.startswith("Inside") and not name.endswith("_integers")}
+    assert len(floats) == 2 and {name for name, each in found.items() if not each.executed} == floats
+    assert {each.why_not for each in found.values() if not each.executed} == {NO_FLOATS}
+    lengths = {name: len(each.elements) for name, each in found.items() if each.executed}
+    assert set(lengths.values()) == {len(vectors.SHAPES)}, lengths
+    assert found["Pair_u16"].kernel.endswith("/Pair.py:8")
+
+
+@pytest.mark.parametrize("op", WRONG)
+def test_a_function_that_differs_from_its_twin_fails_the_build(
+    op: str, packages: tuple[PackageLibrary, PackageLibrary]
+) -> None:
+    right, other = packages
+    kernel = right.path / "src" / "ops" / f"{op}.halide" / MACHINE / vectors.TWINS
+    saved = kernel.with_name("saved")
+    shutil.copytree(kernel, saved)
+    try:
+        for twin in (other.path / kernel.relative_to(right.path)).glob("*.o"):
+            shutil.copy(twin, kernel)
+        done = udogen("build", "htp_v73", "-C", right.path)
+    finally:
+        shutil.rmtree(kernel)
+        saved.rename(kernel)
+    assert done.returncode == 4, done.stdout + done.stderr
+    where = f"kernels/{op}.py:"
+    wrong = "for Hexagon is wrong: element "
+    assert where in done.stderr and wrong in done.stderr and f"of `{WRONG[op]}` is " in done.stderr, done.stderr
+
+
+def test_what_was_not_executed_is_named(
+    packages: tuple[PackageLibrary, PackageLibrary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_harness_key", lambda: b"another")  # nothing is cached
+    monkeypatch.setattr(tools, "program", lambda name: "" if name == "qemu-hexagon" else shutil.which(name) or "")
+    folder = package(tmp_path, 0, ["Pair"])
+    done = udogen("build", "htp_v73", "-C", folder.path, "--json")
+    [artifact] = json.loads(done.stdout)["artifacts"]
+    assert done.returncode == 0 and {each["why_not"] for each in artifact["vectors"]} == {vectors.NO_QEMU}
+    done = udogen("build", "htp_v73", "-C", folder.path)
+    assert "built, not executed: Vectors_Pair_" in done.stderr and "apt-get install qemu-user" in done.stderr
+
+
+def test_reports_name_what_was_not_executed() -> None:
+    line = "Relu.py:3: built, not executed: P_Relu_f32 (because)"
+    run = TestRun(Path("here"), (), (), not_executed=(line,))
+    result = machine.as_json(run)
+    assert result["not_executed"] == [line] and set(result["counts"].values()) == {0}
+    assert '<skipped message="Relu.py:3: built, not executed' in machine.junit(result)
+    for text in (terminal.lines(run), machine.lines(machine.merge([result, result])), [page.render(run)]):
+        assert sum("built, not executed" in each for each in text) == 1

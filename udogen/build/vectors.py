@@ -1,0 +1,321 @@
+"""Vector functions of kernels in Python are executed under QEMU against their scalar twins, once for each content."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from udogen import process, resources
+from udogen.backends.common import KERNEL_FOLDER
+from udogen.build import tools
+from udogen.build.emulator import KeptBuild, compile_or_fail
+from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
+from udogen.errors import BuildFailed
+from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
+
+# The lengths of axes, innermost first; tensors with fewer axes take the first ones.
+SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
+# Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
+_BITS = (32, 16)
+_SECONDS = 120.0
+_CODES = {"i": 0, "u": 1, "f": 2}
+_FORMATS = {
+    "u8": "B",
+    "i8": "b",
+    "u16": "H",
+    "i16": "h",
+    "u32": "I",
+    "i32": "i",
+    "i64": "q",
+    "f16": "e",
+    "f32": "f",
+}
+NO_QEMU = "qemu-hexagon is missing"
+_ENDS = ("agrees", "differs", "refused")
+_STEPS = ("lengths", "twin", "vector", *_ENDS)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A vector function for Hexagon, and whether it was executed against its scalar twin."""
+
+    function: str
+    kernel: str  # file:line
+    elements: tuple[int, ...] = ()  # of the calls in which both agree
+    why_not: str = ""  # why it was built, and not executed
+    note: str = ""
+
+    @property
+    def executed(self) -> bool:
+        """Whether it was executed and agrees with its twin."""
+        return bool(self.elements)
+
+    def as_json(self) -> dict[str, object]:
+        """The row in `--json` and in the cache."""
+        return {**asdict(self), "executed": self.executed}
+
+
+def not_executed(executions: Iterable[Execution]) -> list[str]:
+    """A sentence for the functions of each kernel that were built, but not executed, for each reason."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for each in executions:
+        if not each.executed:
+            names.setdefault((each.kernel, each.why_not), {})[each.function] = None
+    return [f"{kernel}: built, not executed: {', '.join(found)} ({why})" for (kernel, why), found in names.items()]
+
+
+def of_folder(folder: Path, sources: Iterable[str]) -> list[Execution]:
+    """The functions that were built in the folder of a package, by all builds."""
+    found: list[Execution] = []
+    for kernel in sorted({(folder / each).with_suffix(".py") for each in sources}):
+        for machine in sorted(kernel.with_suffix(KERNEL_FOLDER).glob(f"*/{TWINS}/{FUNCTIONS}")):
+            found += _cached(_key(machine.parents[1]), kernel, machine.parents[1], None)
+    return found
+
+
+def check(
+    kernels: Sequence[Path], machines: Sequence[str], on_step: Callable[[str], None]
+) -> Mapping[str, tuple[Execution, ...]]:
+    """Execute what these machines' folders of kernels contain; raises if a function differs from its twin."""
+    known: dict[str, tuple[Execution, ...]] = {}  # many machines have the same functions
+    found: dict[str, tuple[Execution, ...]] = {}
+    for kernel, machine in product(kernels, dict.fromkeys(machines)):
+        folder = kernel.with_suffix(KERNEL_FOLDER) / machine
+        if not (folder / TWINS / FUNCTIONS).is_file():
+            continue
+        key = _key(folder)
+        if key not in known:
+            known[key] = _cached(key, kernel, folder, on_step)
+        found[machine] = (*found.get(machine, ()), *known[key])
+    return found
+
+
+def _key(folder: Path) -> str:
+    return resources.content_key(_harness_key(), *(path.read_bytes() for path in _objects(folder)))
+
+
+def _objects(folder: Path) -> list[Path]:
+    folder = folder.resolve()
+    return sorted([*folder.glob("*.o"), *(folder / TWINS).iterdir()])
+
+
+def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None] | None) -> tuple[Execution, ...]:
+    """The executions of a folder, from the cache, or now if there is an `on_step`.
+
+    Missing tools and differences are not cached.
+    """
+    file = resources.cache_dir("kernels") / f"{key}.executed.json"
+    functions = json.loads((folder / TWINS / FUNCTIONS).read_text("utf-8"))
+    if file.is_file():
+        rows = json.loads(file.read_text("utf-8"))
+    else:
+        missing = _missing_tool() if on_step else "the build that would have executed it failed, or had no QEMU"
+        if on_step and not missing:
+            on_step(f"QEMU {kernel.name} {folder.name}: vectors against scalar twins")
+        rows = [{"why_not": missing} for _ in functions] if missing else _run(functions, kernel, folder)
+        if not missing:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(rows), "utf-8")
+    return tuple(
+        Execution(
+            function=row["name"],
+            kernel=f"{kernel}:{max(row['lines'].values(), default=0) or 1}",
+            elements=tuple(found.get("elements", ())),
+            why_not=row.get("why") or found.get("why_not", ""),
+            note=found.get("note", ""),
+        )
+        for row, found in zip(functions, rows, strict=True)
+    )
+
+
+def _missing_tool() -> str:
+    """The tool that is missing, in words; empty if all are there."""
+    if not tools.program("qemu-hexagon"):
+        return NO_QEMU
+    return "" if tools.zig() else "zig is missing"
+
+
+# --- one program with all functions of a kernel for a machine ------------------------------------------------------
+
+
+def _harness_key() -> bytes:
+    return b"".join(path.read_bytes() for path in (Path(__file__), resources.emulator("hexagon") / "twins.c"))
+
+
+def _harness() -> Path:
+    """The object of the harness, compiled once."""
+    source = resources.emulator("hexagon") / "twins.c"
+    argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O2", "-std=gnu11", "-Wall", "-Wextra", "-c", str(source)]
+    key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
+    what = "the harness for vector functions"
+    kept = KeptBuild(
+        resources.cache_dir("hexagon") / f"twins-{key}",
+        what,
+        2,
+        lambda into: compile_or_fail([*argv, "-o", "twins.o"], into, what),
+    )
+    return kept.ready() / "twins.o"
+
+
+def _link(folder: Path, program: Path, names: Iterable[str]) -> Mapping[str, int]:
+    """Link the functions and their twins with the harness; returns the addresses of functions."""
+    from elftools.elf.elffile import ELFFile
+
+    HEXAGON.ready()
+    objects = [_harness(), *(each for each in _objects(folder) if each.suffix == ".o")]
+    needed = [f"-Wl,-u,{name}" for name in names]
+    argv = [*tools.zig(), "c++", *HEXAGON.flags, *needed, *map(str, objects), "-o", str(program)]
+    compile_or_fail(argv, program.parent, f"the check of the functions in {folder}")
+    with program.open("rb") as stream:
+        table: Any = ELFFile(stream).get_section_by_name(".symtab")
+        return {each.name: each["st_value"] for each in table.iter_symbols()}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of a function and its twin: which function, with which lengths and numbers."""
+
+    function: int
+    shape: tuple[int, ...]
+    bits: int
+    seed: int
+
+
+def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> list[dict[str, Any]]:
+    """Execute all functions; raises if one differs from its twin."""
+    listed = [number for number, row in enumerate(functions) if not row.get("why")]
+    if not listed:
+        return [{} for _ in functions]
+    calls = [
+        _Call(number, shape, bits, seed)
+        for number in listed
+        for bits in _BITS
+        if bits == _BITS[0] or _is_wide(functions[number])
+        for seed, shape in enumerate(SHAPES)
+    ]
+    with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
+        program = Path(scratch) / "program"
+        addresses = _link(folder, program, {functions[n][key] for n in listed for key in ("name", "twin")})
+        rows = [_words(functions[call.function], call, n, addresses) for n, call in enumerate(calls)]
+        answers = _execute(program, calls, rows)
+    return [_judge(row, number, calls, answers, kernel) for number, row in enumerate(functions)]
+
+
+def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> dict[int, list[str]]:
+    """The answer to each call, as words; a function at which QEMU dies is not called again."""
+    argv = [tools.program("qemu-hexagon"), "-cpu", tools.QEMU_CPU, str(program), "request"]
+    answers: dict[int, list[str]] = {}
+    dead: set[int] = set()
+    while left := [n for n, call in enumerate(calls) if n not in answers and call.function not in dead]:
+        (program.parent / "request").write_bytes(b"".join(rows[n] for n in left))
+        done = process.run(argv, cwd=program.parent, timeout=_SECONDS, starting=process.Tied)
+        lines = [words for line in done.stdout.splitlines() if (words := line.split())[:1] and words[0] in _STEPS]
+        answers |= {int(words[1]): words for words in lines if words[0] in _ENDS}
+        if done.returncode == 0:
+            break
+        phase, at = lines[-1][:2] if lines else ("start", str(left[0]))
+        dead.add(calls[int(at)].function)
+        unsupported = done.returncode == -signal.SIGILL or tools.UNKNOWN_INSTRUCTION in done.stderr
+        what = "too slow" if done.timed_out else "unsupported" if unsupported else f"crashed in {phase}"
+        answers[int(at)] = ["died", at, *what.split()]
+    return answers
+
+
+def _is_wide(function: Mapping[str, Any]) -> bool:
+    """Whether it takes integers of which two overflow 32 bits."""
+    return any(row[0] in ("input", "output") and row[2] in ("i32", "u32", "i64") for row in function["arguments"])
+
+
+def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Mapping[str, int]) -> bytes:
+    """A call as the harness reads it."""
+    drawn = random.Random(f"{call.seed}")
+    arguments = []
+    for kind, *row in function["arguments"]:
+        if kind in ("input", "output"):
+            _, stored, rank = row
+            shape = (*call.shape, *[1] * rank)[:rank]
+            stored = "u16" if stored == "f16" else stored
+            arguments.append([kind == "output", _CODES[stored[0]], int(stored[1:]), rank, *shape])
+        elif kind == "scalar":
+            arguments.append([2, _scalar(row[0], row[1], drawn)])
+        else:
+            arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
+    head = [number, addresses[function["name"]], addresses[function["twin"]], function["aligned"]]
+    words = [*head, call.bits, call.seed, len(arguments), *(word for each in arguments for word in each)]
+    return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
+
+
+def _float(number: float) -> int:
+    return int.from_bytes(struct.pack("<f", number), "little")
+
+
+def _scalar(kind: str, default: float | None, drawn: random.Random) -> int:
+    if kind == "f32":
+        return _float(drawn.choice((0.25, 0.5, 1.5)) if default is None else default)
+    return drawn.choice((1, 2, 3)) if default is None else int(default)
+
+
+def _offset(stored: str, drawn: random.Random) -> int:
+    half = 1 << int(stored[1:]) - 1
+    return -drawn.randrange(2 * half) if stored[0] == "u" else drawn.randrange(1 - half, half)
+
+
+def _judge(
+    function: Mapping[str, Any], number: int, calls: Sequence[_Call], answers: Mapping[int, list[str]], kernel: Path
+) -> dict[str, Any]:
+    """What was executed of a function; raises if it differs where no 32-bit integer overflows."""
+    if function.get("why"):
+        return {}
+    found = [(call, answers[n]) for n, call in enumerate(calls) if call.function == number and n in answers]
+    least = min(call.bits for call, _ in found)
+    for call, words in found:
+        if call.bits == least and (words[0] == "differs" or words[2:] == ["crashed", "in", "vector"]):
+            raise _wrong(function, kernel, call, words)
+    if died := next((words[2:] for _, words in found if words[0] == "died"), None):
+        return {"why_not": NO_FLOATS if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
+    agreed = sorted({int(words[2]) for _, words in found if words[0] == "agrees"})
+    if not agreed:
+        reason = next(words[2].replace("_", " ") for _, words in found)
+        return {"why_not": f"it refuses the tensors that were drawn ({reason})"}
+    overflows = any(words[0] == "differs" for _, words in found)
+    note = "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined" if overflows else ""
+    return {"elements": agreed, "note": note}
+
+
+def _wrong(function: Mapping[str, Any], kernel: Path, call: _Call, words: Sequence[str]) -> BuildFailed:
+    """The error about a function that differs from its twin."""
+    lines = function["lines"]
+    hint = "Halide compiled vectors of this wrongly: write the expression in another way, or the kernel in C++"
+    if words[0] == "died":
+        line = max(lines.values(), default=0) or 1
+        return BuildFailed(
+            f"{kernel}:{line}: {function['name']} for Hexagon crashes in vectors, and its scalar code does not",
+            hint=hint,
+            ops=(kernel.stem,),
+        )
+    # Tensors come in the order of the arguments, of which quantization has two.
+    flat = [row for row in function["arguments"] for _ in range(2 if row[0] == "quantization" else 1)]
+    _, name, stored, _ = flat[int(words[2])]
+    first, wrong, size = map(int, words[3:6])
+    numbers = [_number(int(each), stored) for each in words[6:8]]
+    where = f"element {first} of `{name}` is" if 0 <= first < size else f"outside of `{name}`, at {first}, there is"
+    return BuildFailed(
+        f"{kernel}:{lines.get(name) or 1}: {function['name']} for Hexagon is wrong: {where} {numbers[0]} in vectors, "
+        f"and {numbers[1]} in scalar code ({wrong} of {size} elements differ)",
+        hint=hint,
+        ops=(kernel.stem,),
+    )
+
+
+def _number(bits: int, stored: str) -> float | int:
+    code = _FORMATS[stored]
+    number: float | int = struct.unpack(f"<{code}", bits.to_bytes(8, "little")[: struct.calcsize(code)])[0]
+    return number
