@@ -177,7 +177,7 @@ def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory,
     shown = udogen("bisect", tmp_path / "net.onnx", "--package", made, "--reference", reference)
     assert "node `LeakyRelu_leaky` (LeakyRelu, QuantizeLinear), 2 of 3" in shown.stdout
     replaced = run(tmp_path, "--package", made, "--reference", reference, "--replace", "LeakyRelu=reference")
-    assert [row["tensor"] for row in replaced["layers"] if row["replaced"]] == ["again"]
+    assert [row["tensor"] for row in replaced["layers"] if row["on"] == "reference"] == ["again"]
 
 
 def body(made: Any) -> Any:
@@ -303,7 +303,7 @@ def test_an_op_is_replaced_by_its_reference(
     backend = ("--package", made, "--backend", "htp" if bits == "8" else "cpu")
     for name in ("LeakyRelu", "leaky"):
         found = run(network, *backend, *reference, "--replace", f"{name}=reference")
-        assert [row["tensor"] for row in found["layers"] if row["replaced"]] == ["leaky"] and found["ok"]
+        assert [row["tensor"] for row in found["layers"] if row["on"] == "reference"] == ["leaky"] and found["ok"]
         assert found["layers"][-1]["own"] < 1.5 / 255
     done = udogen("bisect", network / "net.onnx", "--feed", f"x={network / 'x.npy'}", *backend, *reference)
     assert done.returncode == 6 and "first difference: `leaky`" in done.stdout, done.stderr
