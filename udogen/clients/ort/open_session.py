@@ -309,13 +309,6 @@ def _placement_of(made: Any, dump: Path, output: str) -> _Placement:
     return _Placement(nodes, tuple(replaced), in_packages, frozenset(names), output)
 
 
-def run_options() -> Any:
-    """Options of a `run` that logs warnings and errors alone."""
-    found = _modules()[0].RunOptions()
-    found.log_severity_level = 2
-    return found
-
-
 def nodes_elsewhere(made: Any) -> tuple[str, ...]:
     """The names of a session's nodes that are not on QNN, except those that only quantize at its borders."""
     return tuple(

@@ -97,9 +97,8 @@ class OrtWorker:
     ) -> tuple[ArrayRow, ...]:
         feeds = {row.name: row.array for row in inputs}
         self._phase("execute")
-        quiet = open_session.run_options()
         try:
-            found = session.run(list(command.outputs), feeds, quiet)
+            found = session.run(list(command.outputs), feeds)
         except Exception as fault:  # pybind11 raises many kinds
             reason = " ".join(str(fault).split())[:300]
             raise failures.OpFailed(f"{what} failed when ONNX Runtime executed it: {reason}", hint=hint) from fault

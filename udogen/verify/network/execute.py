@@ -18,7 +18,7 @@ from udogen.opdef.onnx.reading import onnx_module, taken_by
 from udogen.runtime.failures import OpCrashed, OpFailed, Situation
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify.network.evaluate import Evaluator
-from udogen.verify.network.model import FLOAT, Network, title
+from udogen.verify.network.model import BITS_8, FLOAT, Network, title
 from udogen.verify.network.quantize import STORED, Quant, Quantizer, rounded
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class Executor:
         if isinstance(fault, OpCrashed) and fault.fault is not None and fault.fault.frames:
             where += f", in {Path(fault.fault.frames[0].library).name}"
         custom = self.network.is_custom(node)
-        hint = fault.hint if custom else "it is an op of the runtime: use other types (`--bits 8`), other shapes or ops"
+        bits = FLOAT if self.quants else BITS_8
+        hint = fault.hint if custom else f"it is an op of the runtime: try --bits {bits}, other shapes, or another op"
         named = type(fault)(f"{where}: {fault.message}", hint=hint, details=fault.details)
         named.kind = fault.kind
         return named
