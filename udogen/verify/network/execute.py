@@ -169,12 +169,14 @@ class Executor:
                 return error
             return None
 
-        right, wrong, found = 0, len(numbers), error_of(len(numbers))
+        hidden = self.network.hidden  # QNN cannot return these tensors
+        ends = [n for n, number in enumerate(numbers, 1) if n == len(numbers) or not hidden & self._outputs([number])]
+        right, wrong, found = -1, len(ends) - 1, error_of(len(numbers))
         while found is not None and wrong - right > 1:
             middle = (right + wrong) // 2
-            error = error_of(middle)
+            error = error_of(ends[middle])
             right, wrong, found = (middle, wrong, found) if error is None else (right, middle, error)
-        return numbers[wrong - 1], found
+        return numbers[ends[wrong] - 1], found
 
     def _named(self, fault: UdogenError, number: int) -> UdogenError:
         node = self.network.nodes[number]
