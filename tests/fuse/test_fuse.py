@@ -20,7 +20,7 @@ from tests.command_line import udogen
 from tests.fuse.models import attention, node, save
 from tests.making import need_runtime
 from udogen.errors import RunFailed
-from udogen.verify import network
+from udogen.verify.network import execute
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
@@ -229,14 +229,14 @@ def test_all_open_dimensions_are_asked_for_at_once(tmp_path: Path) -> None:
 
 def fail_on_qnn(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str, Any], bool]) -> None:
     """Make QNN fail for some backends and models."""
-    on_qnn = network.run_on_qnn
+    on_qnn = execute.run_on_qnn
 
     def finalize(options: Any, model: Any, *rest: Any) -> Any:
         if fails(options.backend, model):
             raise RunFailed("libQnnHtp.so cannot finalize", hint="make it smaller", details=["code 1002"])
         return on_qnn(options, model, *rest)
 
-    monkeypatch.setattr(network, "run_on_qnn", finalize)
+    monkeypatch.setattr(execute, "run_on_qnn", finalize)
 
 
 def test_the_op_is_compared_alone_if_the_model_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,7 @@ def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory,
     shown = udogen("bisect", tmp_path / "net.onnx", "--package", made, "--reference", reference)
     assert "node `LeakyRelu_leaky` (LeakyRelu, QuantizeLinear), 2 of 3" in shown.stdout
     replaced = run(tmp_path, "--package", made, "--reference", reference, "--replace", "LeakyRelu=reference")
-    assert [row["tensor"] for row in replaced["layers"] if row["replaced"]] == ["again"]
+    assert [row["tensor"] for row in replaced["layers"] if row["on"] == "reference"] == ["again"]
 
 
 def body(made: Any) -> Any:
@@ -240,6 +240,93 @@ def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path
     assert [row["tensor"] for row in found["layers"] if row["wrong"]] == []
 
 
+def save_chain(file: Path, ops: list[tuple[str, str, str]], ends: str, shape: tuple[object, ...] = (2, 16)) -> None:
+    """Write a model of nodes (op, inputs, output) whose tensors have one shape; those after `x…` are outputs."""
+    numbers = np.random.default_rng(4)
+    constants = {"scale": numbers.normal(size=16), "bias": numbers.normal(size=16)}
+    tensors = [onnx.numpy_helper.from_array(value.astype("f"), name) for name, value in constants.items()]
+    tensors.append(onnx.numpy_helper.from_array(np.int64(1), "axis"))
+    nodes = [onnx.helper.make_node(op, given.split(), [made], name=f"n_{made}") for op, given, made in ops]
+    infos = [onnx.helper.make_tensor_value_info(name, 1, shape) for name in ends.split()]
+    inputs = [each for each in infos if each.name.startswith("x")]
+    graph = onnx.helper.make_graph(nodes, "net", inputs, [each for each in infos if each not in inputs], tensors)
+    imports = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=10), file)
+
+
+ERF = ("Erf", "x", "y")
+NOT_SUPPORTED = "Operators of type `Erf` are not supported by QNN EP"
+
+
+@pytest.mark.parametrize(
+    ("ops", "backend", "bits", "on_qnn", "reasons"),
+    [
+        ([ERF], "cpu", "float", 0, {"n_y": NOT_SUPPORTED}),
+        ([ERF], "htp", "8", 0, {"n_y": NOT_SUPPORTED}),
+        ([("Relu", "x", "a"), ("Erf", "a", "b"), ("Neg", "b", "y")], "cpu", "float", 2, {"n_b": NOT_SUPPORTED}),
+        ([("Relu", "x", "a"), ("Erf", "a", "b"), ("Neg", "b", "y")], "htp", "8", 2, {"n_b": NOT_SUPPORTED}),
+        ([("Add", "scale bias", "a"), ("Mul", "x a", "y")], "cpu", "float", 1, {"n_a": "computed it from constants"}),
+    ],
+)
+def test_only_what_ran_on_qnn_is_evidence(
+    tmp_path: Path, ops: list[tuple[str, str, str]], backend: str, bits: str, on_qnn: int, reasons: dict[str, str]
+) -> None:
+    need_runtime(backend)
+    save_chain(tmp_path / "net.onnx", ops, "x y")
+    words = ("run", "model", tmp_path / "net.onnx", "--backend", backend, "--bits", bits)
+    done = udogen(*words, "--json")
+    found = json.loads(done.stdout)
+    assert (found["on_qnn"], found["ok"], done.returncode) == (on_qnn, on_qnn > 0, 0 if on_qnn else 6)
+    assert [(row["op"] == "Erf" or (row["tensor"] == "a" and len(ops) == 2)) for row in found["layers"]] == [
+        row["on"] == "cpu" for row in found["layers"]
+    ]
+    assert {each["node"] for each in found["elsewhere"]} == {*reasons}
+    for each in found["elsewhere"]:
+        assert reasons[each["node"]] in each["reason"]
+    verdict = "computed on QNN, and they agree" if on_qnn else "no node ran on QNN, so nothing was compared"
+    assert on_qnn == 0 or f"{on_qnn} of {len(ops)} tensors" in udogen(*words).stdout
+    assert verdict in udogen("bisect", *words[2:]).stdout
+
+
+@pytest.mark.parametrize(
+    ("ops", "ends", "words", "texts"),
+    [
+        (
+            [("Relu", "x0", "a"), ("LayerNormalization", "a scale bias", "y0"),
+             ("LayerNormalization", "x1 scale bias", "y1"), ("Tanh", "y1", "y2")],
+            "x0 x1 y0 y2",
+            ("--bits", "8"),
+            ("node `n_y1` (LayerNormalization) of", "in libQnnCpu.so", "SIGSEGV", "--bits float"),
+        ),
+        (
+            [("Relu", "x", "a"), ("CumSum", "a axis", "b"), ("Neg", "b", "y")],
+            "x y",
+            ("--backend", "htp"),
+            ("node `n_b` (CumSum) of", "1002 (QNN_COMMON_ERROR_MEM_ALLOC)", "--bits 8"),
+        ),
+    ],
+)  # fmt: skip
+def test_the_node_at_which_the_runtime_fails_is_named(
+    tmp_path: Path, ops: list[tuple[str, str, str]], ends: str, words: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    need_runtime("htp")
+    save_chain(tmp_path / "net.onnx", ops, ends)
+    done = udogen("run", "model", tmp_path / "net.onnx", *words)
+    assert done.returncode == 5 and [text for text in texts if text not in done.stderr] == [], done.stderr
+    assert "onnxruntime:" not in done.stderr  # lines of its log
+
+
+def test_open_dimensions_are_said(tmp_path: Path) -> None:
+    """A dimension that another input's file has is taken from it."""
+    need_runtime("cpu")
+    save_chain(tmp_path / "net.onnx", [("Add", "x0 x1", "y")], "x0 x1 y", ("rows", 16))
+    words = ("run", "model", tmp_path / "net.onnx")
+    assert "open dimensions taken as 1: x0 [rows=1, 16]" in udogen(*words).stdout
+    np.save(tmp_path / "x.npy", np.ones((3, 16), "f"))
+    found = json.loads(udogen(*words, "--input", f"x0={tmp_path / 'x.npy'}", "--json").stdout)
+    assert found["assumed"] == [] and found["layers"][0]["shape"] == [3, 16]
+
+
 def other_slope(folder: Path) -> Path:
     """Write a file whose reference has another slope."""
     file = folder / "other.py"
@@ -265,12 +352,13 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     """With a reference of another slope; the table and the first wrong layer are in every report."""
     need_runtime("cpu")
     other_slope(tmp_path)
+    save_chain(tmp_path / "erf.onnx", [ERF], "x y")
     (tmp_path / "op_tests.toml").write_text(
         f'config = "{LEAKY}/LeakyRelu.xml"\nkernels = "{LEAKY}/kernels"\n'
         '[[op]]\nname = "LeakyRelu"\nreference = "other.py:leaky"\nshape = "4"\n'
         f'[[network]]\nmodel = "{network}/net.onnx"\ninputs = {{ x = "{network}/x.npy" }}\n'
         f'[[network]]\nname = "start"\nmodel = "{network}/net.onnx"\nuntil = "conv"\n'
-        '[[network]]\nmodel = "gone.onnx"\n'
+        '[[network]]\nmodel = "gone.onnx"\n[[network]]\nmodel = "erf.onnx"\n'
     )
     options = ("--case", "network/", "--junit", tmp_path / "r.xml", "--html", tmp_path / "r.html")
     done = udogen("test", tmp_path, *options, "--json")
@@ -280,17 +368,19 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
         ("net", "failed"),
         ("start", "passed"),
         ("gone", "error"),
+        ("erf", "failed"),
     ]
     wrong = reply["networks"][0]
     assert wrong["first_wrong"] == "leaky" and [row["tensor"] for row in wrong["layers"] if row["wrong"]] == ["leaky"]
-    assert not reply["ok"] and reply["counts"] == {"passed": 1, "failed": 1, "error": 1, "skipped": 0, "ran": 0}
+    assert not reply["ok"] and reply["counts"] == {"passed": 1, "failed": 2, "error": 1, "skipped": 0, "ran": 0}
     assert "tensors; the first is `leaky` of node `leaking` (LeakyRelu)" in "\n".join(wrong["text"])
     junit = (tmp_path / "r.xml").read_text("utf-8")
     assert 'message="the first wrong layer is leaky"' in junit and "cannot be read as an ONNX model" in junit
+    assert 'message="no node ran on QNN, so nothing was compared"' in junit
     assert "The first wrong tensor is leaky of node leaking" in (tmp_path / "r.html").read_text("utf-8")
     (tmp_path / "reply.json").write_text(done.stdout)
     merged = udogen("test", "--merge", tmp_path / "reply.json", tmp_path / "reply.json", "--json")
-    assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 6
+    assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 8
 
 
 @pytest.mark.parametrize("bits", ["float", "8"])
@@ -303,7 +393,7 @@ def test_an_op_is_replaced_by_its_reference(
     backend = ("--package", made, "--backend", "htp" if bits == "8" else "cpu")
     for name in ("LeakyRelu", "leaky"):
         found = run(network, *backend, *reference, "--replace", f"{name}=reference")
-        assert [row["tensor"] for row in found["layers"] if row["replaced"]] == ["leaky"] and found["ok"]
+        assert [row["tensor"] for row in found["layers"] if row["on"] == "reference"] == ["leaky"] and found["ok"]
         assert found["layers"][-1]["own"] < 1.5 / 255
     done = udogen("bisect", network / "net.onnx", "--feed", f"x={network / 'x.npy'}", *backend, *reference)
     assert done.returncode == 6 and "first difference: `leaky`" in done.stdout, done.stderr

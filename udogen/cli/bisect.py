@@ -119,7 +119,7 @@ def _network(options: BisectOptions) -> bool:
             "--against, --shard-runtime and several paths are for context binaries",
             hint="an ONNX model is compared with ONNX Runtime's CPU, op by op",
         )
-    from udogen.verify import network
+    from udogen.verify.network import compare, text
 
     how = same_options(
         run_model.RunModelOptions,
@@ -130,20 +130,20 @@ def _network(options: BisectOptions) -> bool:
         inputs=options.feeds,
     )
     result = run_model.run_network(how)
-    findings = network.causes(result)
+    findings = compare.causes(result)
     if options.as_json:
-        output.print_json({**network.as_json(result), "reasons": [each.__dict__ for each in findings]})
+        output.print_json({**text.as_json(result), "reasons": [each.__dict__ for each in findings]})
     else:
-        for line in network.first_lines(result):
+        for line in text.first_lines(result):
             output.print_result(line)
         _print_findings(findings)
-        if result.first_wrong is None:
+        if not result.fault:
             run_model.print_next_when_right(how)
-        elif result.first_wrong.op in run_model.references_of(how):
+        elif result.first_wrong and result.first_wrong.op in run_model.references_of(how):
             replaced = shlex.quote(f"{result.first_wrong.op}=reference")
             command = shlex.join(["udogen", *sys.argv[1:]])
             output.print_next(f"fix its kernel; `{command} --replace {replaced}` finds wrong layers of other ops")
-    return result.first_wrong is not None
+    return bool(result.fault)
 
 
 def _findings(first: Divergence) -> tuple[Finding, ...]:

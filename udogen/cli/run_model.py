@@ -15,7 +15,7 @@ from udogen.cli.options import SECONDS, argument, json_option, option, pairs, ve
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
-    from udogen.verify.network import NetworkResult
+    from udogen.verify.network.compare import NetworkResult
     from udogen.verify.test_files.references import ReferenceFunction
 
 
@@ -66,24 +66,25 @@ def command(options: RunModelOptions) -> int:
     Run a whole ONNX model in ONNX Runtime with Qualcomm's provider and your op packages.
 
     Every tensor is compared with ONNX Runtime's CPU, where custom ops run their references.  The table lists for each
-    layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is wrong.
+    layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is
+    wrong, or if no node ran on QNN.
     """
     from udogen.runtime.contexts import arrays
-    from udogen.verify import network
+    from udogen.verify.network import text
 
     result = run_network(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
     if options.as_json:
-        output.print_json(network.as_json(result))
+        output.print_json(text.as_json(result))
     else:
-        for line in network.lines(result):
+        for line in text.lines(result):
             output.print_result(line)
         if result.first_wrong is not None:
             output.print_next(f"`{_bisect(options)}` names the likely cause in the first wrong layer")
-        else:
+        elif not result.fault:
             print_next_when_right(options)
-    return VerificationFailed.exit_code if result.first_wrong is not None else 0
+    return VerificationFailed.exit_code if result.fault else 0
 
 
 def print_next_when_right(options: RunModelOptions) -> None:
@@ -114,7 +115,8 @@ def _bisect(options: RunModelOptions) -> str:
 
 def run_network(options: RunModelOptions) -> NetworkResult:
     """Run the network, and compare its tensors."""
-    from udogen.verify import network
+    from udogen.verify.network.compare import run_network as run
+    from udogen.verify.network.execute import NetworkOptions
 
     replaced = pairs(options.replaced, "--replace")
     strange = [(name, by) for name, by in replaced if by != "reference"]
@@ -123,8 +125,8 @@ def run_network(options: RunModelOptions) -> NetworkResult:
             f"--replace {'='.join(strange[0])}: ops of an ONNX model are replaced by their reference",
             hint=f"--replace {strange[0][0]}=reference; --reference {strange[0][0]}=FILE.py:FUNCTION names it",
         )
-    return network.run_network(
-        network.NetworkOptions(
+    return run(
+        NetworkOptions(
             model=options.model,
             packages=options.packages,
             backend=options.backend,

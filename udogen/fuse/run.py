@@ -23,7 +23,7 @@ from udogen.init.write import check, save
 from udogen.opdef.names import fault_of_symbol
 from udogen.opdef.onnx.reading import onnx_module
 from udogen.opdef.problems import Problems
-from udogen.verify import network
+from udogen.verify.network import compare, execute
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
@@ -184,10 +184,10 @@ def _compare(
 
 def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
     """Compare the op in a separate model; raises `failure`, of the whole model, if that does not run, either."""
-    options = network.NetworkOptions(model, (package,), backend)
+    options = execute.NetworkOptions(model, (package,), backend)
     sample = {port.name: op.array(port) for port in op.inputs if not port.static}
     try:
-        ran, runtime = network.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
+        ran, runtime = execute.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
     except UdogenError as error:
         raise failure from error
     found = {row.name: row.array for row in ran.samples[0]}
@@ -226,13 +226,13 @@ def _on_qnn(
             outputs.append(name)
     used = {each.name for each in made.graph.input}
     sample = {name: array for name, array in feeds.items() if name in used}
-    options = network.NetworkOptions(model, (package,), backend)
-    return network.run_on_qnn(options, made, outputs, [sample])
+    options = execute.NetworkOptions(model, (package,), backend)
+    return execute.run_on_qnn(options, made, outputs, [sample])
 
 
 def _apart(found: Array, expected: Array, usual: Array) -> float:
     """The largest difference, as a fraction of the tensor's range."""
-    return network.apart(found, expected) / network.span_of(usual)
+    return compare.apart(found, expected) / compare.span_of(usual)
 
 
 def lines(fused: Fused) -> Sequence[str]:

@@ -136,10 +136,15 @@ class Situation:
         return [*([tied] if self.forced else []), *(line for line in lines if line != without)]
 
 
+def number_text(code: int) -> str:
+    """An error number of QNN, with its name if it has one."""
+    row = describe(code)
+    return f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
+
+
 def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     """The error for a call of the QNN API that failed."""
-    row = describe(code)
-    number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
+    row, number = describe(code), number_text(code)
     reasons = situation.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = situation.details(without=reasons[0] if reasons else "")

@@ -39,10 +39,12 @@ def _derived(match: re.Match[str], text: str) -> dict[str, str]:
     }
 
 
-# Lines of every run: progress, traffic, a missing configuration, an invalid flag of kernels that run nevertheless.
+# Lines of every run: progress, traffic, entries of low severity, a missing configuration, an invalid flag of kernels
+# that run nevertheless.
 _NOISE = re.compile(
     r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
     r"|.*:ERROR:invalid resource flag 0x1 |LIBNATIVE: No alternate configuration present"
+    r"|\S+ \S+ \[[VI]:onnxruntime:"
 )
 
 

@@ -30,8 +30,10 @@ from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.failures import RegistrationFailed
 from udogen.runtime.op.calls import OpCall, RuntimeInfo
 from udogen.runtime.op.request import given_of, infer_outputs
-from udogen.verify import network, packages
+from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
+from udogen.verify.network import compare
+from udogen.verify.network.execute import NetworkOptions
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
 from udogen.verify.results import (
@@ -450,14 +452,14 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
     status: Status = "passed"
     try:
         check_available(place, on_step)
-        types = network.op_types(tests.model, tests.until)
+        types = compare.op_types(tests.model, tests.until)
         used = [row for row in job.ops if row[0].op in types]
         built = {}
         for _, source, package in used:
             ops = [each.op for each, _, other in used if other is package]
             if package.name not in built:
                 built[package.name] = packages.prepare(source, package, place, ops, options=options, on_step=on_step)
-        asked = network.NetworkOptions(
+        asked = NetworkOptions(
             model=tests.model,
             packages=tuple(each.library for each in built.values()),
             backend=place.config,
@@ -468,8 +470,8 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
             until=tests.until,
             timeout=_NETWORK_TIMEOUT * options.timeout if options.timeout else None,
         )
-        result = network.run_network(asked)
-        status = "passed" if result.first_wrong is None else "failed"
+        result = compare.run_network(asked)
+        status = "failed" if result.fault else "passed"
     except UdogenError as problem:
         status = "skipped" if isinstance(problem, ToolMissing) else "error"
         error = CaseError.of(problem)

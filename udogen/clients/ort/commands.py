@@ -73,11 +73,13 @@ class RunNetwork:
 
 @dataclass(frozen=True)
 class NetworkRan:
-    """The outputs for each sample, the seconds that each took, and the nodes that did not run on QNN."""
+    """The outputs for each sample, the seconds that each took, and the placement of the nodes."""
 
-    samples: tuple[tuple[ArrayRow, ...], ...]
-    seconds: tuple[float, ...]
-    elsewhere: tuple[str, ...]
+    samples: tuple[tuple[ArrayRow, ...], ...] = ()
+    seconds: tuple[float, ...] = (0.0,)
+    elsewhere: tuple[str, ...] = ()  # nodes that did not run on QNN
+    on_qnn: tuple[str, ...] = ()  # nodes and tensors
+    reasons: tuple[tuple[str, str], ...] = ()  # nodes that QNN's provider did not take, and why
 
 
 @dataclass(frozen=True)

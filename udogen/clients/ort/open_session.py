@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen import backends
 from udogen.clients.client import check_rules
@@ -24,7 +25,7 @@ from udogen.clients.programs import ort as ort_client
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import STANDARD, OnnxModel, walk
 from udogen.qnn import interface
-from udogen.runtime import execution_counts
+from udogen.runtime import execution_counts, failures
 from udogen.runtime.execution_counts import NotExecuted
 from udogen.runtime.library import check_loadable, check_provider
 
@@ -92,8 +93,27 @@ def session(
     given = [packages] if isinstance(packages, str | Path) else packages
     found = find_packages([Path(each) for each in given], PackageOptions(backend, ops=tuple(ops)))
     prepared = _prepare(Path(model), found, backend, rules, narrow=not ops)
-    made = _open(prepared, backend_library(backend, runtime), options, more)
+    made, _ = _open(prepared, backend_library(backend, runtime), options, more)
     return ProvingSession(made, prepared.packages, stored=prepared.contexts is not None) if prove else made
+
+
+class PlacedSession(NamedTuple):
+    """A session, the names of its nodes and tensors on QNN, and why QNN's provider did not take others, by node."""
+
+    session: Any
+    on_qnn: frozenset[str]
+    reasons: Mapping[str, str]
+
+
+def placed_session(model: Path, packages: Sequence[Path], backend: str) -> PlacedSession:
+    """Like `session`, with the placement of all nodes; the provider logs its reasons with the least severity alone."""
+    versions.check(backend)
+    prepared = _prepare(model, find_packages(packages, PackageOptions(backend)), backend, None, narrow=True)
+    library = backend_library(backend)
+    options = _modules()[0].SessionOptions()
+    options.log_severity_level = 0
+    made, placement = _open(prepared, library, options, {})
+    return PlacedSession(made, placement.names, placement_reasons.refused_nodes(placement.output))
 
 
 @dataclass(frozen=True)
@@ -133,7 +153,9 @@ def _prepare(
     return prepared
 
 
-def _open(prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]) -> Any:
+def _open(
+    prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]
+) -> tuple[Any, _Placement]:
     """The session, after a check of the placement of its nodes."""
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {
@@ -145,11 +167,11 @@ def _open(prepared: _PreparedSession, library: Path, options: Any, provider_opti
         }
         try:
             made, output = _make(prepared, all_options, options)
-            placement = _placement_of(made, Path(dump))
+            placement = _placement_of(made, Path(dump), output)
             if prepared.contexts is not None:
                 _check_contexts(placement, prepared.contexts, prepared.path)
             elif prepared.schemas is not None:
-                _check_placement(placement, prepared.schemas.model, prepared.packages, output)
+                _check_placement(placement, prepared.schemas.model, prepared.packages)
         except _Failure as fault:
             reasons = _reasons(fault.log, prepared, library)
             if not reasons:
@@ -158,7 +180,7 @@ def _open(prepared: _PreparedSession, library: Path, options: Any, provider_opti
             raise type(fault)(
                 reasons[0].text, details=list(filter(None, details)), hint=reasons[0].remedy, log=fault.log
             ) from fault
-    return made
+    return made, placement
 
 
 def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list[Reason]:
@@ -231,10 +253,12 @@ def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given
 def _failed(message: str, output: str) -> SessionFailed:
     log = read_log(output, message=message)
     one_line = " ".join(message.split())
+    codes = dict.fromkeys(re.findall(r"[Ee]rror code: (\d+)", output))
+    number = f" ({', '.join(map(failures.number_text, map(int, codes)))})" if codes else ""
     if len(one_line) > 600:  # it begins with a function's name and types; the reason follows
         one_line = f"{one_line[:200]} … {one_line[-300:]}"
     return SessionFailed(
-        f"ONNX Runtime could not make the session: {log.first or one_line[:300]}",
+        f"ONNX Runtime could not make the session: {log.first or one_line[:300]}{number}",
         details=[one_line, *log.details],
         hint=log.remedy or "the details are its log; see `udogen explain`",
         log=log,
@@ -251,6 +275,8 @@ class _Placement:
     nodes: Mapping[str, Counter[str]]  # execution provider -> op type -> nodes
     replaced: tuple[str, ...]  # nodes of schema bodies that replaced a custom node
     in_packages: Counter[tuple[str, str]]  # (package, op type) of the nodes in QNN's graph
+    names: frozenset[str]  # of the nodes in QNN's graph, and of the tensors that they compute
+    output: str  # what was printed while the session was created
 
     def on_qnn(self, op: str) -> int:
         """The number of nodes of an op type that are on QNN."""
@@ -261,8 +287,12 @@ class _Placement:
         return [name for name, count in self.nodes.items() if count[op] and EP not in name]
 
 
-def _placement_of(made: Any, dump: Path) -> _Placement:
+_RENAMED = re.compile(r"_token_\d+$")  # ends the names that ONNX Runtime gives when it changes the layout of tensors
+
+
+def _placement_of(made: Any, dump: Path, output: str) -> _Placement:
     nodes: dict[str, Counter[str]] = {}
+    names: set[str] = set()
     replaced = []
     for part in made.get_provider_graph_assignment_info():
         for node in part.get_nodes():
@@ -270,11 +300,13 @@ def _placement_of(made: Any, dump: Path) -> _Placement:
             if schema.MARK in node.name:
                 replaced.append(node.name)
     in_packages: Counter[tuple[str, str]] = Counter()
-    for name in sorted(os.listdir(dump)):
-        if name.endswith(".json") and not name.endswith("_tensor_log.json"):
-            graph = json.loads((dump / name).read_text("utf-8", "replace")).get("graph", {})
-            in_packages.update((node["package"], node["type"]) for node in graph.get("nodes", {}).values())
-    return _Placement(nodes, tuple(replaced), in_packages)
+    for file in sorted(os.listdir(dump)):
+        if file.endswith(".json") and not file.endswith("_tensor_log.json"):
+            graph = json.loads((dump / file).read_text("utf-8", "replace")).get("graph", {})
+            for name, node in graph.get("nodes", {}).items():
+                in_packages[node["package"], node["type"]] += 1
+                names |= {_RENAMED.sub("", each) for each in (name, *node["output_names"])}
+    return _Placement(nodes, tuple(replaced), in_packages, frozenset(names), output)
 
 
 def nodes_elsewhere(made: Any) -> tuple[str, ...]:
@@ -288,7 +320,7 @@ def nodes_elsewhere(made: Any) -> tuple[str, ...]:
     )
 
 
-def _check_placement(placement: _Placement, model: OnnxModel, packages: Sequence[Package], output: str) -> None:
+def _check_placement(placement: _Placement, model: OnnxModel, packages: Sequence[Package]) -> None:
     for package in packages:
         for op in package.ops:
             in_package, on_qnn = placement.in_packages[package.name, op], placement.on_qnn(op)
@@ -301,7 +333,7 @@ def _check_placement(placement: _Placement, model: OnnxModel, packages: Sequence
                     "ONNX Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
                     hint=f"give the node a domain of its own, like udogen::{op}: the package gets quantized tensors",
                 )
-            raise _not_placed(package, op, placement, model, output)
+            raise _not_placed(package, op, placement, model)
 
 
 def _is_quantized(model: OnnxModel, op: str) -> bool:
@@ -318,8 +350,8 @@ def _is_quantized(model: OnnxModel, op: str) -> bool:
     )
 
 
-def _not_placed(package: Package, op: str, placement: _Placement, model: OnnxModel, output: str) -> NotPlaced:
-    log = read_log(output, ops=[op])
+def _not_placed(package: Package, op: str, placement: _Placement, model: OnnxModel) -> NotPlaced:
+    log = read_log(placement.output, ops=[op])
     used = sum(node.op.type == op for node, _ in walk(model.graph))
     nodes = f"the node of op {op} is not" if used == 1 else f"not all {used} nodes of op {op} are"
     lost = placement.on_qnn(op) - placement.in_packages[package.name, op]

@@ -35,6 +35,8 @@ class Reason(NamedTuple):
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
+# An entry of low severity, with its lines that begin with blanks.
+_VERBOSE = re.compile(r"^\S+ \S+ \[[VI]:onnxruntime:.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
 _NOT_REGISTERED = "ort-registration"  # ids of lines in data/log_lines/ort.toml
 _VAGUE = ("ort-lost", _NOT_REGISTERED, "ort-context-lost")  # another line has the reason
 _LOOKAHEAD = 24
@@ -66,6 +68,7 @@ class LogReasons:
 
 def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
     """The reasons in a log and an error message; `ops` limits messages of packages to these ops."""
+    output = _VERBOSE.sub("", output)
     lines = log_messages.without_noise(output.splitlines())
     printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in lines]
     refusals = [
@@ -81,6 +84,20 @@ def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogR
     return LogReasons(
         tuple(dict.fromkeys(refusals)), tuple(found[key] for key in ranked), not_registered=_NOT_REGISTERED in found
     )
+
+
+_REFUSED = re.compile(r"Validation FAILED for .*\n((?:\s*Operator type: .*\n)+)\s*REASON : (.*)")
+_REFUSED_NODE = re.compile(r"Operator type: \S+ Node name: (.*) Node index: \d+")
+_REPEATED = re.compile(r"\.?\w+ node `.*` will not be assigned to QNN EP\.?")
+
+
+def refused_nodes(output: str) -> dict[str, str]:
+    """The nodes that the provider did not take, and its reasons, from a log of all severities."""
+    return {
+        node: _REPEATED.sub("", reason).strip()
+        for nodes, reason in _REFUSED.findall(_COLOURS.sub("", output))
+        for node in _REFUSED_NODE.findall(nodes)
+    }
 
 
 # --- the rules of the provider --------------------------------------------------------------------------

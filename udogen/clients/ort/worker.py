@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
 import tempfile
@@ -44,6 +45,8 @@ class OrtWorker:
     def open(self, command: OpenOrt) -> OrtOpened:
         """Import ONNX Runtime, and find Qualcomm's backend."""
         self._phase("import ONNX Runtime")
+        if watch := getattr(ctypes.CDLL(None), "udogen_watch_faults", None):  # preloaded: a crash names its library
+            watch()
         versions.check(command.backend)
         library = open_session.backend_library(command.backend)
         builds = elf.sdk_releases(library)
@@ -79,14 +82,15 @@ class OrtWorker:
         """Execute a whole model; it is an error if a custom node is not on QNN in its package."""
         self._drop()
         self._phase("make the session")
-        made = open_session.session(command.model, command.packages, backend=command.backend)
+        made, on_qnn, reasons = open_session.placed_session(command.model, command.packages, command.backend)
         samples, seconds = [], []
         hint = "`udogen run op` with the shapes and parameters of a node shows more"
         for rows in command.samples:
             began = time.perf_counter()
             samples.append(self._execute(made, command, rows, command.model.name, hint))
             seconds.append(time.perf_counter() - began)
-        return NetworkRan(tuple(samples), tuple(seconds), open_session.nodes_elsewhere(made))
+        elsewhere = open_session.nodes_elsewhere(made)
+        return NetworkRan(tuple(samples), tuple(seconds), elsewhere, tuple(sorted(on_qnn)), tuple(reasons.items()))
 
     def _execute(
         self, session: Any, command: RunModel | RunNetwork, inputs: Sequence[ArrayRow], what: str, hint: str

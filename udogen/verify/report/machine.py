@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from udogen.errors import UdogenError
-from udogen.verify import network
 from udogen.verify.baseline import CostChange
+from udogen.verify.network import text as network_text
 from udogen.verify.report import terminal
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 
@@ -64,8 +64,11 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+_NETWORK_KEYS = ("runtime", "samples", "random", "assumed", "on_qnn", "elsewhere", "first_wrong", "fault")
+
+
 def _network(outcome: NetworkOutcome) -> dict[str, Any]:
-    result: dict[str, Any] = {} if outcome.result is None else network.as_json(outcome.result)
+    result: dict[str, Any] = {} if outcome.result is None else network_text.as_json(outcome.result)
     return {
         "network": outcome.name,
         "backend": outcome.backend,
@@ -76,7 +79,7 @@ def _network(outcome: NetworkOutcome) -> dict[str, Any]:
         "text": terminal.network_lines(outcome),
         "error": asdict(outcome.error) if outcome.error else None,
         "layers": result.get("layers", []),
-        **{name: result.get(name) for name in ("runtime", "samples", "random", "elsewhere", "first_wrong")},
+        **{name: result.get(name) for name in _NETWORK_KEYS},
     }
 
 
@@ -180,8 +183,8 @@ def _of_network(result: Mapping[str, Any]) -> _JUnitRow:
     if error:
         return row._replace(tag="error", kind=error["kind"], message=error["message"])
     if result["status"] == "failed":
-        message = f"the first wrong layer is {result['first_wrong']}"
-        return row._replace(tag="failure", kind="wrong numbers", message=message)
+        kind = "wrong numbers" if result["first_wrong"] else "nothing compared"
+        return row._replace(tag="failure", kind=kind, message=result["fault"])
     return row._replace(tag="system-out")
 
 
