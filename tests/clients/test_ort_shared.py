@@ -28,21 +28,26 @@ GRAPHS: dict[str, list[tuple[str, str, str]]] = {
         ("8", "x", "a"), ("Neg", "a", "n"), ("8", "n", "b"), ("Mul", "a b", "m"), ("8", "m", "c"),
         ("LeakyRelu", "c", "l"), ("8", "l", "Y"),
     ],
-    "twice by one op": [("8", "x", "a"), ("Add", "a a", "s"), ("8", "s", "b"), ("LeakyRelu", "b", "l"), ("8", "l", "Y")],
+    "twice by one op": [
+        ("8", "x", "a"), ("Add", "a a", "s"), ("8", "s", "b"), ("LeakyRelu", "b", "l"), ("8", "l", "Y"),
+    ],
     "by two custom ops": [
         ("8", "x", "a"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("LeakyRelu", "a", "m"), ("8", "m", "Z"),
     ],
-    "around a custom op": [("8", "x", "a"), ("LeakyRelu", "a", "l"), ("8", "l", "b"), ("Add", "a b", "s"), ("8", "s", "Y")],
+    "around a custom op": [
+        ("8", "x", "a"), ("LeakyRelu", "a", "l"), ("8", "l", "b"), ("Add", "a b", "s"), ("8", "s", "Y"),
+    ],
     "and the graph": [
         ("8", "x", "A"), ("LeakyRelu", "A", "l"), ("8", "l", "Y"), ("Neg", "A", "n"), ("8", "n", "Z"),
     ],
     "of a constant": [
-        ("DequantizeLinear", "bytes scale zero", "k"), ("8", "x", "a"), ("Add", "a k", "t"), ("8", "t", "b"), ("Mul", "b k", "m"),
-        ("8", "m", "d"), ("LeakyRelu", "d", "l"), ("8", "l", "Y"),
+        ("DequantizeLinear", "bytes scale zero", "k"), ("8", "x", "a"), ("Add", "a k", "t"), ("8", "t", "b"),
+        ("Mul", "b k", "m"), ("8", "m", "d"), ("LeakyRelu", "d", "l"), ("8", "l", "Y"),
     ],
     "of one QuantizeLinear": [
-        ("QuantizeLinear", "x scale zero", "q"), ("DequantizeLinear", "q scale zero", "a"), ("DequantizeLinear", "q scale zero", "b"),
-        ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "b", "n"), ("8", "n", "c"), ("Add", "b c", "t"), ("8", "t", "Z"),
+        ("QuantizeLinear", "x scale zero", "q"), ("DequantizeLinear", "q scale zero", "a"),
+        ("DequantizeLinear", "q scale zero", "b"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "b", "n"), ("8", "n", "c"), ("Add", "b c", "t"),
+        ("8", "t", "Z"),
     ],
     "by the body of an If": [
         ("8", "x", "a"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "a", "n"), ("8", "n", "Z"), _BODY,
@@ -67,7 +72,11 @@ def _model(path: Path, rows: list[tuple[str, str, str]]) -> tuple[list[str], lis
         def _run(self, x: Any, alpha: float = 0.25) -> Any:
             return (np.where(x > 0, x, np.float32(alpha) * x),)
 
-    values = {"scale": np.float32(STEP), "zero": np.uint8(128), "bytes": np.arange(124, 132, dtype=np.uint8).reshape(X.shape)}
+    values = {
+        "scale": np.float32(STEP),
+        "zero": np.uint8(128),
+        "bytes": np.arange(124, 132, dtype=np.uint8).reshape(X.shape),
+    }
     nodes = []
     for op, inputs, out in rows:
         if op == "8":

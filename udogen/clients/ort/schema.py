@@ -106,7 +106,7 @@ def schemas_of(
         tuple(dict.fromkeys(_external(raw.graph))),
         # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
         serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
-        shared=bool(ops or raw.functions) and any([_split(each) for each in _bodies(raw)]),
+        shared=bool(ops or raw.functions) and any(_split(each) for each in _bodies(raw)),
     )
 
 
