@@ -46,8 +46,8 @@ GRAPHS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "of one QuantizeLinear": [
         ("QuantizeLinear", "x scale zero", "q"), ("DequantizeLinear", "q scale zero", "a"),
-        ("DequantizeLinear", "q scale zero", "b"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "b", "n"), ("8", "n", "c"), ("Add", "b c", "t"),
-        ("8", "t", "Z"),
+        ("DequantizeLinear", "q scale zero", "b"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "b", "n"),
+        ("8", "n", "c"), ("Add", "b c", "t"), ("8", "t", "Z"),
     ],
     "by the body of an If": [
         ("8", "x", "a"), ("LeakyRelu", "a", "l"), ("8", "l", "Y"), ("Neg", "a", "n"), ("8", "n", "Z"), _BODY,
