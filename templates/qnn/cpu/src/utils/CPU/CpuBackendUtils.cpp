@@ -273,7 +273,8 @@ Status convertParams(const OpSpec& spec, QnnCpuOpPackage_Node_t& node, NodeFacts
     const RawTensor& from = *given->tensorParam;
     const auto type = static_cast<Qnn_DataType_t>(from.dataType);
     const auto isGiven = [&](Qnn_DataType_t named) { return delivered(named) == static_cast<std::uint32_t>(type); };
-    if (of == nullptr || std::any_of(of->types.begin(), of->types.end(), isGiven)) continue;
+    if (of == nullptr || from.data == nullptr) continue;
+    if (std::any_of(of->types.begin(), of->types.end(), isGiven)) continue;
     const std::size_t count = Shape(from.currentDimensions, from.rank).count();
     const auto fitsAll = [&](Qnn_DataType_t named) {
       for (std::size_t k = 0; k < count; ++k) {
