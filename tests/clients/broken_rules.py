@@ -101,8 +101,8 @@ _ROWS: list[Row] = [
     (
         "ort",
         "attributes",
-        lambda: [with_param("BOOL_8")],
-        "parameter p of op Op is BOOL_8; attributes arrive as FLOAT_32 and INT_32",
+        lambda: [with_param("FLOAT_16")],
+        "parameter p of op Op is FLOAT_16; attributes arrive as FLOAT_32 and INT_32",
     ),
     (
         "ort",

@@ -149,6 +149,7 @@ def test_a_log_of_onnxruntime() -> None:
         (4, "tcm"),
         (5, "1002 QNN_COMMON_ERROR_MEM_ALLOC"),
         (6, "11 EP_FAIL"),
+        (7, "ort-shared-dequantize"),
     ]
     assert [each.what.harmless for each in explain.explain_log(LOGS / "onnxruntime.log").entries].count(True) == 1
 

@@ -199,6 +199,45 @@ def test_a_package_with_undefined_symbols(replies: dict[str, Any]) -> None:
     assert any("is not in package LeakyReluPackage" in each for each in fault["details"])
 
 
+# --- threads ---------------------------------------------------------------------------------------------------
+
+
+THREADS = """
+import sys, threading
+import numpy as np
+from udogen.clients.ort import session
+from udogen.errors import UsageError
+
+model, package = sys.argv[1:]
+x = np.random.default_rng(1).normal(size=(1, 64, 64)).astype("float32")
+expected = np.where(x > 0, x, 0.25 * x)
+sessions = [session(model, [package], backend="htp") for _ in range(2)]
+wrong = [0, 0]
+
+def work(number):
+    for _ in range(100):
+        wrong[number] += not np.allclose(sessions[number].run(None, {"x": x})[0], expected, rtol=1e-2)
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+try:
+    sessions[0].run_async(None, {"x": x}, print, None)
+except UsageError as fault:
+    print(wrong, fault.message)
+"""
+
+
+def test_two_sessions_on_htp_in_two_threads_are_right(packages: dict[str, Path], tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", shape=(1, 64, 64))
+    argv = [sys.executable, "-c", THREADS, str(path), str(packages["htp"])]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, cwd=ROOT)
+    sentence = "run_async does not wait for other sessions, as libQnnHtp needs it"
+    assert f"[0, 0] {sentence}" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
 # --- the output of `udogen register --client ort` ------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Some random graphs through ONNX Runtime; `python -m tests.hostile.random_graphs` runs 300 on each backend."""
+"""Some random graphs through ONNX Runtime; `python -m tests.hostile.random_graphs` runs more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.making import need_runtime
 
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
 COUNT, SEED = 12, 7
-OPS = ("Lerp", "Turn", "Poly", "Twice", "Softmax")  # few: each is a separate package, which is compiled
+# Few: each is a separate package, which is compiled.
+OPS = ("Lerp", "Turn", "Poly", "Twice", "Softmax", "Steps", "Kind", "Weigh", "Bend")
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return random_graphs.packages(tmp_path_factory.mktemp("packages"), names=OPS)
 
 
+@pytest.mark.parametrize("quantized", [False, True], ids=["floats", "8 bits"])
 @pytest.mark.parametrize("backend", random_graphs.BACKENDS)
-def test_random_graphs_are_right(folder: Path, backend: str) -> None:
-    found = random_graphs.run_apart(folder, backend, COUNT, SEED, OPS)
+def test_random_graphs_are_right(folder: Path, backend: str, quantized: bool) -> None:
+    found = random_graphs.run_apart(folder, backend, COUNT, SEED, OPS, quantized=quantized)
     assert not found["wrong"], "\n".join(found["wrong"])
     assert found["graphs"] == COUNT and found["nodes"] >= 2 * COUNT
 

@@ -134,9 +134,9 @@ class _Builder:
             raise _inexpressible(
                 call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
             )
-        types = {row.name for row in tensor.datatypes} if tensor is not None else set()
+        types = [*(tensor.datatypes if tensor is not None else ()), datatypes.BY_NAME[param.dtype]]
         numbers: list[float] = array.ravel().astype(float).tolist()
-        if param.dtype != "FLOAT_32" and "INT_32" in types | {param.dtype}:
+        if param.dtype != "FLOAT_32" and any(each.integral for each in types):
             numbers = [int(each) for each in array.ravel()]
             if any(each not in _INT32 for each in numbers):
                 raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")

@@ -11,8 +11,9 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,8 +27,9 @@ from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import STANDARD, OnnxModel, walk
 from udogen.qnn import interface
 from udogen.runtime import execution_counts, failures
+from udogen.runtime.contexts.runtime import ALONE
 from udogen.runtime.execution_counts import NotExecuted
-from udogen.runtime.library import check_loadable, check_provider
+from udogen.runtime.library import RuntimeLibrary, check_loadable, check_provider
 
 EP = "QNN"
 _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
@@ -166,7 +168,9 @@ def _open(
             "json_qnn_graph_dir": dump,
         }
         try:
-            made, output = _make(prepared, all_options, options)
+            serial = RuntimeLibrary(prepared.backend, backends.RUNTIMES[prepared.backend], library, "").serial
+            with ALONE if serial else nullcontext():
+                made, output = _make(prepared, all_options, options, serial=serial)
             placement = _placement_of(made, Path(dump), output)
             if prepared.contexts is not None:
                 _check_contexts(placement, prepared.contexts, prepared.path)
@@ -230,7 +234,9 @@ def _device(ort: Any, qnn: Any) -> Any:
     raise SessionFailed("onnxruntime-qnn offers no device on this machine", hint="use x86-64 Linux, or a Snapdragon")
 
 
-def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given: Any) -> tuple[Any, str]:
+def _make(
+    prepared: _PreparedSession, provider_options: Mapping[str, str], given: Any, *, serial: bool
+) -> tuple[Any, str]:
     """The session, and what was printed while it was created."""
     ort, qnn = _modules()
     path, changed = prepared.path, prepared.changed
@@ -241,13 +247,38 @@ def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given
         with captured() as output:
             options.add_provider_for_devices([_device(ort, qnn)], dict(provider_options))
             # An unchanged model is given by path: ONNX Runtime looks for files of contexts next to it.
-            made = ort.InferenceSession(str(path) if changed is None else changed, options)
+            kind = _taking_turns(ort) if serial else ort.InferenceSession
+            made = kind(str(path) if changed is None else changed, options)
             made.disable_fallback()  # otherwise, after an error, `run` would silently run the model without QNN
     except RunFailed:
         raise
     except Exception as fault:  # pybind11 raises many kinds
         raise _failed(str(fault), output.text) from fault
     return made, output.text
+
+
+_RUNS = ("run", "run_with_iobinding", "run_with_ort_values", "run_with_ortvaluevector")
+
+
+def _taking_turns(ort: Any) -> Any:
+    """The class of sessions whose executions never overlap, nor with those of `udogen.runtime`.
+
+    libQnnHtp of a PC gives wrong numbers otherwise, or never returns.
+    """
+
+    def alone(function: Any) -> Any:
+        @wraps(function)
+        def run(*arguments: Any, **named: Any) -> Any:
+            with ALONE:
+                return function(*arguments, **named)
+
+        return run
+
+    def run_async(*_arguments: Any, **_named: Any) -> None:
+        raise UsageError("run_async does not wait for other sessions, as libQnnHtp needs it", hint="call `run`")
+
+    runs = {name: alone(getattr(ort.InferenceSession, name)) for name in _RUNS if hasattr(ort.InferenceSession, name)}
+    return type("InferenceSession", (ort.InferenceSession,), {**runs, "run_async": run_async})
 
 
 def _failed(message: str, output: str) -> SessionFailed:

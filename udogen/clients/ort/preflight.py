@@ -88,10 +88,14 @@ def _attribute_fault(attribute: Attribute) -> str:
         return "is a STRING, with which QNN ends the process"
     if attribute.kind not in _KINDS:
         return f"is of the kind {attribute.kind}, which QNN has no parameters of"
-    values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
-    if attribute.kind in ("INT", "INTS") and any(isinstance(each, int) and each not in _INT32 for each in values):
+    if any(each not in _INT32 for each in _integers(attribute)):
         return "does not fit into 32 bits, with which QNN ends the process"
     return ""
+
+
+def _integers(attribute: Attribute) -> list[int]:
+    values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
+    return [each for each in values if isinstance(each, int)] if attribute.kind in ("INT", "INTS") else []
 
 
 def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
@@ -102,7 +106,12 @@ def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
         have = f"it has: {', '.join(names)}" if names else "it has none"
         return "is not a parameter of the op", suggestion(attribute.name, names, have)
     arrives, types = _KINDS[attribute.kind], {each.name for each in param.datatypes}
-    if arrives not in types and "BACKEND_SPECIFIC" not in types:
+    ranges = [found for each in param.datatypes if each.integral and (found := each.range())]
+    if arrives == "INT_32" and ranges:  # packages convert integers
+        for value in _integers(attribute):
+            if not any(least <= value <= most for least, most in ranges):
+                return f"is {value}, which does not fit into {' or '.join(sorted(types))}", "give a value that fits"
+    elif arrives not in types and "BACKEND_SPECIFIC" not in types:
         return f"arrives as {arrives}, and the parameter is {' or '.join(sorted(types))}", (
             "leave it out, where it is optional; or make it FLOAT_32 or INT_32 in the config"
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,20 @@ class Schemas:
     notes: tuple[str, ...]
     external: tuple[str, ...]  # files next to the model with some of its data
     edits: tuple[tuple[int, bytes], ...] = ()  # (offset, bytes that replace the model's)
+    shared: bool = False  # whether several inputs read one DequantizeLinear
 
     @property
     def changes(self) -> bool:
         """Whether the model must be changed."""
-        return bool(self.added or self.edits)
+        return bool(self.added or self.edits or self.shared)
 
     def of(self, path: Path) -> bytes:
         """The changed model."""
         data = bytearray(path.read_bytes())
         for at, text in self.edits:
             data[at : at + len(text)] = text
-        return bytes(data) + self.added
+        data += self.added
+        return _without_sharing(bytes(data)) if self.shared else bytes(data)
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ def schemas_of(
         tuple(dict.fromkeys(_external(raw.graph))),
         # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
         serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
+        shared=bool(ops or raw.functions) and any(_split(each) for each in _bodies(raw)),
     )
 
 
@@ -162,13 +166,7 @@ def add_schemas(
             hint=f"write it to the same folder: -o {path.resolve().parent / out.name}",
         )
     try:
-        with path.open("rb") as source, out.open("wb") as target:
-            while block := source.read(1 << 20):
-                target.write(block)
-            target.write(found.added)
-            for at, text in found.edits:
-                target.seek(at)
-                target.write(text)
+        out.write_bytes(found.of(path))
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}", hint="give another -o") from fault
     return found
@@ -290,6 +288,55 @@ def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
     added.opset_import.extend(helper.make_opsetid(domain, 1) for domain in domains)
     if ops and raw.ir_version < _FUNCTIONS_SINCE:
         added.ir_version = _FUNCTIONS_SINCE
+
+
+# --- DequantizeLinear that several inputs read --------------------------------------------------------
+
+
+def _without_sharing(data: bytes) -> bytes:
+    """A model in which each input that reads a DequantizeLinear has one of its own.
+
+    Beside a model-local function the provider ends the process if nodes of QNN share one: the function's nodes are not
+    inlined when it counts the nodes that it could take (2.3.0).
+    """
+    model = reading.onnx_module().ModelProto.FromString(data)
+    for body in _bodies(model):
+        _split(body)
+    changed: bytes = model.SerializeToString(deterministic=True)
+    return changed
+
+
+def _bodies(model: Any) -> Iterator[Any]:
+    """The graph and the functions of a model, and the graphs inside of their nodes."""
+    waiting = [model.graph, *model.functions]
+    while waiting:
+        body = waiting.pop()
+        yield body
+        waiting += [inner for node in body.node for inner in reading.graphs_of(node)]
+
+
+def _split(body: Any) -> bool:
+    """Copy each DequantizeLinear of a graph for every input but the first that reads it; whether there was one."""
+    made = {name: node for node in body.node if node.op_type == "DequantizeLinear" for name in node.output}
+    known = {name for node in body.node for name in (*node.input, *node.output, node.name)}
+    read: set[str] = set()
+    nodes = []
+    for node in body.node:
+        for at, name in enumerate(node.input):
+            if name in read:
+                copy = type(node)()
+                copy.CopyFrom(made[name])
+                own = next(f"{name}_{each}" for each in count(2) if f"{name}_{each}" not in known)
+                known.add(own)
+                copy.name = copy.output[0] = node.input[at] = own
+                nodes.append(copy)
+            elif name in made:
+                read.add(name)
+        nodes.append(node)
+    if changed := len(nodes) > len(body.node):
+        del body.node[:]
+        body.node.extend(nodes)
+    return changed
 
 
 # --- shapes --------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def attribute_fault(param: Tensor) -> str:
     types = {each.name for each in param.datatypes}
     if "STRING" in types:
         return "is a STRING"
-    if not types & {"FLOAT_32", "INT_32", "BACKEND_SPECIFIC"}:
+    if not types & {"FLOAT_32", "BACKEND_SPECIFIC"} and not any(each.integral for each in param.datatypes):
         return f"is {' or '.join(sorted(types))}; attributes arrive as FLOAT_32 and INT_32"
     if not param.is_scalar and param.rank.ranks and 1 not in param.rank.ranks:
         return f"has rank {param.rank}; attributes are scalars and lists"
@@ -153,7 +153,7 @@ CLIENT = Client(
             "attributes",
             attribute_fault,
             "a STRING attribute ends the process; other types are refused by the op (3110), and the node falls back",
-            "make it an input, or a FLOAT_32 or INT_32",
+            "make it an input, a FLOAT_32 or an integer",
         ),
     ),
     _snippets,

@@ -368,7 +368,7 @@ class Context(Closing):
             graph.disown()
 
 
-_ALONE = threading.Lock()
+ALONE = threading.Lock()  # sessions of ONNX Runtime hold it too
 _RESTORES = threading.Lock()  # one restore at a time if the log is searched for dropped nodes
 
 
@@ -418,7 +418,7 @@ class Runtime(Closing):
         _check_callable(print if log is None else log, "log", "a level and a line: log=print")
         self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
         self._behaviour = found.behaviour
-        self.turn = _ALONE if found.serial else None  # held by executions that must not run in parallel
+        self.turn = ALONE if found.serial else None  # held by executions that must not run in parallel
         self._forks = found.emulator or found.behaviour.forks
         self.system = found.system
         if system is not None:

@@ -6,6 +6,41 @@
 #include <string>
 
 namespace udo {
+
+long long integerAt(Qnn_DataType_t type, const void* data, std::size_t index) {
+  const auto at = [&](auto number) {
+    std::memcpy(&number, static_cast<const char*>(data) + index * sizeof number, sizeof number);
+    return static_cast<long long>(number);
+  };
+  switch (type) {
+    case QNN_DATATYPE_INT_8: return at(std::int8_t());
+    case QNN_DATATYPE_INT_16: return at(std::int16_t());
+    case QNN_DATATYPE_INT_32: return at(std::int32_t());
+    case QNN_DATATYPE_BOOL_8:
+    case QNN_DATATYPE_UINT_8: return at(std::uint8_t());
+    case QNN_DATATYPE_UINT_16: return at(std::uint16_t());
+    case QNN_DATATYPE_UINT_32: return at(std::uint32_t());
+    default: return at(std::int64_t());
+  }
+}
+
+bool fits(long long value, Qnn_DataType_t type) {
+  switch (type) {
+    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
+    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
+    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
+    case QNN_DATATYPE_BOOL_8: return value == 0 || value == 1;
+    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
+    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
+    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
+    default: return value >= 0 || type == QNN_DATATYPE_INT_64;
+  }
+}
+
+bool isInteger(Qnn_DataType_t type) {
+  return (type & 0xff00) == 0x0000 || (type & 0xff00) == 0x0100 || type == QNN_DATATYPE_BOOL_8;
+}
+
 namespace {
 
 const char* nameOf(Qnn_DataType_t type) {
@@ -36,6 +71,15 @@ const char* nameOf(Qnn_DataType_t type) {
   }
 }
 
+/// The first element that does not fit into a type is `misfit`.
+bool fit(Qnn_DataType_t into, Qnn_DataType_t type, const void* data, std::size_t count, long long& misfit) {
+  for (std::size_t i = 0; i < count; ++i) {
+    misfit = integerAt(type, data, i);
+    if (!fits(misfit, into)) return false;
+  }
+  return true;
+}
+
 std::string listOf(List<Qnn_DataType_t> types) {
   std::string text;
   for (const Qnn_DataType_t type : types) text += (text.empty() ? "" : " or ") + std::string(nameOf(type));
@@ -64,12 +108,21 @@ bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, const ValidationR
   return false;
 }
 
-bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t type, const Qnn_Param_t& given, const ValidationRules& rules) {
-  if (contains(types, type)) return true;
+/// How a parameter of one of these types may be given as another type.
+enum class Given { asNamed, converted, tooLarge, otherwise };
+
+Given givenAs(List<Qnn_DataType_t> types, Qnn_DataType_t type, const void* data, std::size_t count, bool scalar,
+              const ValidationRules& rules, long long& misfit) {
+  if (contains(types, type)) return Given::asNamed;
+  Given found = Given::otherwise;
   for (const Qnn_DataType_t each : types) {
-    if (rules.fits != nullptr && rules.fits(given, each)) return true;
+    if (rules.converts == nullptr || !rules.converts(type, each, scalar)) continue;
+    if (!isInteger(type) || !isInteger(each) || data == nullptr || fit(each, type, data, count, misfit)) {
+      return Given::converted;
+    }
+    found = Given::tooLarge;
   }
-  return false;
+  return found;
 }
 
 thread_local Refusal last;
@@ -168,23 +221,17 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   return ok;
 }
 
-long long wholeNumber(const Qnn_Scalar_t& scalar) {
-  switch (scalar.dataType) {
-    case QNN_DATATYPE_INT_8: return scalar.int8Value;
-    case QNN_DATATYPE_INT_16: return scalar.int16Value;
-    case QNN_DATATYPE_INT_32: return scalar.int32Value;
-    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
-    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
-    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
-    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
-    default: return scalar.int64Value;
-  }
-}
-
 Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const ValidationRules& rules) {
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
-  const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
-  if (!accepts(spec.types, type, param, rules)) {
+  const Qnn_TensorV1_t& tensor = common(param.tensorParam);
+  const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : tensor.dataType;
+  const void* const data = scalar ? &param.scalarParam.int64Value : dataOf(tensor);  // its members share one address
+  long long misfit = 0;
+  const Given given = givenAs(spec.types, type, data, scalar ? 1 : countOf(tensor), scalar, rules, misfit);
+  if (given == Given::tooLarge) {
+    return invalid("parameter `%s` is %lld, which does not fit into %s", spec.name, misfit, listOf(spec.types).c_str());
+  }
+  if (given == Given::otherwise) {
     refuse(Refusal::type, spec.name, spec.types);
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
@@ -200,7 +247,7 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
                    listOf(spec.ranks).c_str());
   }
   if (scalar && spec.enumerators != 0) {
-    const long long value = wholeNumber(param.scalarParam);
+    const long long value = integerAt(type, data, 0);
     if (value < 0 || value >= static_cast<long long>(spec.enumerators)) {
       return invalid("parameter `%s` is %lld; its enumeration has only 0 … %u", spec.name, value,
                      spec.enumerators - 1);
@@ -264,21 +311,10 @@ bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
   return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
 }
 
-/// The type of a scalar may differ from the config's: ONNX Runtime passes every integer as INT_32.
-bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
-  if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
-  if (widthOf(given.scalarParam.dataType) == Width::other) return false;
-  const long long value = wholeNumber(given.scalarParam);
-  switch (static_cast<std::uint32_t>(named)) {
-    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
-    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
-    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
-    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
-    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
-    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
-    case QNN_DATATYPE_BOOL_8: return value == 0 || value == 1;
-    default: return false;
-  }
+/// Whether HTP passes a parameter of one type as it passes the other; it passes scalars as numbers of 32 bits.
+bool areAlikeParams(Qnn_DataType_t given, Qnn_DataType_t named, bool scalar) {
+  if (!scalar) return areAlike(given, named);
+  return isInteger(given) && isInteger(named) && widthOf(given) != Width::other && widthOf(named) != Width::other;
 }
 
 }  // namespace
@@ -286,8 +322,14 @@ bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
 ValidationRules rulesOfHtp() {
   ValidationRules rules;
   rules.alike = areAlike;
-  rules.fits = fitsParam;
+  rules.converts = areAlikeParams;
   rules.everyInput = true;
+  return rules;
+}
+
+ValidationRules rulesOfCpu() {
+  ValidationRules rules;
+  rules.converts = [](Qnn_DataType_t given, Qnn_DataType_t named, bool) { return isInteger(given) && isInteger(named); };
   return rules;
 }
 

@@ -11,13 +11,16 @@ namespace udo {
 struct ValidationRules {
   // Whether a tensor may have one type if the config names another; null: only the named ones.
   bool (*alike)(Qnn_DataType_t given, Qnn_DataType_t named) = nullptr;
-  // The same for a parameter.
-  bool (*fits)(const Qnn_Param_t& given, Qnn_DataType_t named) = nullptr;
+  // The same for a parameter; integers must fit into the named type.  ONNX Runtime passes them all as INT_32.
+  bool (*converts)(Qnn_DataType_t given, Qnn_DataType_t named, bool scalar) = nullptr;
   bool everyInput = false;  // optional inputs cannot be left out
 };
 
 /// HTP delivers all types of one width in the same form, and identifies parameters by their position after the inputs.
 ValidationRules rulesOfHtp();
+
+/// The CPU package converts integers.
+ValidationRules rulesOfCpu();
 
 /// On the GPU the backend chooses between floats of 16 and of 32 bits.
 ValidationRules rulesOfGpu();
@@ -52,6 +55,14 @@ const Refusal& refusal();
 
 /// Whether a node is for this package; the log has the reason if it is not.
 bool isFor(const char* package, const Qnn_OpConfig_t& config);
+
+bool isInteger(Qnn_DataType_t type);
+
+/// An element of an array of integers of a type.
+long long integerAt(Qnn_DataType_t type, const void* data, std::size_t index);
+
+/// Whether a type of integers has a value.
+bool fits(long long value, Qnn_DataType_t type);
 
 inline bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
 

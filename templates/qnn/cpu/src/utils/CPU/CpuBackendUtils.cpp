@@ -252,6 +252,7 @@ class Inferred {
     made.paramType = QNN_PARAMTYPE_SCALAR;
     const Qnn_DataType_t first = of->types.items[0];
     made.scalarParam.dataType = number == (first != textType) ? first : number ? QNN_DATATYPE_FLOAT_32 : textType;
+    if (number && isInteger(first)) made.scalarParam.dataType = QNN_DATATYPE_INT_64;  // which must fit into the first
     if (number) made.scalarParam.int64Value = fromDouble<std::int64_t>(raw->scalarParam);
     return made;
   }
@@ -261,6 +262,44 @@ class Inferred {
   std::vector<Qnn_Param_t> params_;
   Qnn_OpConfigV1_t config_ = {};
 };
+
+/// Converts tensor parameters to integers of the config's types; `facts` keep them.
+Status convertParams(const OpSpec& spec, QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
+  for (std::size_t i = 0; i < facts.params.size(); ++i) {
+    QnnCpuOpPackage_Param_t* const given = node.params[i];
+    facts.given.push_back(given);
+    if (given == nullptr || given->type != QNN_CPU_PARAMTYPE_TENSOR || given->tensorParam == nullptr) continue;
+    const ParamSpec* const of = find(spec.params, given->name);
+    const RawTensor& from = *given->tensorParam;
+    const auto type = static_cast<Qnn_DataType_t>(from.dataType);
+    const auto isGiven = [&](Qnn_DataType_t named) { return delivered(named) == static_cast<std::uint32_t>(type); };
+    if (of == nullptr || from.data == nullptr) continue;
+    if (std::any_of(of->types.begin(), of->types.end(), isGiven)) continue;
+    const std::size_t count = Shape(from.currentDimensions, from.rank).count();
+    const auto fitsAll = [&](Qnn_DataType_t named) {
+      for (std::size_t k = 0; k < count; ++k) {
+        if (!fits(integerAt(type, from.data, k), named)) return false;
+      }
+      return isInteger(named);
+    };
+    const Qnn_DataType_t* const named = std::find_if(of->types.begin(), of->types.end(), fitsAll);
+    if (named == of->types.end()) return error("a value of parameter `%s` does not fit into its type", given->name);
+    const auto bytes = static_cast<std::size_t>((*named >> 4 & 15) * 10 + (*named & 15)) / 8;  // codes end in 08 … 64
+    facts.converted.push_back(std::make_unique<ConvertedParam>(ConvertedParam{*given, from, {}}));
+    ConvertedParam& to = *facts.converted.back();
+    to.data.resize(count * sizeof(long long));
+    for (std::size_t k = 0; k < count; ++k) {
+      const long long value = integerAt(type, from.data, k);
+      std::memcpy(to.data.data() + k * bytes, &value, bytes);
+    }
+    to.tensor.dataType = static_cast<QnnCpuOpPackage_DataType_t>(*named);
+    to.tensor.data = to.data.data();
+    to.param.tensorParam = &to.tensor;
+    facts.given.back() = &to.param;
+  }
+  node.params = facts.given.data();
+  return ok;
+}
 
 /// The encoding of each channel of a fixed-point tensor; of the whole tensor if it has only one.
 class Channels {
@@ -315,7 +354,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
-  const Status status = validateConfig(*entry, config);
+  const Status status = validateConfig(*entry, config, rulesOfCpu());
   if (status != ok) return status;
   const Status exact = validateScalars(config);
   if (exact == ok) remember(config);
@@ -331,7 +370,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
     const Inferred inferred(*entry, cpuNode);
-    const Status status = validateConfig(*entry, inferred.config());
+    const Status status = validateConfig(*entry, inferred.config(), rulesOfCpu());
     if (status != ok) return status;
     facts = factsOf(inferred.config());
   }
@@ -342,10 +381,13 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
                    Shape::mostAxes);
     }
   }
+  QnnCpuOpPackage_Node_t own = cpuNode;
+  Status status = convertParams(*entry, own, facts);
+  if (status != ok) return status;
   OpFacts kernel = {};
   entry->describe(kernel);
   Instance* instance = nullptr;
-  const Status status = kernel.create(*entry, cpuNode, std::move(facts), instance);
+  status = kernel.create(*entry, own, std::move(facts), instance);
   if (status == ok) *impl = reinterpret_cast<QnnOpPackage_OpImpl_t>(&instance->impl);
   return status;
 }

@@ -17,6 +17,13 @@
 
 namespace udo {
 
+/// A tensor parameter whose integers were converted.
+struct ConvertedParam {
+  QnnCpuOpPackage_Param_t param;
+  RawTensor tensor;
+  std::vector<char> data;
+};
+
 /// What validation found about a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
 /// report which tensors were left out or are quantized.
 struct NodeFacts {
@@ -27,6 +34,8 @@ struct NodeFacts {
   std::vector<std::uint32_t> dims;  // for each tensor its rank, then its dimensions
   std::vector<const std::uint32_t*> places;  // the addresses at which the runtime keeps the dims of each tensor
   std::uint64_t number = 0;                  // of the validation
+  std::vector<std::unique_ptr<ConvertedParam>> converted;
+  std::vector<QnnCpuOpPackage_Param_t*> given;  // the runtime's parameters, or converted ones
 };
 
 /// Fixed-point tensors that a kernel sees as floats: each has a copy of floats, filled before the kernel runs (inputs
