@@ -22,11 +22,11 @@ RANGES = {
     "i16": (-32768, 32767),
     "i32": (-(1 << 31), (1 << 31) - 1),
 }
-DATATYPES = {"u8": "UINT_8", "u16": "UINT_16", "i32": "INT_32"}
+DATATYPES = {"u8": "UINT_8", "i8": "INT_8", "u16": "UINT_16", "i32": "INT_32"}
 PLACES = {"cpu": "CPU", "htp": "HTP", "hexagon": "HTP", "gpu": "GPU"}  # with the names of their backends in configs
 VIEWS = {"Flat": "i", "Rows(-2)": "i", "Whole(4)": "ijkn"}  # with their indices
 SHAPES = ("1", "3", "127", "129", "1000", "128x5x3", "2x3x129", "1x3x1000")
-OUTPUTS = 5
+OUTPUTS = 10
 MOST = 1 << 16  # of elements of INT_32, so that products may fit
 VALUES = {"i32": f"integers({-2 * MOST}, {2 * MOST})"}
 
@@ -66,10 +66,11 @@ class Kernels:
 
     def __init__(self, name: str, dice: random.Random, place: str) -> None:
         self.name, self.dice, self.place = name, dice, place
-        self.inputs = {each: dice.choice(list(DATATYPES)) for each in "abc"[: dice.randint(1, 3)]}
+        self.types = ("u8", "i8" if place == "cpu" else "u16", "i32")  # what the place passes to ops
+        self.inputs = {each: dice.choice(self.types) for each in "abc"[: dice.randint(1, 3)]}
         self.view = dice.choice(list(VIEWS))
         wholes = [self.expression(dice.randint(1, 4)) for _ in range(OUTPUTS)]
-        self.outputs = {f"y{n}": cast(each, dice.choice(list(DATATYPES))) for n, each in enumerate(wholes)}
+        self.outputs = {f"y{n}": cast(each, dice.choice(self.types)) for n, each in enumerate(wholes)}
 
     def element(self) -> Number:
         """An element of an input: at the same index, beside it, or shared by a line; or a line's maximum."""

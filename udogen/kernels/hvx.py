@@ -27,7 +27,7 @@ def compiled_wrongly(loops: str) -> str:
     """
     for result, lanes, name, given in _OPERATION.findall(loops):
         bits, given_bits = (int(lanes) * int(each.strip("uint") or 0) for each in (result, given))
-        if name == "widening_shift_right" and bits > _VECTOR:
+        if name == "widening_shift_right" and result.endswith("32") and bits > _VECTOR:  # what has 8 bits is in order
             return "a shift of widened numbers"
         if name == "saturating_cast" and result[0] == "i" and given[:1] == "u" and given_bits > _VECTOR:
             return "a saturating cast of widened numbers"
@@ -70,7 +70,7 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
 
     def product(found: Any, a: Any, b: Any) -> Any:
         of = found.type()
-        is_narrow = not of.is_float() and of.bits() < 32 and of != hl.Int(16) and of.bits() * lanes < _VECTOR
+        is_narrow = of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * lanes < _VECTOR
         if is_narrow and length is None:
             return hl.cast(of, hl.cast(hl.Int(16), a) * hl.cast(hl.Int(16), b))
         if is_narrow or (32 * lanes <= _VECTOR and (is_data(found, a) or is_data(found, b))):
