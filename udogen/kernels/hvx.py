@@ -17,13 +17,18 @@ _KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
 _NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")
 _CALL = re.compile(r"(\w+?)(?:\$\d+)?(?:_im(?:\$\d+)?)?\(")  # without what Halide appends to the names of tensors
 _OPERATION = re.compile(r"\((u?int\d+)x(\d+)\)(widening_\w+|saturating_cast)\((?=(?:\(?(u?int\d+)x)?)")
+_NARROWED = re.compile(
+    r"(?:\(u?int\d+x(\d+)\)saturating_cast|\bint16x(\d+))\(\(u?int(\d+)x\d+\)(?:rounding_)?shift_right\("
+    r"|\(uint16x(\d+)\)saturating_cast\(\(?(?=uint(32))"
+)
 
 
 def compiled_wrongly(loops: str) -> str:
     """What is compiled wrongly in these loops, as Halide prints them; empty if nothing is known to be.
 
     Widened numbers come as even and odd ones, in two vectors.  Halide puts them in order after an operation, also after
-    one that changes their width; of a product that fills no vector, it loses the odd ones.
+    one that changes their width; of a product that fills no vector, and where it narrows one vector, it loses the odd
+    ones.
     """
     for result, lanes, name, given in _OPERATION.findall(loops):
         bits, given_bits = (int(lanes) * int(each.strip("uint") or 0) for each in (result, given))
@@ -33,6 +38,9 @@ def compiled_wrongly(loops: str) -> str:
             return "a saturating cast of widened numbers"
         if name == "widening_mul" and result == "uint16" and bits < _VECTOR:
             return "a product of bytes"
+    for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
+        if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
+            return "a narrowing shift"
     return ""
 
 
@@ -66,7 +74,10 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
 
     def shifted(found: Any, a: Any, amount: Any) -> Any:
         number = _number(amount)
-        return _expr(a) >> unknown(hl.u32(number)) if number > 0 and is_data(found, a) else found
+        if number < 1 or not is_data(found, a):
+            return found
+        made = _expr(a) >> unknown(hl.u32(number))
+        return made if 32 * lanes > _VECTOR else made + unknown(hl.cast(found.type(), 0))  # not to be narrowed with it
 
     def product(found: Any, a: Any, b: Any) -> Any:
         of = found.type()
