@@ -23,10 +23,9 @@ from typing import Any
 import halide as hl
 
 from udogen.errors import BuildFailed, UdogenError, UsageError
-from udogen.kernels import Autoschedule, Flat, Rows, View, Whole
+from udogen.kernels import Autoschedule, Flat, Rows, View, Whole, hvx
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr, schedule
 from udogen.kernels.fixed import Fixed, NotFixedError
-from udogen.kernels.math import inverse
 from udogen.kernels.opencl import NotOnGpuError, launches
 from udogen.kernels.request import (
     COMPILING,
@@ -447,11 +446,16 @@ def _why_not(kernel: _Kernel, name: str, way: _Way, fault: Exception) -> str:
     return "there are no vectors of floats, and it calculates in them" if in_floats else _text(fault)
 
 
-def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> list[Launch]:
-    """Write the object file of a function; returns the kernels that it launches on a GPU."""
+def _compile_with(
+    kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path, *, careful: bool = False
+) -> list[Launch]:
+    """Write the object file of a function; returns the kernels that it launches on a GPU.
+
+    `careful`: Halide does not know the ranges of numbers, because it compiled the usual way wrongly.
+    """
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    made = _algorithm(kernel, variant, way)
+    made = _algorithm(kernel, variant, way, careful=careful)
     pipeline, target = hl.Pipeline([each.func for each in made.outputs]), hl.Target(way.target + _FEATURES)
     if way.auto:
         _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
@@ -461,13 +465,19 @@ def _compile_with(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Pa
             schedule(each, made.place, own=own)
     made.promise_bounds(aligned=variant.aligned)
     module = pipeline.compile_to_module(made.arguments(), name, target)
-    no_floats = way.lanes > 1 and not machine.float_vectors
+    on_hvx = machine.aligned and way.lanes > 1
     files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
-    files |= {hl.OutputFileType.stmt: "stmt"} if no_floats else {}
+    files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
     files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
     module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
-    if no_floats and re.search(r"\bfloat\d+x\d", (folder / f"{name}.stmt").read_text("utf-8")):
-        raise NotFixedError("it calculates in them")
+    if on_hvx:
+        text = (folder / f"{name}.stmt").read_text("utf-8")
+        if not machine.float_vectors and re.search(r"\bfloat\d+x\d", text):
+            raise NotFixedError("it calculates in them")
+        if wrong := hvx.compiled_wrongly(text):
+            if careful:
+                raise hl.HalideError(f"Halide compiles {wrong} wrongly for vectors of {way.lanes}")
+            return _compile_with(kernel, variant, way, folder, careful=True)
     if machine.gpu:
         return _launches(request, made, folder / name)
     _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
@@ -507,7 +517,7 @@ class _Algorithm:
                 buffer.set_host_alignment(machine.vector)
 
 
-def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way) -> _Algorithm:
+def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way, *, careful: bool = False) -> _Algorithm:
     """What the kernel's function defines for these types."""
     request, machine = kernel.request, kernel.request.machine
     place = RowLayout(machine, way.lanes, variant.last, way.fixed, used=kernel.use)
@@ -515,8 +525,11 @@ def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way) -> _Algorithm
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
     made = _Algorithm(place, tensors, scalars)
-    in_hvx_floats = machine.aligned and machine.float_vectors and way.lanes > 1 and not way.fixed
-    with _division_by_inverses() if in_hvx_floats else nullcontext():
+    lengths = [each.buffer.dim(0).extent() for each in made.inputs] if careful else []
+    data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}
+    in_floats = machine.float_vectors and not way.fixed
+    on_hvx = machine.aligned and way.lanes > 1
+    with hvx.operators(way.lanes, *lengths[:1], data=data, in_floats=in_floats) if on_hvx else nullcontext():
         for _ in made.outputs:
             place.begin()
             kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
@@ -535,30 +548,6 @@ def _launches(request: Request, made: _Algorithm, compiled: Path) -> list[Launch
     by_name = {port.name: port for port in request.tensors}
     named = {(each.func or each.buffer).name(): by_name[each.name] for each in made.tensors.values()}
     return launches(compiled.with_name(f"{compiled.name}.cl").read_text("utf-8"), compiled.name, named)
-
-
-@contextmanager
-def _division_by_inverses() -> Iterator[None]:
-    """Replace quotients of floats by products with inverses: HVX has no division, and LLVM divides single numbers."""
-    usual = {
-        kind: (kind.__truediv__, kind.__rtruediv__) for kind in (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
-    }
-
-    def product(quotient: Any, a: Any, b: Any) -> Any:
-        if quotient is NotImplemented or quotient.type() != hl.Float(32):
-            return quotient
-        is_number = isinstance(b, int | float) and b != 0
-        factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
-        return hl.cast(hl.Float(32), a) * factor
-
-    for kind, (divide, divide_from) in usual.items():
-        kind.__truediv__ = lambda a, b, divide=divide: product(divide(a, b), a, b)
-        kind.__rtruediv__ = lambda b, a, divide=divide_from: product(divide(b, a), a, b)
-    try:
-        yield
-    finally:
-        for kind, (divide, divide_from) in usual.items():
-            kind.__truediv__, kind.__rtruediv__ = divide, divide_from
 
 
 def _refuse_missing(kernel: _Kernel, module: Any, compiled: Path, *, auto: bool) -> None:

@@ -1,0 +1,89 @@
+"""Random kernels in Python in four places, and integers that Halide alone compiles wrongly for Hexagon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import udogen
+from tests.kernels.random_kernels import NUMPY, OP, OUTPUTS, PACKAGE, PLACES, TENSOR, write
+from tests.making import need_opencl, need_packets, need_runtime
+
+pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+
+COUNT = 160  # `python -m tests.kernels.random_kernels 1000` runs more
+
+# In Halide, and in numpy; A and B are elements as INT_32.
+SHIFTS = [
+    ("(A + B) >> 1", "(a + b) >> 1"),
+    ("(A - B) / 2 + B % -5", "(a - b) // 2 + b % 5"),
+    ("(3 * A + 5 * B + 4) >> 3", "(3 * a + 5 * b + 4) >> 3"),
+    ("A / -4", "-(a // 4)"),
+]
+NARROWED = [
+    ("hl.u8((A + B) >> 1)", "wrap((a + b) >> 1, 'u8')"),
+    ("hl.rounding_shift_right(A - B, hl.i32(2))", "(a - b + 2) >> 2"),
+]
+PRODUCTS = [
+    ("hl.u16(A) * hl.u16(B)", "wrap(a * b, 'u16')"),
+    ("hl.i8(A) * hl.i8(B)", "wrap(a * b, 'i8')"),
+    ("7 * hl.u16(A)", "wrap(7 * a, 'u16')"),
+]
+SHORTENED = [("hl.i16(A >> 4)", "wrap(a >> 4, 'i16')"), ("hl.u8_sat(A / 16)", "np.clip(a // 16, 0, 255)")]
+OF_BYTES = [
+    ("hl.u8(A) * hl.u8(B)", "wrap(a * b, 'u8')"),
+    ("hl.i32(hl.u8(A)) * hl.i32(hl.u8(B)) - A", "wrap(a, 'u8') * wrap(b, 'u8') - a"),
+]
+OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
+    "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
+    "Sums": ("UINT_8", "Flat", "i", SHIFTS[2:]),
+    "Axes": ("UINT_8", "Whole(2)", "i, j", SHIFTS[:1]),
+    "Narrowed": ("UINT_8", "Flat", "i", NARROWED),
+    "Saturated": ("UINT_8", "Flat", "i", [("hl.i8_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b, 127)")]),
+    "Words": ("INT_32", "Flat", "i", PRODUCTS),
+    "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
+    "Shortened": ("INT_32", "Flat", "i", SHORTENED),
+}
+
+
+def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
+    need_packets()
+    (tmp_path / "kernels").mkdir()
+    ops, references, cases = [], [], ['config = "Widths.xml"', 'kernels = "kernels"']
+    for op, (dtype, view, indices, rows) in OPS.items():
+        names = ["a", "b", *(f"y{n}" for n in range(len(rows)))]
+        types = [dtype, dtype, *["INT_32"] * len(rows)]
+        tensors = "".join(
+            TENSOR.format(tag="Input" if name in "ab" else "Output", name=name, type=kind)
+            for name, kind in zip(names, types, strict=True)
+        )
+        ops.append(OP.format(name=op, tensors=tensors, backend="HTP"))
+        lines = [f"    {index} = hl.Var('{index}')" for index in indices.split(", ")]
+        lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
+        lines += [f"    y{n}[{indices}] = hl.i32({halide})" for n, (halide, _) in enumerate(rows)]
+        head = f"def {op}({', '.join(f'{name}: {view}' for name in names)}):"
+        imports = "import halide as hl\nfrom udogen.kernels import Flat, Whole\n"
+        (tmp_path / "kernels" / f"{op}.py").write_text("\n".join([imports, head, *lines]))
+        values = ", ".join(f"({numpy})" for _, numpy in rows)
+        references.append(f"def {op}(a, b):\n    a, b = a.astype(np.int64), b.astype(np.int64)\n    return {values}\n")
+        cases.append(
+            f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\n'
+            'shape = ["3", "127", "128", "1000", "3x130"]'
+        )
+    (tmp_path / "Widths.xml").write_text(PACKAGE.format("".join(ops)))
+    (tmp_path / "reference.py").write_text(NUMPY + "\n\n".join(references))
+    (tmp_path / "op_tests.toml").write_text("\n".join(cases))
+    done = udogen("test", tmp_path, "--backend", "hexagon")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{5 * len(OPS)} passed" in done.stdout
+
+
+def test_random_kernels(tmp_path: Path) -> None:
+    for place in ("cpu", "htp"):
+        need_runtime(place)
+    need_opencl()
+    write(tmp_path / "random", 1, COUNT)
+    done = udogen("test", tmp_path / "random", *(part for each in PLACES for part in ("--backend", each)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("passed") > COUNT // OUTPUTS

@@ -1,0 +1,127 @@
+"""Operators of Halide for HVX: what Halide 21 compiles wrongly in vectors is written in another way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import halide as hl
+
+from udogen.kernels.math import inverse
+
+_VECTOR = 1024  # bits
+_MOST = 1 << 30  # elements of a tensor: more do not fit in memory
+_KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
+_NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")
+_CALL = re.compile(r"(\w+?)(?:\$\d+)?(?:_im(?:\$\d+)?)?\(")  # without what Halide appends to the names of tensors
+_OPERATION = re.compile(r"\((u?int\d+)x(\d+)\)(widening_\w+|saturating_cast)\((?=(?:\(?(u?int\d+)x)?)")
+_NARROWED = re.compile(
+    r"(?:\(u?int\d+x(\d+)\)saturating_cast|\bint16x(\d+))\(\(u?int(\d+)x\d+\)(?:rounding_)?shift_right\("
+    r"|\(uint16x(\d+)\)saturating_cast\(\(?(?=uint(32))"
+)
+
+
+def compiled_wrongly(loops: str) -> str:
+    """What is compiled wrongly in these loops, as Halide prints them; empty if nothing is known to be.
+
+    Widened numbers come as even and odd ones, in two vectors.  Halide puts them in order after an operation, also after
+    one that changes their width; of a product that fills no vector, and where it narrows one vector, it loses the odd
+    ones.
+    """
+    for result, lanes, name, given in _OPERATION.findall(loops):
+        bits, given_bits = (int(lanes) * int(each.strip("uint") or 0) for each in (result, given))
+        if name == "widening_shift_right" and result.endswith("32") and bits > _VECTOR:  # what has 8 bits is in order
+            return "a shift of widened numbers"
+        if name == "saturating_cast" and result[0] == "i" and given[:1] == "u" and given_bits > _VECTOR:
+            return "a saturating cast of widened numbers"
+        if name == "widening_mul" and result == "uint16" and bits < _VECTOR:
+            return "a product of bytes"
+    for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
+        if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
+            return "a narrowing shift"
+    return ""
+
+
+@contextmanager
+def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collection[str] = ()) -> Iterator[None]:
+    """Replace operators of expressions while a kernel's function runs.
+
+    Quotients of floats become products with inverses: HVX has no division, and LLVM divides single numbers.  Products
+    of 8 and 16 bits that fill no vector become those of INT_16, for which HVX has an instruction.  With the `length` of
+    a tensor, Halide does not know the ranges of numbers, and narrows none; `data` are the functions whose elements
+    are numbers and not indices.
+    """
+
+    def unknown(number: hl.Expr) -> hl.Expr:
+        return hl.select(length > _MOST, hl.cast(number.type(), length), number)
+
+    def is_data(found: Any, a: Any) -> bool:
+        if length is None or found.type().is_float() or found.type().bits() != 32:
+            return False
+        return bool(set(_CALL.findall(str(_expr(a)))) & set(data))
+
+    def quotient(found: Any, a: Any, b: Any) -> Any:
+        if found.type() == hl.Float(32):
+            if not in_floats:
+                return found
+            is_number = isinstance(b, int | float) and b != 0
+            factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
+            return hl.cast(hl.Float(32), a) * factor
+        number = _number(b)
+        return shifted(found, a, number.bit_length() - 1) if number & (number - 1) == 0 else found
+
+    def shifted(found: Any, a: Any, amount: Any) -> Any:
+        number = _number(amount)
+        if number < 1 or not is_data(found, a):
+            return found
+        made = _expr(a) >> unknown(hl.u32(number))
+        return made if 32 * lanes > _VECTOR else made + unknown(hl.cast(found.type(), 0))  # not to be narrowed with it
+
+    def product(found: Any, a: Any, b: Any) -> Any:
+        of = found.type()
+        is_narrow = of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * lanes < _VECTOR
+        if is_narrow and length is None:
+            return hl.cast(of, hl.cast(hl.Int(16), a) * hl.cast(hl.Int(16), b))
+        if is_narrow or (32 * lanes <= _VECTOR and (is_data(found, a) or is_data(found, b))):
+            wide = hl.Int(32) if of.bits() < 32 else of
+            return hl.cast(of, (hl.cast(wide, a) + unknown(hl.cast(wide, 0))) * hl.cast(wide, b))
+        return found
+
+    ways = {"mul": product, "rmul": product, "truediv": quotient, "rtruediv": quotient, "floordiv": quotient,
+            "rshift": shifted}  # fmt: skip
+    usual = [(kind, f"__{name}__", getattr(kind, f"__{name}__"), way) for kind in _KINDS for name, way in ways.items()]
+    is_inside = False  # the operators of a way are the usual ones
+
+    def replaced(name: str, method: Callable[[Any, Any], Any], way: Callable[[Any, Any, Any], Any]) -> Any:
+        def both(a: Any, b: Any) -> Any:
+            nonlocal is_inside
+            found = method(a, b)
+            if is_inside or found is NotImplemented:
+                return found
+            is_inside = True
+            try:
+                return way(found, b, a) if name in ("__rmul__", "__rtruediv__") else way(found, a, b)
+            finally:
+                is_inside = False
+
+        return both
+
+    for kind, name, method, way in usual:
+        setattr(kind, name, replaced(name, method, way))
+    try:
+        yield
+    finally:
+        for kind, name, method, _ in usual:
+            setattr(kind, name, method)
+
+
+def _expr(value: Any) -> hl.Expr:
+    return value if isinstance(value, hl.Expr) else hl.Expr(value)
+
+
+def _number(value: Any) -> int:
+    """A constant; 0 if it is none, or not positive."""
+    match = _NUMBER.fullmatch(str(value))
+    return int(match[1]) if match else 0
