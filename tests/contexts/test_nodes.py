@@ -105,7 +105,7 @@ RIGHT: Sequence[Node] = (
     ("UnPack", [ROW], [(F, (8,)), (F, (8,))], {"axis": 0}),
 )  # fmt: skip
 
-# What is wrong, the node, and a part of the sentence or of its hint.
+# A fault, the node with it, and a part of the sentence or of its hint.
 WRONG: Sequence[tuple[str, Node, str]] = (
     ("broadcast", ("ElementWiseAdd", [(F, (1, 8)), (F, (1, 4))], [(F, (1, 8))], {}), "cannot be broadcast"),
     ("another shape", ("Relu", [(F, (1, 8))], [(F, (1, 4))], {}), "mismatching dimension"),

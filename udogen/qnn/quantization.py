@@ -235,7 +235,7 @@ def check(quant: Quantization, shape: Sequence[int], what: str, *, bits: int = 3
 
 
 def _faults(quant: Quantization, shape: tuple[int, ...] | None, bits: int) -> Iterator[str]:
-    """What is wrong; without a shape it is a part of another encoding."""
+    """The faults of an encoding; without a shape it is a part of another one."""
     if quant is None or isinstance(quant, OtherEncoding):  # which `write` refuses
         return
     if not isinstance(quant, tuple(row.kind for row in ENCODINGS)):

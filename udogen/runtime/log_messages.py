@@ -57,7 +57,7 @@ def without_noise(lines: Iterable[str]) -> list[str]:
     return [line for line in plain if not _NOISE.match(line)]
 
 
-# Lines that say that a node was refused, not why.
+# Lines that report a refused node without the reason.
 _REFUSED = re.compile(
     r"(?i)\bvalidation failed\b|failed to validate op |\w*validate\w+ .*failed \d+$"
     r"|please refer to |(requested|supported) i/o "
@@ -65,7 +65,7 @@ _REFUSED = re.compile(
 
 
 def refusal(lines: Iterable[str]) -> str:
-    """Why a runtime refused a node, by the lines that it logged; empty if none of them says so."""
+    """Why a runtime refused a node, by the lines that it logged; empty if they have no reason."""
     said = (line for line in without_noise(lines) if not _REFUSED.search(line))
     return next((line.strip().removeprefix("<E> ") for line in said), "")
 

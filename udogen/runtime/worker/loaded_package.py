@@ -97,7 +97,7 @@ def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[
 
 
 def _to_all(sinks: Sequence[LogSink], level: int, text: str) -> None:
-    """Hand a line to every sink: a package has one log in a process, and does not say for which client it logs."""
+    """Hand a line to every sink: a package has one log in a process, for all clients."""
     for sink in tuple(sinks) or (_to_stderr,):
         sink(level, text)
 
