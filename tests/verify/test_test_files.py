@@ -502,3 +502,20 @@ def test_values_and_subjects_are_read_as_what_they_are(tmp_path: Path) -> None:
     [tests] = load_test_files(tmp_path).ops
     assert tests.subject == Subject(kernels=tmp_path / "k")
     assert tests.groups[0].values == ({"": Fill("edge")}, {"x": GivenNumbers([1, 2])})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_one"),
+    [
+        ("op_tests.toml", "", True),
+        ("softmax.op_tests.toml", "", True),
+        ("my_op_tests.toml", "", False),
+        ("other.toml", "", False),
+        ("test_a.py", "from udogen.verify import op_test\n", True),
+        ("test_a.py", "import numpy\n", False),
+        ("a.py", "from udogen.verify import op_test\n", False),
+    ],
+)
+def test_the_names_of_test_files(name: str, text: str, is_one: bool, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert read.is_test_file(tmp_path / name) is is_one
