@@ -12,7 +12,7 @@ from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 
-COUNT = 160  # `python -m tests.kernels.random_kernels 1000` runs more
+COUNT = 100  # `python -m tests.kernels.random_kernels 1000` runs more
 
 # In Halide, and in numpy; A and B are elements as INT_32.
 SHIFTS = [
