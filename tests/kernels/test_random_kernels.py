@@ -12,7 +12,7 @@ from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 
-COUNT = 160  # `python -m tests.kernels.random_kernels 1000` runs more
+COUNT = 100  # `python -m tests.kernels.random_kernels 1000` runs more
 
 # In Halide, and in numpy; A and B are elements as INT_32.
 SHIFTS = [
@@ -33,6 +33,7 @@ PRODUCTS = [
 SHORTENED = [("hl.i16(A >> 4)", "wrap(a >> 4, 'i16')"), ("hl.u8_sat(A / 16)", "np.clip(a // 16, 0, 255)")]
 OF_BYTES = [
     ("hl.u8(A) * hl.u8(B)", "wrap(a * b, 'u8')"),
+    ("hl.i32(hl.u8(A) / 7) - hl.i32(hl.i8(B) % -7)", "wrap(a, 'u8') // 7 - wrap(b, 'i8') % 7"),
     ("hl.i32(hl.u8(A)) * hl.i32(hl.u8(B)) - A", "wrap(a, 'u8') * wrap(b, 'u8') - a"),
 ]
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length

@@ -70,7 +70,19 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
             factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
             return hl.cast(hl.Float(32), a) * factor
         number = _number(b)
-        return shifted(found, a, number.bit_length() - 1) if number & (number - 1) == 0 else found
+        if number & (number - 1) == 0 < number:
+            return shifted(found, a, number.bit_length() - 1)
+        return in_16_bits(found, a, b, lambda a, b: a / b)
+
+    def remainder(found: Any, a: Any, b: Any) -> Any:
+        return in_16_bits(found, a, b, lambda a, b: hl.select(b == 0, hl.i16(0), a - a / b * b))
+
+    def in_16_bits(found: Any, a: Any, b: Any, do: Callable[[Any, Any], Any]) -> Any:
+        """Halide divides bytes by multiplying them."""
+        of = found.type()
+        if of not in (hl.UInt(8), hl.Int(8)) or 16 * lanes >= _VECTOR:
+            return found
+        return hl.cast(of, do(hl.cast(hl.Int(16), a), hl.cast(hl.Int(16), b)))
 
     def shifted(found: Any, a: Any, amount: Any) -> Any:
         number = _number(amount)
@@ -90,7 +102,7 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
         return found
 
     ways = {"mul": product, "rmul": product, "truediv": quotient, "rtruediv": quotient, "floordiv": quotient,
-            "rshift": shifted}  # fmt: skip
+            "rshift": shifted, "mod": remainder}  # fmt: skip
     usual = [(kind, f"__{name}__", getattr(kind, f"__{name}__"), way) for kind in _KINDS for name, way in ways.items()]
     is_inside = False  # the operators of a way are the usual ones
 
