@@ -95,6 +95,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[PackageLibrary, 
     """A package, and one with other numbers, both compiled."""
     need_packets()
     right, other = (package(tmp_path_factory.mktemp("vectors"), fault) for fault in (0, 1))
+    compiled(right)
     compiled(other)
     return right, other
 
