@@ -203,7 +203,13 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
     ]
     with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
         program = Path(scratch) / "program"
-        addresses = _link(folder, program, {functions[n][key] for n in listed for key in ("name", "twin")})
+        names = {functions[n][key] for n in listed for key in ("name", "twin")}
+        try:
+            addresses = _link(folder, program, names)
+        except BuildFailed as fault:
+            return [
+                {"why_not": f"its check does not link: {next(iter(fault.details), fault.message)}"} for _ in functions
+            ]
         rows = [_words(functions[call.function], call, n, addresses) for n, call in enumerate(calls)]
         answers = _execute(program, calls, rows)
     return [_judge(row, number, calls, answers, kernel) for number, row in enumerate(functions)]

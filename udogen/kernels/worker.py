@@ -250,13 +250,21 @@ def _compile(kernel: _Kernel, variant: KernelVariant, folder: Path) -> tuple[str
         else:
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
-                _add_twin(kernel, variant, way, folder)
+                _or_why_not(kernel, name, partial(_add_twin, kernel, variant, way, folder))
             return (why or "the compiler died of its vectors") if is_scalar else "", found
     if machine.gpu:
         raise NotOnGpuError(why or "the compiler died of it")
     if kernel.is_scheduled_by_halide(variant):
         raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
     raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
+
+
+def _or_why_not(kernel: _Kernel, name: str, add: Callable[[], None]) -> None:
+    """Add a function that can be executed, or the reason why there is none: the kernel is right in any case."""
+    try:
+        add()
+    except (hl.HalideError, NotFixedError) as fault:
+        kernel.functions.append({"name": name, "lines": {}, "why": f"it has no scalar twin: {_text(fault)}"})
 
 
 def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) -> None:
@@ -277,7 +285,8 @@ def _add_twin(kernel: _Kernel, variant: KernelVariant, way: _Way, folder: Path) 
     row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
     if floats.calculates and request.machine.float_vectors and not way.fixed:
         kernel.functions.append({**row, "why": NO_FLOATS})
-        _add_integers(kernel, variant, way, folder)
+        integers = partial(_add_integers, kernel, variant, way, folder)
+        _or_why_not(kernel, f"{name}_integers", integers)
         return
     if twin in request.deaths:
         kernel.functions.append({**row, "why": "the compiler died of its scalar twin"})
