@@ -2,7 +2,6 @@
 from udogen.build.make import build_package as build_package
 from udogen.build.package import PackageLibrary as PackageLibrary
 from udogen.build.package import open_packages as open_packages
-from udogen.clients.ort import session
 from udogen.configs.load import load
 from udogen.errors import BuildFailed as BuildFailed
 from udogen.errors import RunFailed as RunFailed
@@ -13,6 +12,7 @@ from udogen.errors import VerificationFailed as VerificationFailed
 from udogen.generate.pipeline import GenerateOptions as GenerateOptions
 from udogen.generate.pipeline import generate
 from udogen.generate.pipeline import make_package as make_package
+from udogen.onnx.ort import session
 from udogen.opdef.problems import ConfigError as ConfigError
 from udogen.resources import qnn_headers as qnn_headers
 from udogen.runtime.contexts.builder import GraphBuilder as GraphBuilder

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from udogen.cli import output, run_context, run_model
+from udogen.cli import output, run_context
 from udogen.cli.options import POSITIVE, SECONDS, argument, json_option, option, runtime_kind, same_options, verb
 from udogen.errors import UsageError, VerificationFailed
+from udogen.onnx.verbs import run_model
 
 if TYPE_CHECKING:
     from udogen.runtime.models.commands import Divergence
@@ -119,7 +120,7 @@ def _network(options: BisectOptions) -> bool:
             "--against, --shard-runtime and several paths are for context binaries",
             hint="an ONNX model is compared with ONNX Runtime's CPU, op by op",
         )
-    from udogen.verify.network import compare, text
+    from udogen.onnx.network import compare, text
 
     how = same_options(
         run_model.RunModelOptions,

@@ -92,7 +92,7 @@ _OF_BINARIES = ("--write-manifest", "--json-out")
 def _inspect(options: InspectArguments) -> int:
     """Inspect PATH by its kind; returns the exit code."""
     from udogen.inspect.context import is_context_binary
-    from udogen.inspect.onnx_graph import is_onnx
+    from udogen.onnx.models.view import is_onnx
 
     path = options.path
     if path.suffix == ".py":
@@ -277,14 +277,14 @@ def _graph(options: InspectArguments) -> None:
 def _view(options: InspectArguments) -> GraphView:
     from udogen.inspect.context import is_context_binary
     from udogen.inspect.graph import config_view, context_view
-    from udogen.inspect.onnx_graph import is_onnx
+    from udogen.onnx.models.view import is_onnx
 
     path = options.path
     with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
     if is_onnx(start, path.suffix):
-        from udogen.inspect.onnx_graph import onnx_view
-        from udogen.opdef.onnx.load import load_model
+        from udogen.onnx.models.load import load_model
+        from udogen.onnx.models.view import onnx_view
 
         return onnx_view(load_model(path, options.wanted))
     options.refuse("ONNX models", _OF_MODELS)

@@ -12,8 +12,8 @@ import click
 class LazyGroup(click.Group):
     """A group that imports a command on first use: --help must not import all verbs.
 
-    `rows` maps a name to (module of udogen.cli, one line for --help).  The command of a module is called `command`;
-    MODULE:NAME selects another one.
+    `rows` maps a name to (module, one line for --help): a module of udogen.cli, or a dotted name.  The command of a
+    module is called `command`; MODULE:NAME selects another one.
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class LazyGroup(click.Group):
             return None
         name, line = self._rows[cmd_name]
         module, _, attribute = name.partition(":")
-        command: click.Command = getattr(importlib.import_module(f"udogen.cli.{module}"), attribute or "command")
+        module = module if "." in module else f"udogen.cli.{module}"
+        command: click.Command = getattr(importlib.import_module(module), attribute or "command")
         command.short_help = line  # shown by shell completion
         return command
 

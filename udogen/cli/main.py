@@ -27,7 +27,7 @@ VERBS = {
     "bisect": ("bisect", "Find the first tensor of a model that is wrong."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
-    "onnx": ("onnx", "Prepare ONNX models for custom ops and context binaries."),
+    "onnx": ("udogen.onnx.verbs.onnx", "Prepare ONNX models for custom ops and context binaries."),
     "doctor": ("doctor", "Check this machine: what is missing, and how to get it."),
     "explain": ("explain", "Explain an error number or a log."),
 }

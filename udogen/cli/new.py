@@ -146,7 +146,7 @@ def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
         return options.folder, [], project.of_config(options.config)
     folder, drafts, is_starter = options.folder, [], False
     if options.model is not None:
-        from udogen.init import from_onnx
+        from udogen.onnx.draft import from_onnx
 
         draft = from_onnx.draft(
             options.model,

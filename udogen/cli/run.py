@@ -8,7 +8,7 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "op": ("run_op", "Run one op of a built package."),
-    "model": ("run_model", "Run a whole ONNX model and compare every tensor."),
+    "model": ("udogen.onnx.verbs.run_model", "Run a whole ONNX model and compare every tensor."),
     "context": ("run_context", "Restore context binaries and execute their graphs."),
 }
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from udogen.backends import PLACES, RUNTIMES, architectures
 from udogen.backends.backend import Place
 from udogen.build import qemu_hexagon
-from udogen.clients.ort import versions
-from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UsageError
-from udogen.opdef.onnx.reading import onnx_module
+from udogen.onnx.models.reading import onnx_module
+from udogen.onnx.ort import versions
+from udogen.onnx.ort.op_session import OrtSession
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import find_runtime

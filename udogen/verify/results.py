@@ -15,8 +15,8 @@ from udogen.verify.cases import Case, CaseError
 from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
+    from udogen.onnx.network.compare import NetworkResult
     from udogen.runtime.op.calls import Array
-    from udogen.verify.network.compare import NetworkResult
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
 # reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.

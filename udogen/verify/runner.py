@@ -14,9 +14,9 @@ import numpy as np
 from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
-from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
+from udogen.onnx.ort.op_session import OrtSession
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.python_files import user_code

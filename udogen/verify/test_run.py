@@ -21,6 +21,8 @@ from udogen.build import vectors
 from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
+from udogen.onnx.network import compare
+from udogen.onnx.network.execute import NetworkOptions
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
@@ -32,8 +34,6 @@ from udogen.runtime.op.calls import OpCall, RuntimeInfo
 from udogen.runtime.op.request import given_of, infer_outputs
 from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
-from udogen.verify.network import compare
-from udogen.verify.network.execute import NetworkOptions
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
 from udogen.verify.results import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from udogen.clients.client import Client
-from udogen.clients.programs import cpp, executorch, java, litert, net_run, ort, snpe, tflite
+from udogen.clients.programs import cpp, executorch, java, litert, net_run, snpe, tflite
+from udogen.onnx.ort import client as ort
 
 ALL: dict[str, Client] = {
     row.name: row

@@ -21,8 +21,6 @@ from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.ort.case_model import Chain
-from udogen.clients.ort.op_session import digest
 from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
 from udogen.clients.scripts import write
 from udogen.clients.scripts.make_plan import Built as BuiltPackages
@@ -31,6 +29,8 @@ from udogen.clients.scripts.plan import ScriptPlan
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
+from udogen.onnx.ort.case_model import Chain
+from udogen.onnx.ort.op_session import digest
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures

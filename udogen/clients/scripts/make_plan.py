@@ -16,7 +16,6 @@ from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients import programs
 from udogen.clients.client import Client, check_rules
-from udogen.clients.ort import contexts, preflight, schema
 from udogen.clients.package import (
     ANDROID,
     DEVICE_FOLDER,
@@ -28,13 +27,14 @@ from udogen.clients.package import (
     find_packages,
 )
 from udogen.clients.programs import snpe
-from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
+from udogen.onnx.ort import contexts, preflight, schema
+from udogen.onnx.ort.client import SCHEMA_NEEDED
 from udogen.qnn import socs
 from udogen.qnn.system import GraphInfo
 from udogen.runtime.contexts.binaries import StoredContext

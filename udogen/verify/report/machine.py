@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from udogen.errors import UdogenError
+from udogen.onnx.network import text as network_text
 from udogen.verify.baseline import CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import terminal
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 

@@ -13,10 +13,10 @@ from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import write_file
+from udogen.onnx.network import text as network_text
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
 from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from udogen.onnx.network import text as network_text
 from udogen.opdef.problems import wrapped
 from udogen.tables import many, table
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import text
 from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 

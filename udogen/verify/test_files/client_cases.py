@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from udogen.clients.programs.ort import attribute_fault
 from udogen.errors import UdogenError
+from udogen.onnx.ort.client import attribute_fault
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.verify.cases import Case
 from udogen.verify.test_files import configs

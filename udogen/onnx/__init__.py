@@ -1,0 +1,1 @@
+"""ONNX models and ONNX Runtime; the rest of udogen works without this folder."""
