@@ -12,7 +12,6 @@ from udogen.errors import VerificationFailed as VerificationFailed
 from udogen.generate.pipeline import GenerateOptions as GenerateOptions
 from udogen.generate.pipeline import generate
 from udogen.generate.pipeline import make_package as make_package
-from udogen.onnx.ort import session
 from udogen.opdef.problems import ConfigError as ConfigError
 from udogen.resources import qnn_headers as qnn_headers
 from udogen.runtime.contexts.builder import GraphBuilder as GraphBuilder
@@ -28,4 +27,3 @@ from udogen.verify.test_files.expand import load_examples as load_examples
 __version__: str
 generate_packages = generate
 load_configs = load
-onnx_session = session

@@ -29,13 +29,11 @@ from udogen.clients.scripts.plan import ScriptPlan
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
-from udogen.onnx.ort.case_model import Chain
-from udogen.onnx.ort.op_session import digest
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.built import Built
-from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays_of
+from udogen.runtime.op.calls import Chain, OpCall, OpResult, RuntimeInfo, Times, arrays_of, digest
 from udogen.runtime.op.session import OpSession
 
 _PROBE_SECONDS = 60.0

@@ -118,10 +118,3 @@ def _attribute(attribute: Attribute) -> str:
 
 def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def is_onnx(data: bytes, suffix: str) -> bool:
-    """Whether a file is an ONNX model: by its name, or because it begins with ir_version and a text."""
-    return suffix.lower() == ".onnx" or (
-        len(data) > 3 and data[0] == 0x08 and 0 < data[1] < 0x40 and data[2] in (0x12, 0x3A)
-    )

@@ -17,10 +17,7 @@ from udogen.onnx.network.evaluate import Evaluator
 from udogen.onnx.network.execute import Executed, Executor, NetworkOptions
 from udogen.onnx.network.model import BITS_8, DEQUANTIZE, QUANTIZE, Network, first_output, title
 from udogen.onnx.network.quantize import STORED, Quant, is_fused, quants_of, rounded, rounded_constants
-from udogen.verify.cases import Case, Origin
-from udogen.verify.diagnosis.causes import diagnose
-from udogen.verify.diagnosis.wrong_output import FailedCase
-from udogen.verify.results import Finding
+from udogen.onnx.network.result import CPU, QNN, Elsewhere, LayerResult, NetworkResult
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -43,71 +40,10 @@ ALLOWED = {
     ("htp", "Softmax"): Allowed(real=1 / 256),  # HTP computes probabilities in such steps, however small all are
 }
 _OPSET_8_BITS = 10  # the first with QuantizeLinear
-QNN, CPU, REFERENCE = "qnn", "cpu", "reference"  # what computed a layer; the second is ONNX Runtime's
 
 # Why a node did not run on QNN if its provider gives no reason.
 _OPTIMIZED = "ONNX Runtime removed it, or computed it from constants, before QNN got the model"
 _AT_BORDER = "at the border of QNN's graph, ONNX Runtime's CPU quantizes"
-
-
-@dataclass(frozen=True)
-class LayerResult:
-    """One output of a node, with its errors over all samples, relative to the range of the tensor."""
-
-    number: int
-    node: str
-    op: str
-    tensor: str
-    dtype: str
-    shape: tuple[int, ...]
-    own: float  # from the same inputs as on QNN
-    error: float  # from the first layer on
-    steps: float | None  # the own error in steps of 8 bits
-    wrong: bool
-    on: str = QNN
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """A node that did not run on QNN, and why."""
-
-    node: str
-    op: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class NetworkResult:
-    """The result of running a network."""
-
-    runtime: str
-    backend: str
-    bits: str
-    samples: int
-    layers: tuple[LayerResult, ...]
-    seconds: float  # of one execution on QNN, with all tensors as outputs
-    elsewhere: tuple[Elsewhere, ...]
-    random: tuple[str, ...]  # inputs that were not given
-    outputs: Mapping[str, Array]  # of the model, for the last sample, as real numbers
-    assumed: tuple[str, ...] = ()  # open dimensions of random inputs, taken as 1
-    failed: FailedCase | None = None  # the first wrong layer, as a case of its op
-
-    @property
-    def first_wrong(self) -> LayerResult | None:
-        """The first layer whose own error is too large."""
-        return next((each for each in self.layers if each.wrong), None)
-
-    @property
-    def on_qnn(self) -> int:
-        """The number of tensors that QNN computed; only these are evidence."""
-        return sum(each.on == QNN for each in self.layers)
-
-    @property
-    def fault(self) -> str:
-        """Why the network is not right; empty if it is."""
-        if self.first_wrong is not None:
-            return f"the first wrong layer is {self.first_wrong.tensor}"
-        return "" if self.on_qnn else "no node ran on QNN, so nothing was compared"
 
 
 def run_network(options: NetworkOptions) -> NetworkResult:
@@ -121,11 +57,9 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     if options.bits == BITS_8:
         quants = quants_of(network, expected)
         evaluator = evaluator.with_constants(rounded_constants(network, quants))
-    replaced = network.numbers_of(options.replaced)
-    made = Executor(options, network, evaluator, quants, replaced).run(samples)
+    made = Executor(options, network, evaluator, quants).run(samples)
     values = [{**rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
-    layers = [*_Layers(options, evaluator, quants, replaced, expected, values, made.on_qnn)]
-    first = next((each for each in layers if each.wrong), None)
+    layers = [*_Layers(options, evaluator, quants, expected, values, made.on_qnn)]
     return NetworkResult(
         runtime=made.runtime,
         backend=options.backend,
@@ -133,11 +67,10 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         samples=len(samples),
         layers=tuple(layers),
         seconds=made.seconds,
-        elsewhere=tuple(_elsewhere(network, made, replaced)),
+        elsewhere=tuple(_elsewhere(network, made)),
         random=random,
         assumed=assumed,
         outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
-        failed=None if first is None else _failed(options, evaluator, first, quants, values),
     )
 
 
@@ -146,50 +79,16 @@ def _is_on_qnn(node: Any, names: Collection[str]) -> bool:
     return not {each for name in node.output if name for each in (name, f"{name}{STORED}")}.isdisjoint(names)
 
 
-def _elsewhere(network: Network, made: Executed, replaced: Collection[int]) -> Iterator[Elsewhere]:
-    for number, node in enumerate(network.nodes):
-        if number not in replaced and not _is_on_qnn(node, made.on_qnn):
+def _elsewhere(network: Network, made: Executed) -> Iterator[Elsewhere]:
+    for node in network.nodes:
+        if not _is_on_qnn(node, made.on_qnn):
             usual = _AT_BORDER if node.op_type in (QUANTIZE, DEQUANTIZE) else _OPTIMIZED
             yield Elsewhere(title(node), node.op_type, made.reasons.get(first_output(node), usual))
 
 
-def op_types(model: Path, until: str = "") -> set[str]:
+def op_types(model: Path, until: str = "") -> frozenset[str]:
     """The types of the nodes of an ONNX model, or of those that a tensor needs."""
-    return {node.op_type for node in Network(onnx_module(), model, until=until).nodes}
-
-
-def causes(result: NetworkResult) -> tuple[Finding, ...]:
-    """The likely causes of the first wrong layer; none if nothing explains it."""
-    return diagnose(result.failed) if result.failed is not None else ()
-
-
-def _failed(
-    options: NetworkOptions,
-    evaluator: Evaluator,
-    layer: LayerResult,
-    quants: Mapping[str, Quant],
-    values: Sequence[Mapping[str, Array]],
-) -> FailedCase:
-    """A layer as a case of its op, for the sample with the largest error."""
-    cases = []
-    for sample in values:
-        expected = evaluator.node(layer.number, sample)[layer.tensor]
-        cases.append((apart(sample[layer.tensor], expected), sample, expected))
-    _, worst, expected = max(cases, key=lambda each: each[0])
-    quant = quants.get(layer.tensor)
-    span = span_of(expected) if quant is None else quant.span
-    inputs, params, reference = evaluator.question(layer.number, layer.tensor, worst)
-    origin = Origin(reshaped=lambda _shapes: None, reference=reference, baseline=lambda: None)
-    case = Case(
-        layer.node,
-        layer.op,
-        inputs,
-        {layer.tensor: expected},
-        params=params,
-        tolerance=_limit(options, quant, layer.op, span) * span,
-        origin=origin,
-    )
-    return FailedCase(case, {layer.tensor: worst[layer.tensor]})
+    return frozenset(node.op_type for node in Network(onnx_module(), model, until=until).nodes)
 
 
 def _defaults(packages: Sequence[Path]) -> dict[str, dict[str, object]]:
@@ -228,7 +127,6 @@ class _Layers:
     options: NetworkOptions
     evaluator: Evaluator
     quants: Mapping[str, Quant]
-    replaced: Collection[int]
     expected: Sequence[Mapping[str, Array]]
     values: Sequence[Mapping[str, Array]]  # the tensors on QNN, with inputs
     on_qnn: Collection[str]
@@ -257,9 +155,7 @@ class _Layers:
             targets = [[quant.rounded(each) for each in target] for target in targets]
         own = min(_error(made, target, spans) for target in targets)
         op = named.op_type if named is node else f"{named.op_type}, {node.op_type}"
-        is_replaced = not {number, maker}.isdisjoint(self.replaced)
         return LayerResult(
-            number,
             title(named),
             op,
             name,
@@ -269,7 +165,7 @@ class _Layers:
             _error(made, expected, spans),
             steps=None if quant is None else own * 255,
             wrong=own > _limit(self.options, quant, op, min(spans)),
-            on=REFERENCE if is_replaced else QNN if self._on_qnn(node, named) else CPU,
+            on=QNN if self._on_qnn(node, named) else CPU,
         )
 
     def _on_qnn(self, *nodes: Any) -> bool:

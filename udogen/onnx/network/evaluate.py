@@ -12,7 +12,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.onnx.models.reading import taken_by
 from udogen.onnx.network.model import STANDARD, Network, title
 from udogen.onnx.network.quantize import is_fused
-from udogen.verify.cases import Arrays, Quants, ReferenceCall
+from udogen.verify.cases import Arrays
 from udogen.verify.test_files.references import ReferenceFunction
 
 if TYPE_CHECKING:
@@ -75,21 +75,6 @@ class Evaluator:
                 found = (self.fused if is_fused(node) else self.node)(before, values)
                 inputs.update({name: found[name] for name in used})
         return self.node(number, {**values, **inputs})
-
-    def question(
-        self, number: int, tensor: str, values: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], dict[str, object], ReferenceCall]:
-        """The inputs of a node, its parameters, and a function of both that returns one of its outputs."""
-        node = self.network.nodes[number]
-        known = {**self._constants, **values}
-        inputs = {name: np.asarray(known[name]) for name in node.input if name}
-        is_custom = self._is_custom(node)
-
-        def reference(inputs: Arrays, params: Mapping[str, object], _quants: Quants) -> Arrays:
-            found = self._reference(node, inputs, params) if is_custom else self.node(number, {**values, **inputs})
-            return {tensor: found[tensor]}
-
-        return inputs, self._attributes(node) if is_custom else {}, reference
 
     def _is_custom(self, node: Any) -> bool:
         return node.op_type in self._references and node.domain not in STANDARD

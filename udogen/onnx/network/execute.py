@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from udogen.build.emulator import build_watch
 from udogen.build.package import open_packages
 from udogen.build.tools import preloading
-from udogen.errors import UdogenError, UsageError
-from udogen.onnx.models.reading import onnx_module, taken_by
+from udogen.errors import UdogenError
+from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network.evaluate import Evaluator
 from udogen.onnx.network.model import BITS_8, FLOAT, Network, title
-from udogen.onnx.network.quantize import STORED, Quant, Quantizer, rounded
+from udogen.onnx.network.quantize import STORED, Quant, Quantizer
 from udogen.onnx.ort.commands import ArrayRow, NetworkRan, OpenOrt, OrtOpened, RunNetwork
 from udogen.onnx.ort.op_session import explain_failure
 from udogen.runtime.failures import OpCrashed, OpFailed, Situation
@@ -41,7 +41,6 @@ class NetworkOptions:
     references: Mapping[str, ReferenceFunction] | None = None  # of custom ops, by type
     tolerance: float | None = None
     until: str = ""  # a tensor: run only the nodes that it needs
-    replaced: tuple[str, ...] = ()  # ops, nodes or tensors that the reference computes instead of QNN
     timeout: float | None = None
 
 
@@ -86,97 +85,57 @@ class Executed:
 
 @dataclass(frozen=True)
 class Executor:
-    """Executes a network on QNN; replaced nodes are computed by their references, from tensors computed on QNN."""
+    """Executes a network on QNN."""
 
     options: NetworkOptions
     network: Network
     evaluator: Evaluator
     quants: Mapping[str, Quant]
-    replaced: frozenset[int]
 
     def run(self, samples: Sequence[Mapping[str, Array]]) -> Executed:
-        """Alternately execute all nodes that need no pending reference, and compute the references that are ready."""
-        pending = set(self.replaced)
-        given: list[dict[str, Array]] = [{} for _ in samples]
-        if len(pending) == len(self.network.nodes):
-            raise UsageError("every op of the network is replaced", hint="leave at least one for QNN")
-        ran, runtime = NetworkRan(), ""
-        while True:
-            waiting = self._waiting(pending)
-            numbers = [n for n in range(len(self.network.nodes)) if n not in waiting and n not in self.replaced]
-            values = [dict(each) for each in given]
-            if numbers:
-                ran, runtime = self._part(numbers, samples, given)
-                for row, rows, sample in zip(values, ran.samples, samples, strict=True):
-                    row.update(_real(rows, self.quants))
-                    self._add_hidden(row, sample, numbers)
-            if not pending:
-                return Executed(values, runtime, min(ran.seconds), frozenset(ran.on_qnn), dict(ran.reasons))
-            ready = {number for number in pending if not self._inputs(number) & self._outputs(waiting - {number})}
-            for row, sample, known in zip(given, samples, values, strict=True):
-                inputs = rounded(sample, self.quants) | known
-                for number in ready:
-                    row.update(rounded(self.evaluator.node(number, inputs), self.quants))
-            pending -= ready
-
-    def _add_hidden(self, values: dict[str, Array], sample: Mapping[str, Array], numbers: Sequence[int]) -> None:
-        """Add the float tensors that QNN did not return, computed from the stored ones that it did return."""
-        for number in numbers:
-            if self._outputs([number]) - values.keys():
-                values.update(self.evaluator.node(number, {**sample, **values}) | values)
-
-    def _waiting(self, pending: Collection[int]) -> set[int]:
-        """The pending nodes, and the nodes that depend on them."""
-        waiting, missing = set(pending), self._outputs(pending)
-        for number in range(len(self.network.nodes)):
-            if self._inputs(number) & missing:
-                waiting.add(number)
-                missing |= self._outputs([number])
-        return waiting
-
-    def _inputs(self, number: int) -> set[str]:
-        return {*taken_by(self.network.nodes[number])}
-
-    def _outputs(self, numbers: Collection[int]) -> set[str]:
-        return {name for number in numbers for name in self.network.nodes[number].output if name}
-
-    def _part(
-        self, numbers: Sequence[int], samples: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]]
-    ) -> tuple[NetworkRan, str]:
-        """Run these nodes; the error of a failure names the first node with which they fail."""
+        """Execute all nodes; the error of a failure names the first node with which they fail."""
         try:
-            return self._run(numbers, samples, given)
+            ran, runtime = self._run(len(self.network.nodes), samples)
         except UdogenError as fault:
             if fault.kind not in _OF_ONE_NODE:
                 raise
             preload = _watch() if isinstance(fault, OpCrashed) else ()
-            first, found = self._first_failure(numbers, samples[:1], given[:1], preload)
+            first, found = self._first_failure(samples[:1], preload)
             raise (fault if found is None else self._named(found, first)) from fault
+        values = [_real(rows, self.quants) for rows in ran.samples]
+        for row, sample in zip(values, samples, strict=True):
+            self._add_hidden(row, sample)
+        return Executed(values, runtime, min(ran.seconds), frozenset(ran.on_qnn), dict(ran.reasons))
+
+    def _add_hidden(self, values: dict[str, Array], sample: Mapping[str, Array]) -> None:
+        """Add the float tensors that QNN did not return, computed from the stored ones that it did return."""
+        for number in range(len(self.network.nodes)):
+            if self._outputs(number) - values.keys():
+                values.update(self.evaluator.node(number, {**sample, **values}) | values)
+
+    def _outputs(self, number: int) -> set[str]:
+        return {name for name in self.network.nodes[number].output if name}
 
     def _first_failure(
-        self,
-        numbers: Sequence[int],
-        samples: Sequence[Mapping[str, Array]],
-        given: Sequence[Mapping[str, Array]],
-        preload: Sequence[Path],
+        self, samples: Sequence[Mapping[str, Array]], preload: Sequence[Path]
     ) -> tuple[int, UdogenError | None]:
         """By bisection: the last node of the shortest beginning of the network that fails, and the error."""
 
         def error_of(count: int) -> UdogenError | None:
             try:
-                self._run(numbers[:count], samples, given, preload)
+                self._run(count, samples, preload)
             except UdogenError as error:
                 return error
             return None
 
-        hidden = self.network.hidden  # QNN cannot return these tensors
-        ends = [n for n, number in enumerate(numbers, 1) if n == len(numbers) or not hidden & self._outputs([number])]
-        right, wrong, found = -1, len(ends) - 1, error_of(len(numbers))
+        total, hidden = len(self.network.nodes), self.network.hidden  # QNN cannot return hidden tensors
+        ends = [count for count in range(1, total + 1) if count == total or not hidden & self._outputs(count - 1)]
+        right, wrong, found = -1, len(ends) - 1, error_of(total)
         while found is not None and wrong - right > 1:
             middle = (right + wrong) // 2
             error = error_of(ends[middle])
             right, wrong, found = (middle, wrong, found) if error is None else (right, middle, error)
-        return numbers[ends[wrong] - 1], found
+        return ends[wrong] - 1, found
 
     def _named(self, fault: UdogenError, number: int) -> UdogenError:
         node = self.network.nodes[number]
@@ -191,23 +150,16 @@ class Executor:
         return named
 
     def _run(
-        self,
-        numbers: Sequence[int],
-        samples: Sequence[Mapping[str, Array]],
-        given: Sequence[Mapping[str, Array]],
-        preload: Sequence[Path] = (),
+        self, count: int, samples: Sequence[Mapping[str, Array]], preload: Sequence[Path] = ()
     ) -> tuple[NetworkRan, str]:
-        whole = len(numbers) == len(self.network.nodes)
-        network = self.network if whole else self.network.part(numbers, given[0])
+        """Run the first nodes."""
+        network = self.network if count == len(self.network.nodes) else self.network.beginning(count)
         values = self.evaluator.run({**samples[0]})  # the shapes of all tensors
         model = network.with_outputs(values)
         if self.quants:
             model = Quantizer(network, self.quants).quantized(model, values)
         options = replace(self.options, packages=self._needed(network))
-        rows = [
-            {name: array for name, array in {**sample, **more}.items() if name in network.inputs}
-            for sample, more in zip(samples, given, strict=True)
-        ]
+        rows = [{name: array for name, array in sample.items() if name in network.inputs} for sample in samples]
         names = {each.name for each in model.graph.output}
         outputs = [name if name in names else f"{name}{STORED}" for name in network.observed]
         return run_on_qnn(options, model, outputs, rows, preload=preload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,22 +145,10 @@ class Network:
         graph.input.extend(used)
         self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
 
-    def numbers_of(self, names: Sequence[str]) -> frozenset[int]:
-        """The indices of the nodes with these names: an op, a node, or a tensor that it computes."""
-        found = set()
-        for name in names:
-            meant = [n for n, node in enumerate(self.nodes) if name in (node.op_type, node.name, *node.output)]
-            if not meant:
-                known = {each for node in self.nodes for each in (node.op_type, node.name, *node.output) if each}
-                hint = suggestion(name, known, _TABLE)
-                raise UsageError(f"{self.path} has no op, node or tensor `{name}` to replace", hint=hint)
-            found |= {*meant}
-        return frozenset(found)
-
-    def part(self, numbers: Collection[int], given: Mapping[str, Array]) -> Network:
-        """The network with only these nodes; `given` are additional inputs that they may use."""
+    def beginning(self, count: int) -> Network:
+        """The network with only its first nodes."""
         made = copy.copy(self)
-        made.nodes = [self.nodes[number] for number in sorted(numbers)]
+        made.nodes = self.nodes[:count]
         used = {name for node in made.nodes for name in taken_by(node)}
         made.model = self.onnx.ModelProto()
         made.model.CopyFrom(self.model)
@@ -168,11 +156,9 @@ class Network:
         constant = [node for node in self.model.graph.node if node.op_type == "Constant"]
         del graph.node[:]
         graph.node.extend([*constant, *made.nodes])
-        inputs = [each for each in self.inputs.values() if each.name in used]
-        inputs += [self.value_info(name, value) for name, value in given.items() if name in used]
+        made.inputs = {name: each for name, each in self.inputs.items() if name in used}
         del graph.input[:]
-        graph.input.extend(inputs)
-        made.inputs = {each.name: each for each in inputs}
+        graph.input.extend(made.inputs.values())
         return made
 
     def samples(self, files: Mapping[str, Path]) -> Samples:

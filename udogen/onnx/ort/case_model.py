@@ -13,7 +13,7 @@ from udogen.onnx.ort.client import attribute_fault
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.calls import Chain, OpCall, ParamArg, TensorArg
 
 # Not a standard domain: built-in ops between DequantizeLinear and QuantizeLinear never reach a package.
 DOMAIN = "udogen"
@@ -22,8 +22,6 @@ _QUANTIZED_BITS = (8, 16)
 _FLOAT = 1  # of TensorProto
 _WIDE = ("INT_64", "UINT_64", "FLOAT_64")
 _INT32 = range(-(1 << 31), 1 << 31)
-
-Chain = Sequence[OpCall]  # the first output of each call is the first input of the next
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from udogen import backends
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.onnx.ort import case_model
-from udogen.onnx.ort.case_model import Chain
 from udogen.onnx.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.opdef.model import Op
-from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider
-from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times
+from udogen.runtime.op.calls import Chain, OpCall, OpResult, RuntimeInfo, Times, digest
 from udogen.runtime.worker_process import WorkerSession
+from udogen.verify.places import ProgramSession
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -35,7 +31,7 @@ _SHOWN_LINES = 20
 _NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and overhead of ONNX Runtime
 
 
-class OrtSession(Closing):
+class OrtSession(ProgramSession):
     """Runs ops of one package in ONNX Runtime, in a worker; a crash ends one call, not the session."""
 
     def __init__(self, built: Built, *, backend: str, timeout: float | None = None) -> None:
@@ -53,11 +49,6 @@ class OrtSession(Closing):
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
-
-    @property
-    def runtime(self) -> RuntimeInfo:
-        """ONNX Runtime, and Qualcomm's backend library that its provider loads."""
-        return self._runtime
 
     def prepare(self, chains: Sequence[Chain]) -> None:
         """Run these in advance, as many as possible in one session; `run` then returns their results.
@@ -90,10 +81,6 @@ class OrtSession(Closing):
             middle = len(chains) // 2
             self._together(chains[:middle])
             self._together(chains[middle:])
-
-    def run(self, call: OpCall) -> OpResult:
-        """Run one op and return its outputs; every failure is a `RunFailed`."""
-        return self.run_chain([call])
 
     def run_chain(self, calls: Chain) -> OpResult:
         """Run a chain, where the first output of each op is the first input of the next; return the last outputs."""
@@ -160,13 +147,13 @@ class OrtSession(Closing):
                 proof = Proof(self._built.package, chain[-1].op_type, reply.counted, loops, *rises)
             arrays = {arg.name: array for arg, array in zip(outputs, found[at:], strict=False)}
             at += len(outputs)
-            yield OpResult(arrays, _NO_TIMES, self._runtime, proof=proof)
+            yield OpResult(arrays, _NO_TIMES, self.runtime, proof=proof)
 
     def _start(self) -> None:
         timeout = None if self._timeout is None else max(self._timeout, _START_SECONDS)
         situation = Situation(str(self._built.library))
         opened = self._worker.start(OpenOrt(self._backend), OrtOpened, situation, timeout)
-        self._runtime = RuntimeInfo(opened.name, opened.build_id, "", opened.version, opened.path)
+        self.runtime = RuntimeInfo(opened.name, opened.build_id, "", opened.version, opened.path)
 
 
 _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, ToolMissing)}
@@ -210,17 +197,3 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
         numbers += size
     if part:
         yield part
-
-
-def digest(calls: Chain) -> bytes:
-    """A digest that is equal for equal calls, regardless of their poison."""
-    found = hashlib.sha256()
-    for call in calls:
-        found.update(repr((call.op_type, call.loops)).encode())
-        for arg in (*call.inputs, *call.outputs):
-            found.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
-            if arg.array is not None:
-                found.update(np.ascontiguousarray(arg.array).tobytes())
-        for param in call.params:
-            found.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
-    return found.digest()

@@ -85,7 +85,7 @@ def session(
 
     With `prove` it is a `ProvingSession`, which counts how often the packages executed their ops (`proof`, `proving`).
 
-    `onnx_session("net.onnx", [folder], backend="htp").run(None, {"x": x})`
+    `session("net.onnx", [folder], backend="htp").run(None, {"x": x})`
     """
     if runtime is None:
         versions.check(backend)

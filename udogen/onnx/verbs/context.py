@@ -27,7 +27,7 @@ class OnnxContextOptions:
     as_json: bool = json_option()
 
 
-@verb("context", OnnxContextOptions)
+@verb("context", OnnxContextOptions, short_help="Wrap a context binary in a model for ONNX Runtime.")
 def command(options: OnnxContextOptions) -> None:
     """Example: udogen onnx context scale.bin -o scale.onnx
 

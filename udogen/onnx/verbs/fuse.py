@@ -44,7 +44,7 @@ class FuseArguments:
     as_json: bool = json_option()
 
 
-@verb("fuse", FuseArguments)
+@verb("fuse", FuseArguments, short_help="Make one custom op from nodes of a model.")
 def command(options: FuseArguments) -> int:
     """Example: udogen onnx fuse model.onnx --nodes conv_1..relu_1 --name ConvRelu
 

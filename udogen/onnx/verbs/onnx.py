@@ -6,14 +6,10 @@ import click
 
 from udogen.cli.lazy import LazyGroup
 
-ROWS = {
-    "schema": ("udogen.onnx.verbs.schema", "Add schemas for custom ops to a model."),
-    "fuse": ("udogen.onnx.verbs.fuse", "Make one custom op from nodes of a model."),
-    "context": ("udogen.onnx.verbs.context", "Wrap a context binary in a model for ONNX Runtime."),
-}
+_LINE = "Prepare ONNX models for custom ops and context binaries."
 
 
-@click.group("onnx", cls=LazyGroup, rows=ROWS)
+@click.group("onnx", cls=LazyGroup, rows={}, path="onnx ", short_help=_LINE)
 def command() -> None:
     """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
 

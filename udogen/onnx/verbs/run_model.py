@@ -15,7 +15,7 @@ from udogen.cli.options import SECONDS, argument, json_option, option, pairs, ve
 from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
-    from udogen.onnx.network.compare import NetworkResult
+    from udogen.onnx.network.result import NetworkResult
     from udogen.verify.test_files.references import ReferenceFunction
 
 
@@ -50,16 +50,12 @@ class RunModelOptions:
         help="The allowed error of a layer, as a fraction of the range of its output.",
     )  # fmt: skip
     until: str = option("--until", metavar="TENSOR", help="Only what this tensor needs.")
-    replaced: tuple[str, ...] = option(
-        "--replace", metavar="OP=reference",
-        help="Compute an op (by type, or one node by name or tensor) with its reference, not on QNN; may repeat.",
-    )  # fmt: skip
     output_dir: Path | None = option("--output-dir", metavar="DIR", help="Save outputs here, as .npy.")
     timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of QNN.")
     as_json: bool = json_option()
 
 
-@verb("model", RunModelOptions)
+@verb("model", RunModelOptions, short_help="Run a whole ONNX model and compare every tensor.")
 def command(options: RunModelOptions) -> int:
     """Example: udogen run model net.onnx --package out --tests scale
 
@@ -69,25 +65,22 @@ def command(options: RunModelOptions) -> int:
     layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is
     wrong, or if no node ran on QNN.
     """
-    from udogen.onnx.network import text
     from udogen.runtime.contexts import arrays
 
-    result = run_network(options)
+    result = _run(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
     if options.as_json:
-        output.print_json(text.as_json(result))
+        output.print_json(result.as_json())
     else:
-        for line in text.lines(result):
+        for line in result.lines():
             output.print_result(line)
-        if result.first_wrong is not None:
-            output.print_next(f"`{_bisect(options)}` names the likely cause in the first wrong layer")
-        elif not result.fault:
-            print_next_when_right(options)
+        if not result.fault:
+            _print_next(options)
     return VerificationFailed.exit_code if result.fault else 0
 
 
-def print_next_when_right(options: RunModelOptions) -> None:
+def _print_next(options: RunModelOptions) -> None:
     """Print the next step for a model that is right: quantize it, or use its packages in a program."""
     if options.bits == "float":
         words = [each for each in sys.argv[1:] if each != "--json"]
@@ -99,49 +92,27 @@ def print_next_when_right(options: RunModelOptions) -> None:
         )
 
 
-def _bisect(options: RunModelOptions) -> str:
-    """The command that finds the cause in the first wrong layer of the same network."""
-    repeated = {
-        "--package": options.packages,
-        "--feed": options.inputs,
-        "--reference": options.references,
-        "--tests": options.tests,
-        "--replace": options.replaced,
-    }
-    words = ["udogen", "bisect", options.model, "--backend", options.backend, "--bits", options.bits]
-    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    return shlex.join(map(str, words))
-
-
-def run_network(options: RunModelOptions) -> NetworkResult:
+def _run(options: RunModelOptions) -> NetworkResult:
     """Run the network, and compare its tensors."""
-    from udogen.onnx.network.compare import run_network as run
+    from udogen.onnx.network.compare import run_network
     from udogen.onnx.network.execute import NetworkOptions
 
-    replaced = pairs(options.replaced, "--replace")
-    strange = [(name, by) for name, by in replaced if by != "reference"]
-    if strange:
-        raise UsageError(
-            f"--replace {'='.join(strange[0])}: ops of an ONNX model are replaced by their reference",
-            hint=f"--replace {strange[0][0]}=reference; --reference {strange[0][0]}=FILE.py:FUNCTION names it",
-        )
-    return run(
+    return run_network(
         NetworkOptions(
             model=options.model,
             packages=options.packages,
             backend=options.backend,
             bits=options.bits,
             inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
-            references=references_of(options),
+            references=_references(options),
             tolerance=options.tolerance,
             until=options.until,
-            replaced=tuple(name for name, _ in replaced),
             timeout=options.timeout,
         )
     )
 
 
-def references_of(options: RunModelOptions) -> dict[str, ReferenceFunction]:
+def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:
     """The references of custom ops, by type."""
     from udogen.verify.test_files import references
     from udogen.verify.test_files.read import load_test_files

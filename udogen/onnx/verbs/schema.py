@@ -42,7 +42,7 @@ class SchemaOptions:
     as_json: bool = json_option()
 
 
-@verb("schema", SchemaOptions)
+@verb("schema", SchemaOptions, short_help="Add schemas for custom ops to a model.")
 def command(options: SchemaOptions) -> None:
     """Example: udogen onnx schema scale/Scale.xml -o schemas.onnx
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from udogen.errors import UdogenError
-from udogen.onnx.network import text as network_text
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
@@ -68,7 +67,7 @@ _NETWORK_KEYS = ("runtime", "samples", "random", "assumed", "on_qnn", "elsewhere
 
 
 def _network(outcome: NetworkOutcome) -> dict[str, Any]:
-    result: dict[str, Any] = {} if outcome.result is None else network_text.as_json(outcome.result)
+    result: dict[str, Any] = {} if outcome.result is None else outcome.result.as_json()
     return {
         "network": outcome.name,
         "backend": outcome.backend,

@@ -13,7 +13,6 @@ from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import write_file
-from udogen.onnx.network import text as network_text
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
@@ -387,10 +386,10 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
     first = result.first_wrong
     notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
     notes += [f"Open dimensions taken as 1: {each}." for each in result.assumed]
-    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in network_text.elsewhere(result)]
+    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in result.reasons()]
     notes.append(f"{many(result.samples, 'sample')} on {result.runtime}.")
     sentence = (
-        f"{network_text.verdict(result)[:1].upper()}{network_text.verdict(result)[1:]}."
+        f"{result.verdict()[:1].upper()}{result.verdict()[1:]}."
         if first is None
         else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
         f"{text.number(first.own, 2)} of its range from what its own inputs give."
