@@ -1,4 +1,4 @@
-"""udogen.clients.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, refusals."""
+"""udogen.onnx.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, refusals."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.making import LONG, ROOT, make, make_packages, need_runtime
 from udogen import resources
 from udogen.clients import explain
 from udogen.clients.client import Refused
-from udogen.clients.ort import schema, session, versions
-from udogen.clients.ort.open_session import captured
 from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.onnx.ort import schema, session, versions
+from udogen.onnx.ort.open_session import captured
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
 

@@ -11,14 +11,14 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT
-from udogen.clients.ort import schema, versions
-from udogen.clients.ort.placement_reasons import of_model
 from udogen.clients.package import LINUX, Package, Platform
 from udogen.configs.load import load
-from udogen.opdef.onnx import serialized
-from udogen.opdef.onnx.from_proto import freeze
-from udogen.opdef.onnx.model import OpName
-from udogen.opdef.onnx.reading import read_proto
+from udogen.onnx.models import serialized
+from udogen.onnx.models.from_proto import freeze
+from udogen.onnx.models.model import OpName
+from udogen.onnx.models.reading import read_proto
+from udogen.onnx.ort import schema, versions
+from udogen.onnx.ort.placement_reasons import of_model
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnx"), reason="without onnx")
 CONFIGS = [ROOT / "examples/leaky_relu/LeakyRelu.xml", ROOT / "examples/softmax/SoftmaxAxis.xml"]

@@ -7,7 +7,7 @@ two inputs, parameters that are given, omitted or lists, reals, integers of seve
 change.  No graph declares the shapes between its nodes.  With --quantized, QuantizeLinear and DequantizeLinear are
 between the nodes, some of which are ONNX's own; several nodes, or the graph's outputs, may share one.
 
-Each graph runs in its own process, in a session of `udogen.clients.ort`, and in one of ONNX Runtime alone with the
+Each graph runs in its own process, in a session of `udogen.onnx.ort`, and in one of ONNX Runtime alone with the
 model that `udogen onnx schema` writes.  Prints figures; exits with 1 if a number is wrong or a graph does not run.
 """
 
@@ -407,9 +407,9 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     import onnxruntime
     import onnxruntime_qnn
 
-    from udogen.clients.ort import schema
     from udogen.clients.package import PackageOptions, find_packages
-    from udogen.clients.programs import ort as ort_client
+    from udogen.onnx.ort import client as ort_client
+    from udogen.onnx.ort import schema
 
     found = find_packages([Path(each) for each in packages], PackageOptions(backend))
     made = model.with_suffix(".schema.onnx")
@@ -427,7 +427,7 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
 
 def _faults(graph: Graph, model: Path, packages: Sequence[Path], backend: str, rules: Path | None) -> list[str]:
     """Run a graph both ways; return what is wrong."""
-    from udogen.clients.ort import session
+    from udogen.onnx.ort import session
 
     found = []
     for way in (session, plain_session):

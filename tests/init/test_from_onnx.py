@@ -17,10 +17,11 @@ from tests import making
 from tests.command_line import udogen
 from tests.init import models
 from udogen.errors import UsageError
-from udogen.init import from_onnx, project
+from udogen.init import project
 from udogen.init.draft import Draft
+from udogen.onnx.draft import from_onnx
+from udogen.onnx.models.load import load_model
 from udogen.opdef.model import Rank, Tensor
-from udogen.opdef.onnx.load import load_model
 
 IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
 
@@ -438,7 +439,7 @@ def test_weights_are_not_read(tmp_path: Path) -> None:
     graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(weights, "a.weight")])
     onnx.save(helper.make_model(graph, opset_imports=IMPORTS), path)
     script = (
-        "import sys\nfrom pathlib import Path\nfrom udogen.init import from_onnx\n"
+        "import sys\nfrom pathlib import Path\nfrom udogen.onnx.draft import from_onnx\n"
         "draft = from_onnx.draft(Path(sys.argv[1]))\n"
         "peak = Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]\n"
         "print(draft.cases[0].inputs['weight'].shape, peak)"

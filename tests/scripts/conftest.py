@@ -81,7 +81,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import onnx
     from onnx import TensorProto, helper
 
-    from udogen.clients.ort import schema
+    from udogen.onnx.ort import schema
 
     folder = tmp_path_factory.mktemp("models")
     node = helper.make_node("LeakyRelu", ["in/x"], ["y"], domain="udogen", alpha=0.5)

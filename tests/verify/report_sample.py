@@ -9,10 +9,10 @@ import numpy as np
 
 from tests.making import ROOT
 from udogen import resources
+from udogen.onnx.network.result import Elsewhere, LayerResult, NetworkResult
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
-from udogen.verify.network.compare import Elsewhere, LayerResult, NetworkResult
 from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,

@@ -96,7 +96,6 @@ BACKEND = Backend(
     ),
     places=(
         Place("cpu", "cpu", "Qualcomm's CPU runtime", "auto", _RANKS, "CPU"),
-        Place("cpu-ort", "cpu", "ONNX Runtime with Qualcomm's CPU runtime", "ort", _RANKS, "CPU (ONNX Runtime)", "cpu"),
         Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", _RANKS, "CPU, emulated", "cpu", usual=False),
     ),
 )

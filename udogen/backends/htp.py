@@ -158,7 +158,6 @@ BACKEND = Backend(
             blind={"guard": _SIDE_BY_SIDE, "sanitize address": _SIDE_BY_SIDE, "sanitize thread": _HANGS},
         ),
         Place("hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", _RANKS, "Hexagon"),
-        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", _RANKS, "HTP (ONNX Runtime)", "htp"),
         Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", _RANKS, "HTP, emulated", "htp", usual=False),
     ),
     calls_runtime=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading
 from udogen.opdef.problems import wrapped
+from udogen.plugins import source_of
 
 if TYPE_CHECKING:
     from udogen.inspect.graph import GraphView
@@ -92,7 +93,6 @@ _OF_BINARIES = ("--write-manifest", "--json-out")
 def _inspect(options: InspectArguments) -> int:
     """Inspect PATH by its kind; returns the exit code."""
     from udogen.inspect.context import is_context_binary
-    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     if path.suffix == ".py":
@@ -106,7 +106,7 @@ def _inspect(options: InspectArguments) -> int:
     if not options.mermaid and is_context_binary(path):
         options.refuse("ONNX models", _OF_MODELS)
         return _context(options)
-    if options.mermaid or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
+    if options.mermaid or path.suffix.lower() in (".xml", ".json") or _is_model(path):
         options.refuse("context binaries", _OF_BINARIES)
         _graph(options)
         return 0
@@ -114,13 +114,14 @@ def _inspect(options: InspectArguments) -> int:
     return _libraries(options)
 
 
-def _starts_like(path: Path, known: Callable[[bytes, str], bool]) -> bool:
-    """Whether `known` recognizes the first bytes of a file."""
+def _is_model(path: Path) -> bool:
+    """Whether a plug-in reads models like this file."""
     try:
         with open_plain(path) as file:
-            return known(file.read(64), path.suffix)
+            start = file.read(64)
     except (OSError, UdogenError):
-        return False
+        start = b""
+    return source_of(start, path.suffix) is not None
 
 
 def _libraries(options: InspectArguments) -> int:
@@ -277,16 +278,13 @@ def _graph(options: InspectArguments) -> None:
 def _view(options: InspectArguments) -> GraphView:
     from udogen.inspect.context import is_context_binary
     from udogen.inspect.graph import config_view, context_view
-    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
-    if is_onnx(start, path.suffix):
-        from udogen.inspect.onnx_graph import onnx_view
-        from udogen.opdef.onnx.load import load_model
-
-        return onnx_view(load_model(path, options.wanted))
+    if source := source_of(start, path.suffix):
+        view: GraphView = source.view(path, options.wanted)
+        return view
     options.refuse("ONNX models", _OF_MODELS)
     if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext

@@ -8,14 +8,11 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "op": ("run_op", "Run one op of a built package."),
-    "model": ("run_model", "Run a whole ONNX model and compare every tensor."),
     "context": ("run_context", "Restore context binaries and execute their graphs."),
 }
 
 
-@click.group(
-    "run", cls=LazyGroup, rows=ROWS, epilog="If a model is wrong, udogen bisect finds the first tensor that is."
-)
+@click.group("run", cls=LazyGroup, rows=ROWS, path="run ")
 def command() -> None:
     """Example: udogen run op out Scale --input x=2x3x4
 

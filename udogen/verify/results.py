@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
@@ -16,7 +16,6 @@ from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
-    from udogen.verify.network.compare import NetworkResult
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
 # reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
@@ -215,6 +214,50 @@ def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
             build_failed=before.build_failed or after.build_failed,
         )
     return found
+
+
+class NetworkResult(Protocol):
+    """The comparison of a network, layer by layer, by the program of a place."""
+
+    @property
+    def fault(self) -> str:
+        """Why the network is not right; empty if it is."""
+
+    @property
+    def layers(self) -> Sequence[Any]:
+        """One for each tensor: tensor, op, shape, own, error, steps, wrong, node."""
+
+    @property
+    def first_wrong(self) -> Any:
+        """The first layer that is wrong."""
+
+    @property
+    def random(self) -> Sequence[str]:
+        """The inputs that were not given."""
+
+    @property
+    def assumed(self) -> Sequence[str]:
+        """Open dimensions that were assumed to be 1."""
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+
+    @property
+    def runtime(self) -> str:
+        """The name of the runtime."""
+
+    def reasons(self) -> Iterable[tuple[str, str]]:
+        """The nodes that did not run on QNN, and the reason, for each reason."""
+
+    def verdict(self) -> str:
+        """Whether the tensors agree."""
+
+    def lines(self) -> Iterable[str]:
+        """A heading, a line for each layer, an empty line, and notes."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as `--json` prints it."""
 
 
 @dataclass(frozen=True)

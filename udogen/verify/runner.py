@@ -14,7 +14,6 @@ import numpy as np
 from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
-from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef import datatypes
@@ -29,7 +28,7 @@ from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.options import TestOptions
-from udogen.verify.places import Session, open_session, place_of
+from udogen.verify.places import ProgramSession, Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, TensorResult
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
@@ -126,7 +125,7 @@ class CaseRunner(Closing):
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run as many of these cases together as it can."""
-        if not isinstance(self._session, (OrtSession, DeviceSession)):
+        if not isinstance(self._session, (ProgramSession, DeviceSession)):
             return
         found = []
         for case in cases:
@@ -221,7 +220,7 @@ class CaseRunner(Closing):
     def _execute(self, case: Case) -> tuple[OpCall, OpResult]:
         """The last call of the case, and its result; raises if another kernel ran."""
         calls = self._calls(case)
-        if isinstance(self._session, OrtSession) and case.before:
+        if isinstance(self._session, ProgramSession) and case.before:
             result = self._session.run_chain(calls)
         else:
             # Without poison, memory that an op does not write would look like a result of zeros.
@@ -242,7 +241,7 @@ class CaseRunner(Closing):
         """The cost with the times of more executions; on CPU without poison, because its hook takes time too."""
         if outcome.execute > _SLOW and not loops:
             return outcome.cost
-        poison = POISON if RUNTIMES[self._place.config].keeps_memory else 0
+        poison = POISON if self._place.config and RUNTIMES[self._place.config].keeps_memory else 0
         loops = loops or outcome.case.loops or _TIMED
         times = self._session.run(replace(call, loops=loops, poison=poison)).times
         return replace(outcome.cost, execute=_spread(times.samples), finalize=times.finalize)

@@ -16,7 +16,6 @@ from udogen.errors import write_file
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import text
 from udogen.verify.report.problems import Fact, chip, problems, story
 from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
@@ -387,10 +386,10 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
     first = result.first_wrong
     notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
     notes += [f"Open dimensions taken as 1: {each}." for each in result.assumed]
-    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in network_text.elsewhere(result)]
+    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in result.reasons()]
     notes.append(f"{many(result.samples, 'sample')} on {result.runtime}.")
     sentence = (
-        f"{network_text.verdict(result)[:1].upper()}{network_text.verdict(result)[1:]}."
+        f"{result.verdict()[:1].upper()}{result.verdict()[1:]}."
         if first is None
         else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
         f"{text.number(first.own, 2)} of its range from what its own inputs give."

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from udogen.opdef.problems import wrapped
 from udogen.tables import many, table
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import text
 from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
@@ -139,7 +138,7 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
         hint = [f"    = {error.hint}"] if error and error.hint else []
         return [head, *([f"  {error.message}"] if error else []), *hint]
     layers = outcome.result.layers
-    titles, *rows = network_text.lines(outcome.result)
+    titles, *rows = outcome.result.lines()
     table, notes = rows[: len(layers)], rows[len(layers) + 1 :]
     if len(layers) > _MOST_LAYERS:
         table = [row for row, layer in zip(table, layers, strict=True) if layer.wrong][:_MOST_LAYERS]

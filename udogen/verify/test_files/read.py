@@ -455,7 +455,7 @@ _OF_OP: Mapping[str, Key] = {
     "builtin": Key(_builtin, "the vendor's own op, to compare times with"),
 }
 OP: Mapping[str, Key] = {**NAME, **SUBJECT, **_OF_OP, **CASE}
-_NETWORK_BACKENDS = [row.config for row in PLACES.values() if row.client]
+_NETWORK_BACKENDS = [row.config for row in PLACES.values() if row.program is not None and row.program.networks]
 NETWORK: Mapping[str, Key] = {
     **NAME,
     "model": Key(_path, "the ONNX model"),
