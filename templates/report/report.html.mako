@@ -12,8 +12,6 @@ ${style}</style>
 </head>
 <body>
 <svg class="symbols" aria-hidden="true" width="0" height="0">
-<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"><path class="hatch" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern>
-<pattern id="hatch-wrong" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="under" width="6" height="6"/><path class="over-it" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern></defs>
 <symbol id="i-passed" viewBox="0 0 16 16"><path d="M3 8.5l3.2 3.3L13 4.5"/></symbol>
 <symbol id="i-failed" viewBox="0 0 16 16"><path d="M4 4l8 8M12 4l-8 8"/></symbol>
 <symbol id="i-error" viewBox="0 0 16 16"><path d="M8 2.5v7M8 12.5v1.2"/></symbol>
@@ -121,21 +119,17 @@ ${each}
 % endif
 </div>
 % endfor
-% if card.panels:
-<div><h5>Where it is wrong</h5>
-<p>${card.where_slice}</p></div>
-<div class="panels">
-% for each in card.panels:
-<figure><figcaption>${each.title}</figcaption>${each.svg}</figure>
-% endfor
+% if card.first:
+<div>
+<h5>The first wrong elements</h5>
+${card.first}
 </div>
-<p class="quiet">${card.axes}</p>
 % endif
 <div class="columns">
-% if card.spread:
+% if card.histogram:
 <div>
-<h5>${card.spread.title}</h5>
-<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within tolerance</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond tolerance</span></figcaption></figure>
+<h5>Errors by size</h5>
+${card.histogram}
 </div>
 % endif
 % if card.numbers:
@@ -146,12 +140,6 @@ ${each}
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
 % endfor
 </dl>
-</div>
-% endif
-% if card.first:
-<div>
-<h5>The first wrong elements</h5>
-${card.first}
 </div>
 % endif
 <div>

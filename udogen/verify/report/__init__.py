@@ -5,6 +5,6 @@ machine    JSON and JUnit XML
 merge      the JSON of several parts or machines as one
 page       the HTML report, made with templates/report
 problems   the failed cases in the HTML report, by cause
-pictures   one failing output as SVG
+histogram  the errors of one output by size
 text       numbers and names as text
 """

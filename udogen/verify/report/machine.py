@@ -99,7 +99,7 @@ def _tensor(tensor: TensorResult, outcome: Outcome) -> dict[str, Any]:
             "at": list(first),
             "found": float(tensor.found[first]),
             "expected": float(tensor.expected[first]),
-            "inputs": outcome.inputs_at_first(tensor),
+            "inputs": outcome.inputs_at(tensor, first),
         },
     }
 

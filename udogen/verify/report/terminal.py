@@ -122,7 +122,7 @@ def _difference(tensor: TensorResult, outcome: Outcome) -> list[str]:
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
         lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
-        given = text.given_at_first(outcome, tensor)
+        given = text.given_at(outcome, tensor, tensor.first)
         lines += [f"  computed from {given}"] if given else []
     return lines
 

@@ -184,9 +184,9 @@ def value_of(param: object) -> str:
     return cut(f"[{', '.join(map(number, plain))}]" if isinstance(plain, list) else number(plain), 80)
 
 
-def given_at_first(outcome: Outcome, tensor: TensorResult) -> str:
-    """The inputs at the first wrong element and the parameters: `x = 0.5, w = [1, 2, 3, 4], alpha = 0.1`."""
-    given = {**outcome.inputs_at_first(tensor), **outcome.case.params}
+def given_at(outcome: Outcome, tensor: TensorResult, index: tuple[int, ...]) -> str:
+    """The inputs at an element and the parameters: `x = 0.5, w = [1, 2, 3, 4], alpha = 0.1`."""
+    given = {**outcome.inputs_at(tensor, index), **outcome.case.params}
     return cut(", ".join(f"{name} = {value_of(value)}" for name, value in given.items()), 400)
 
 
