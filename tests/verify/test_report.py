@@ -37,8 +37,8 @@ from tests.verify.report_sample import (
 )
 from udogen.errors import UsageError
 from udogen.verify.report import page, terminal, text
-from udogen.verify.report.histogram import ErrorBin, error_bins
 from udogen.verify.report.machine import as_json
+from udogen.verify.report.numbers import ErrorBin, error_bins
 from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
