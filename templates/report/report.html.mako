@@ -55,7 +55,7 @@ ${style}</style>
 % if absent:
 <a href="#absent">Not tested</a>
 % endif
-% if costs.rows:
+% if costs:
 <a href="#costs">Cost</a>
 % endif
 % if compared:
@@ -259,72 +259,11 @@ ${line}
 </section>
 % endif
 
-% if costs.rows:
+% if costs:
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">Cost</h2>
-<p class="quiet">One execution of the case that moves the most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Bars are logarithmic, ${costs.axis}, a mark for each power of ten. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
-<div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
-<table class="costs stack" role="table" style="--decades:${costs.decades}">
-<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
-% if costs.times:
-<th scope="col" role="columnheader">time</th>
-% endif
-% if costs.numpy:
-<th scope="col" role="columnheader">against numpy</th>
-% endif
-% if costs.builtin:
-<th scope="col" role="columnheader">against the built-in op</th>
-% endif
-% if costs.packets:
-<th scope="col" role="columnheader">packets</th>
-% endif
-<th scope="col" role="columnheader">bytes moved</th>
-% if costs.intensity:
-<th scope="col" role="columnheader">operations per byte</th>
-% endif
-</tr></thead>
-<tbody role="rowgroup">
-% for row in costs.rows:
-<tr role="row"><th scope="row" role="rowheader">${row.op}<small>${row.dtype}, ${row.case}</small></th><td role="cell" class="on">${row.backend}</td>
-% if row.time:
-<td role="cell" class="time"><b>${row.time}</b><span class="track" aria-hidden="true"><i style="width:${row.percent}%"></i><u style="left:${row.low}%;width:${row.band}%"></u></span><small>${row.spread}</small></td>
-% elif costs.times:
-<td role="cell"></td>
-% endif
-% if row.numpy.note:
-<td role="cell" class="numpy">${row.numpy.speed}<small>${row.numpy.note}</small></td>
-% elif costs.numpy:
-<td role="cell"></td>
-% endif
-% if row.builtin.note:
-<td role="cell" class="builtin">${row.builtin.speed}<small>${row.builtin.note}</small></td>
-% elif costs.builtin:
-<td role="cell"></td>
-% endif
-% if row.packets:
-<td role="cell" class="packets">${row.packets}
-% if row.functions:
-<details><summary>by function</summary><dl>
-% for each in row.functions:
-<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
-% endfor
-</dl></details>
-% endif
-</td>
-% elif costs.packets:
-<td role="cell"></td>
-% endif
-<td role="cell" class="moved">${row.moved}</td>
-% if row.intensity:
-<td role="cell" class="intensity">${row.intensity}</td>
-% elif costs.intensity:
-<td role="cell"></td>
-% endif
-</tr>
-% endfor
-</tbody>
-</table>
-</div>
+<p class="quiet">One execution of the case that moves the most bytes: the median, and the 10th to the 90th percentile. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
+${costs}
 </section>
 % endif
 
@@ -340,15 +279,7 @@ ${line}
 % endfor
 </dl>
 % endif
-% if compared.worse:
-${compared.worse}
-% endif
-% if compared.others:
-<details class="case">
-<summary><h3>Costs that are not worse</h3></summary>
-${compared.others}
-</details>
-% endif
+${compared.table}
 </section>
 % endif
 

@@ -69,6 +69,7 @@ _GRIDS: tuple[tuple[str, Callable[[Quant, Quant], Quant]], ...] = (
     ("zero-point.left-out", lambda grid, _other: (grid[0], 0)),
     ("zero-point.of-another", lambda grid, other: (grid[0], other[1])),
     ("scale.of-another", lambda grid, other: (other[0], grid[1])),
+    ("scale.inverse", lambda grid, _other: (1 / grid[0], grid[1])),
     ("scale.left-out", lambda grid, _other: (1.0, grid[1])),
     ("scale.both-of-another", lambda _grid, other: other),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from math import ceil, floor, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.network import text as network_text
-from udogen.verify.report import text
+from udogen.verify.report import terminal, text
 from udogen.verify.report.problems import Fact, chip, problems, story
-from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
+from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -414,120 +413,16 @@ def _network(outcome: NetworkOutcome) -> NetworkCard:
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 
-class Against(NamedTuple):
-    """Speed compared with another implementation."""
-
-    speed: str = ""
-    note: str = ""
-
-
-class CostRow(NamedTuple):
-    """The costliest case of an op, a data type and a backend."""
-
-    op: str
-    dtype: str
-    backend: str
-    case: str
-    time: str
-    spread: str
-    percent: str  # the length of its bar on a logarithmic axis
-    low: str
-    band: str
-    numpy: Against
-    builtin: Against
-    packets: str
-    functions: Sequence[Fact]
-    moved: str
-    intensity: str
-
-
-class Costs(NamedTuple):
-    """The rows, and which of the columns are not empty."""
-
-    rows: Sequence[CostRow]
-    axis: str  # the ends of the axis of the bars
-    decades: int
-    times: bool
-    numpy: bool
-    builtin: bool
-    packets: bool
-    intensity: bool
-
-
-def _costs(run: TestRun) -> Costs:
-    """For each cell of the matrix, the case that moves the most bytes; grouped by op."""
-    cells = run.matrix()
+def _costs(run: TestRun) -> text.Html:
+    """For each cell of the matrix, the case that moves the most bytes; empty if nothing was measured."""
     chosen = []
-    for op, dtype in run.rows():
-        for backend in dict.fromkeys(each for _, each, _ in cells):
-            measured = [
-                each
-                for each in cells.get((op, backend, dtype), ())
-                if each.cost.execute or each.cost.packets is not None
-            ]
-            if measured:
-                chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
-    axis = _LogAxis.of([each.cost.execute for each in chosen if each.cost.execute])
-    rows = [_cost_row(each, run.op(each), axis) for each in chosen]
-    return Costs(
-        rows,
-        axis=f"{text.seconds(10.0**axis.low)} to {text.seconds(10.0**axis.high)}",
-        decades=axis.high - axis.low,
-        times=any(row.time for row in rows),
-        numpy=any(row.numpy.speed for row in rows),
-        builtin=any(row.builtin.note for row in rows),
-        packets=any(row.packets for row in rows),
-        intensity=any(row.intensity for row in rows),
-    )
-
-
-class _LogAxis(NamedTuple):
-    """A logarithmic axis of whole decades of seconds that covers all times."""
-
-    low: int
-    high: int
-
-    @classmethod
-    def of(cls, times: Sequence[Spread]) -> _LogAxis:
-        """The axis of these times."""
-        every = [value for each in times for value in (each.low, each.median, each.high) if value > 0]
-        low = floor(log10(min(every, default=1e-6)))
-        return cls(low, max(ceil(log10(max(every, default=1e-6))), low + 1))
-
-    def at(self, seconds: float) -> float:
-        """The position of a time on the axis, in percent."""
-        place = (log10(seconds) - self.low) / (self.high - self.low) if seconds > 0 else 0.0
-        return min(max(100 * place, 0.0), 100.0)
-
-
-def _cost_row(outcome: Outcome, op: str, axis: _LogAxis) -> CostRow:
-    cost = outcome.cost
-    spread = cost.execute
-    return CostRow(
-        op=text.cut(op, 120),
-        dtype=outcome.dtype,
-        backend=text.backend(outcome.backend),
-        case=text.cut(outcome.case.name, 80),
-        time=text.seconds(spread.median) if spread else "",
-        spread=f"{text.seconds(spread.low)} to {text.seconds(spread.high)}, {spread.loops:,} times" if spread else "",
-        percent=f"{max(axis.at(spread.median), 1):.3g}" if spread else "0",
-        low=f"{axis.at(spread.low):.3g}" if spread else "0",
-        band=f"{max(axis.at(spread.high) - axis.at(spread.low), 0.6):.3g}" if spread else "0",
-        numpy=_against(spread, cost.numpy, "numpy"),
-        builtin=_against(spread, cost.builtin, cost.builtin_name, cost.builtin_fault),
-        packets="" if cost.packets is None else f"{cost.packets:,}",
-        functions=[Fact(text.cut(name, 80), f"{count:,}") for name, count in cost.functions[:12]],
-        moved=text.size(cost.bytes_moved) if cost.bytes_moved else "",
-        intensity="" if cost.intensity is None else text.number(cost.intensity, 3),
-    )
-
-
-def _against(spread: Spread | None, other: Spread | None, name: str, fault: str = "") -> Against:
-    if fault:
-        return Against("", text.cut(f"{name}: {fault}", 160))
-    if spread is None or other is None or not other.median:
-        return Against()
-    return Against(text.speed(spread.median, other.median), f"{name}: {text.seconds(other.median)}")
+    for outcomes in run.matrix().values():
+        measured = [each for each in outcomes if each.cost.execute or each.cost.packets is not None]
+        chosen += [max(measured, key=lambda each: each.cost.bytes_moved)] if measured else []
+    rows = [[text.cut(cell, 80) for cell in terminal.cost_row(run.op(each), each)] for each in chosen]
+    used = [n for n, _ in enumerate(terminal.COST_HEADS) if any(row[n] != "-" for row in rows)]
+    heads = [terminal.COST_HEADS[n] for n in used]
+    return text.table("Costs", heads, ([row[n] for n in used] for row in rows)) if rows else text.Html()
 
 
 class BaselineComparison(NamedTuple):
@@ -536,36 +431,22 @@ class BaselineComparison(NamedTuple):
     path: str
     sentence: str
     elsewhere: Sequence[Fact]  # differences that make times hard to compare
-    worse: text.Html
-    others: text.Html
+    table: text.Html
 
 
 def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: TestRun) -> BaselineComparison | None:
     """None without an earlier run."""
     if baseline is None:
         return None
-    worse = [each for each in changes if each.worse]
-    others = [each for each in changes if not each.worse]
+    worse = sum(each.worse for each in changes)
     sentence = "it has none of these cases."
     if changes:
-        verb = "are" if len(worse) > 1 else "is"
-        sentence = f"{f'{len(worse):,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
+        verb = "are" if worse > 1 else "is"
+        sentence = f"{f'{worse:,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
+    rows = [[text.cut(cell, 120) for cell in row] for row in terminal.change_rows(changes)]
     return BaselineComparison(
         str(baseline.path),
         sentence,
         [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
-        _changes("Costs that are worse", worse),
-        _changes("Costs that are not worse", others),
+        text.table("Costs compared", terminal.CHANGE_HEADS, rows) if rows else text.Html(),
     )
-
-
-def _changes(label: str, changes: Sequence[CostChange]) -> text.Html:
-    rows = []
-    for each in changes:
-        before, now = (
-            text.seconds(value) if each.what == "time" else f"{int(value):,}" for value in (each.before, each.now)
-        )
-        case, op = text.cut(each.case, 120), text.cut(each.op, 120)
-        rows.append((case, op, text.where(each.backend, each.dtype), each.what, before, now, f"{each.ratio:.2f}x"))
-    heads = ("case", "op", "on", "what", "then", "now", "ratio")
-    return text.table(label, heads, rows, kind="list changes stack") if rows else text.Html()

@@ -57,25 +57,32 @@ def _wrapped(line: str, width: int) -> list[str]:
     return wrapped(line[:start], line[start:], width)
 
 
-def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
-    """Costs of a run compared with those of an earlier one."""
-    if not found:
-        return [f"{baseline.path} has none of these cases"]
+CHANGE_HEADS = ("op", "case", "type", "backend", "before", "now", "ratio")
+
+
+def change_rows(changes: Sequence[CostChange]) -> list[tuple[str, ...]]:
+    """The rows of a table of costs compared with earlier ones."""
 
     def cost(change: CostChange, value: float) -> str:
         return text.seconds(value) if change.what == "time" else f"{int(value):,} packets"
 
-    rows = [
+    return [
         (
             *(each.op, each.case, each.dtype, each.backend),
             *(cost(each, each.before), cost(each, each.now)),
             f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
         )
-        for each in found
+        for each in changes
     ]
+
+
+def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
+    """Costs of a run compared with those of an earlier one."""
+    if not found:
+        return [f"{baseline.path} has none of these cases"]
     other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
     note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
-    return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows, width), *note]
+    return [*table(CHANGE_HEADS, change_rows(found), width), *note]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -228,39 +235,43 @@ def summary(run: TestRun) -> str:
     return f"{', '.join(found)} in {run.seconds:.1f} s"
 
 
+COST_HEADS = (
+    "op",
+    "case",
+    "type",
+    "backend",
+    "execute",
+    "10 % … 90 %",
+    "numpy",
+    "built-in",
+    "packets",
+    "bytes",
+    "ops/byte",
+)
+
+
 def cost_table(run: TestRun, width: int = 0) -> list[str]:
     """What each case costs."""
-    head = (
-        "op",
-        "case",
-        "type",
-        "backend",
-        "execute",
-        "10 % … 90 %",
-        "numpy",
-        "built-in",
-        "packets",
-        "bytes",
-        "ops/byte",
+    rows = [cost_row(run.op(each), each) for each in run.outcomes if each.status in ("passed", "ran", "failed")]
+    return table(COST_HEADS, rows, width)
+
+
+def cost_row(op: str, outcome: Outcome) -> tuple[str, ...]:
+    """The costs of one case, as text."""
+    cost = outcome.cost
+    return (
+        op,
+        outcome.case.name,
+        outcome.dtype,
+        outcome.backend,
+        _median(cost.execute),
+        _range(cost.execute),
+        _times(cost.execute, cost.numpy),
+        _times(cost.execute, cost.builtin) if not cost.builtin_fault else "refused",
+        "-" if cost.packets is None else f"{cost.packets:,}",
+        f"{cost.bytes_moved:,}",
+        "-" if cost.intensity is None else f"{cost.intensity:.2f}",
     )
-    rows = [
-        (
-            run.op(each),
-            each.case.name,
-            each.dtype,
-            each.backend,
-            _median(each.cost.execute),
-            _range(each.cost.execute),
-            _times(each.cost.execute, each.cost.numpy),
-            _times(each.cost.execute, each.cost.builtin) if not each.cost.builtin_fault else "refused",
-            "-" if each.cost.packets is None else f"{each.cost.packets:,}",
-            f"{each.cost.bytes_moved:,}",
-            "-" if each.cost.intensity is None else f"{each.cost.intensity:.2f}",
-        )
-        for each in run.outcomes
-        if each.status in ("passed", "ran", "failed")
-    ]
-    return table(head, rows, width)
 
 
 def _median(spread: Spread | None) -> str:

@@ -19,7 +19,7 @@ from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, byte_sizes
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.cases import CaseError
@@ -96,18 +96,9 @@ class SafetyChecks(Closing):
             return findings.allocations(use, stacks, op=call.op_type)
 
     def _guard(self, call: OpCall) -> tuple[Finding, ...]:
-        """Out-of-bounds reads and writes: one run with a guard page after each tensor, one with a page before it."""
+        """Out-of-bounds reads and writes."""
         prepared = self._prepare(Variant())
-        found: dict[str, Finding] = {}
-        for side in ("end", "begin"):
-            try:
-                prepared.session.run(replace(call, loops=1), Watch(guard=side))
-            except RunFailed as error:
-                finding = self._of_error(error, prepared, call)
-                what = finding.sentence.partition(" bytes)")[0]
-                if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
-                    found[what] = finding
-        return tuple(found.values())
+        return _guarded(prepared.session, call, lambda error: self._of_error(error, prepared, call))
 
     def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
         """Memory that is never freed."""
@@ -129,9 +120,9 @@ class SafetyChecks(Closing):
                 prepared.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as error:
             crash = error
-        about = findings.SanitizedCall(call.op_type, prepared.library, prepared.session.regions, byte_sizes(call))
         with self._stacks(prepared, call) as stacks:
-            found = findings.sanitizer_reports(prepared.reports(), stacks, about) or differing
+            reports = prepared.reports()
+            found = findings.sanitizer_reports(reports, stacks, op=call.op_type, library=prepared.library) or differing
         if crash is not None and not found:
             raise crash
         return found
@@ -146,15 +137,9 @@ class SafetyChecks(Closing):
         for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):
                 if outputs[alone][name].tobytes() != outputs[beside][name].tobytes():
-                    return (
-                        Finding(
-                            "data-race",
-                            f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
-                            f"`{name}` than each of them alone",
-                            "",
-                            findings.RACE_HINT,
-                        ),
-                    )
+                    text = f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
+                    text += f"`{name}` than each of them alone"
+                    return (Finding("data-race", text, "", findings.RACE_HINT),)
         return ()
 
     # --- processes ---------------------------------------------------------------------------------------
@@ -173,12 +158,8 @@ class SafetyChecks(Closing):
             return Finding("out-of-bounds", f"{error.message}, in {stack.where}", "\n".join(lines), error.hint)
         if not isinstance(error, OutOfBounds):
             raise error
-        return Finding(
-            "out-of-bounds",
-            error.message,
-            "seen after the execution: the bytes there have changed",
-            error.hint,
-        )
+        seen = "seen after the execution: the bytes there have changed"
+        return Finding("out-of-bounds", error.message, seen, error.hint)
 
     def _stacks(self, prepared: _PreparedChecks, call: OpCall) -> StackReader:
         folder = self._built.folder
@@ -233,15 +214,29 @@ class PageGuards:
         self._session = session
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """Out-of-bounds reads and writes: one run with a page after each tensor, one with a page before it."""
-        found: dict[str, Finding] = {}
-        for side in ("end", "begin"):
-            try:
-                self._session.run(replace(call, loops=1), Watch(guard=side))
-            except OutOfBounds as error:
-                finding = Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
-                found.setdefault(error.message.partition(" bytes)")[0], finding)
-        return tuple(found.values())
+        """Out-of-bounds reads and writes."""
+        return _guarded(self._session, call, self._finding)
+
+    def _finding(self, error: RunFailed) -> Finding:
+        if not isinstance(error, OutOfBounds):
+            raise error
+        return Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
+
+
+def _guarded(
+    session: OpSession | HexagonSession, call: OpCall, finding_of: Callable[[RunFailed], Finding]
+) -> tuple[Finding, ...]:
+    """The findings of one run with a guard page after each tensor, and one with a page before it."""
+    found: dict[str, Finding] = {}
+    for side in ("end", "begin"):
+        try:
+            session.run(replace(call, loops=1), Watch(guard=side))
+        except RunFailed as error:
+            finding = finding_of(error)
+            what = error.message.partition(" bytes)")[0]
+            if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
+                found[what] = finding
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
