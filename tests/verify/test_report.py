@@ -234,7 +234,7 @@ def test_names_of_any_letters() -> None:
     crash = replace(bad, status="error", tensors=(), findings=(), error=error)
     not_run = replace(crash, status="skipped")
     right = replace(bad, status="passed", findings=())
-    cost = replace(passing(1)[0].cost, builtin_name=NASTY, functions=((NASTY, 1),), packets=3, kernel=NASTY)
+    cost = replace(passing(1)[0].cost, builtin_name=NASTY, packets=3, kernel=NASTY)
     right = replace(right, cost=cost)
     runtime = replace(STATES[0].runtime, name=NASTY, build_id=NASTY, path=NASTY, api_version=NASTY)  # type: ignore[type-var]
     states = (

@@ -100,7 +100,6 @@ class Cost:
     builtin_name: str = ""
     builtin_fault: str = ""  # why it was not measured
     packets: int | None = None  # Hexagon: packets of instructions in one execution
-    functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
     kernel: str = ""  # which of the package's kernels ran
     bytes_moved: int = 0  # inputs and outputs, once each
     operations: float | None = None  # arithmetic, if the test file declares it

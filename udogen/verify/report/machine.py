@@ -105,8 +105,7 @@ def _tensor(tensor: TensorResult, outcome: Outcome) -> dict[str, Any]:
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(cost).items() if name != "functions"}
-    return {**fields, "intensity": cost.intensity}
+    return {**asdict(cost), "intensity": cost.intensity}
 
 
 def _plain(value: object) -> object:
