@@ -24,13 +24,6 @@ ${style}</style>
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
 <h1 class="${summary.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${summary.kind}"/></svg><span>${summary.sentence}</span></h1>
-% if story:
-<dl class="story">
-% for each in story:
-<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
-% endfor
-</dl>
-% endif
 % for each in summary.more:
 <p class="more">${each}</p>
 % endfor
@@ -215,16 +208,11 @@ ${problem.rows}
 % endif
 <summary><h3>${network.title}</h3> <span class="chip ${network.kind}">${network.label}</span></summary>
 <div class="full">
-<p class="sentence">${network.sentence}</p>
-% if network.hint:
-<p class="hint"><b>What to do:</b> ${network.hint}</p>
-% endif
-% for each in network.notes:
-<p class="quiet">${each}</p>
+<pre tabindex="0" role="group" aria-label="Layers">
+% for each in network.lines:
+${each}
 % endfor
-% if network.layers:
-${network.layers}
-% endif
+</pre>
 </div>
 </details>
 % endfor

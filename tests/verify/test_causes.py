@@ -221,22 +221,11 @@ def test_half_away_from_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "grids"),
-    [
-        ("zero-point", {"grid_x": (0.05, 0)}),
-        ("zero-point", {"grid_x": (0.05, 128)}),
-        ("zero-point", {"grid_y": (0.04, 90)}),
-        ("zero-point", {"grid_y": (0.04, 0)}),
-        ("zero-point", {"grid_y": (0.04, -128)}),
-        ("scale", {"grid_y": (0.05, -90)}),
-        ("scale", {"grid_x": (0.04, -128)}),
-        ("scale", {"grid_y": (0.05, -128)}),
-        ("scale", {"grid_y": (1.0, -90)}),
-    ],
+    "grids", [{"grid_x": (0.05, 0)}, {"grid_x": (0.05, 128)}, {"grid_y": (0.04, 90)}, {"grid_y": (0.04, 0)}]
 )
-def test_grids(cause: str, grids: Any) -> None:
+def test_zero_points(grids: Any) -> None:
     found = causes(relu, fixed(**grids), STORED, quants=GRIDS, dtype=np.uint8, absolute=1)
-    assert found[:1] == [cause]
+    assert found[:1] == ["zero-point"]
 
 
 @pytest.mark.parametrize("wrap", [False, True])

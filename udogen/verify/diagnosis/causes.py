@@ -19,7 +19,7 @@ PREDICTIONS: tuple[Callable[[WrongOutput], Iterator[Cause]], ...] = (
     encodings.rounding,
     encodings.saturation,
     encodings.stored,
-    encodings.grids,
+    encodings.zero_point,
     positions.axis,
     positions.layout,
     positions.left_out,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -10,8 +10,6 @@ import numpy as np
 from udogen.verify.cases import Quants
 from udogen.verify.diagnosis import arrays
 from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
-
-Quant = tuple[float, int]
 
 
 def rounding(output: WrongOutput) -> Iterator[Cause]:
@@ -61,33 +59,16 @@ def stored(output: WrongOutput) -> Iterator[Cause]:
         yield Cause("stored-numbers", {"output": output.name}, predict)
 
 
-# --- scale and offset --------------------------------------------------------------------------------
-
-# (variant of the cause, the (scale, offset) that the kernel uses for one tensor; `other` is that of another tensor)
-_GRIDS: tuple[tuple[str, Callable[[Quant, Quant], Quant]], ...] = (
-    ("zero-point.sign", lambda grid, _other: (grid[0], -grid[1])),
-    ("zero-point.left-out", lambda grid, _other: (grid[0], 0)),
-    ("zero-point.of-another", lambda grid, other: (grid[0], other[1])),
-    ("scale.of-another", lambda grid, other: (other[0], grid[1])),
-    ("scale.inverse", lambda grid, _other: (1 / grid[0], grid[1])),
-    ("scale.left-out", lambda grid, _other: (1.0, grid[1])),
-    ("scale.both-of-another", lambda _grid, other: other),
-)
-
-
-def grids(output: WrongOutput) -> Iterator[Cause]:
-    """A scale or offset that is left out or that of another tensor, or an offset with the wrong sign."""
+def zero_point(output: WrongOutput) -> Iterator[Cause]:
+    """An offset that is left out, or has the wrong sign."""
     quants = output.case.quants
-    # Outputs first: in a linear op, a wrong scale of the output looks like a wrong scale of the input.
-    names = sorted(quants, key=lambda name: name not in output.case.expected)
-    for cause, change in _GRIDS:
-        of_another = cause.endswith("of-another")
-        for one in names:
-            for other in [each for each in quants if each != one] if of_another else [one]:
-                changed: Quants = {one: change(quants[one], quants[other])}
-                if changed[one] != quants[one]:
-                    yield Cause(cause, {"one": f"`{one}`", "other": f"`{other}`"},
-                                lambda it, changed=changed: it.predict(quants=changed))  # fmt: skip
+    # Outputs first: in a linear op, a wrong offset of the output looks like a wrong offset of the input.
+    for name in sorted(quants, key=lambda name: name not in output.case.expected):
+        scale, offset = quants[name]
+        for row, used in (("zero-point.sign", -offset), ("zero-point.left-out", 0)):
+            changed: Quants = {name: (scale, used)}
+            if used != offset:
+                yield Cause(row, {"one": f"`{name}`"}, lambda it, changed=changed: it.predict(quants=changed))
 
 
 # --- floats ------------------------------------------------------------------------------------------

@@ -15,9 +15,8 @@ from udogen.errors import write_file
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import terminal, text
-from udogen.verify.report.problems import Fact, chip, problems, story
+from udogen.verify.report.problems import Fact, chip, problems
 from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
 
 
@@ -40,7 +39,6 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         folder=run.folder,
         version=__version__,
         summary=summary,
-        story=story(run),
         warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
@@ -360,10 +358,7 @@ class NetworkCard(NamedTuple):
     kind: str
     title: str
     label: str
-    sentence: str
-    hint: str
-    notes: Sequence[str]
-    layers: text.Html  # table of the tensors, with errors relative to their ranges
+    lines: Sequence[str]  # as in the terminal
 
     @property
     def unfolded(self) -> bool:
@@ -378,36 +373,7 @@ def _networks(run: TestRun) -> list[NetworkCard]:
 
 def _network(outcome: NetworkOutcome) -> NetworkCard:
     title = f"{outcome.name} on {text.backend(outcome.backend)}, {outcome.title.rpartition(', ')[2]}"
-    label, result = text.LABELS[outcome.status], outcome.result
-    if result is None:
-        error = outcome.error
-        sentence, hint = (error.message, error.hint) if error else ("", "")
-        return NetworkCard(outcome.status, title, label, sentence, hint, (), text.Html())
-    first = result.first_wrong
-    notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
-    notes += [f"Open dimensions taken as 1: {each}." for each in result.assumed]
-    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in network_text.elsewhere(result)]
-    notes.append(f"{many(result.samples, 'sample')} on {result.runtime}.")
-    sentence = (
-        f"{network_text.verdict(result)[:1].upper()}{network_text.verdict(result)[1:]}."
-        if first is None
-        else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
-        f"{text.number(first.own, 2)} of its range from what its own inputs give."
-    )
-    rows = [
-        (
-            text.chip("failed" if each.wrong else "passed", text.cut(each.tensor, 120)),
-            each.op,
-            text.shape(each.shape),
-            text.number(each.own, 2),
-            "" if each.steps is None else f"{each.steps:.2f}",
-            text.number(each.error, 2),
-        )
-        for each in result.layers
-    ]
-    heads = ("tensor", "op", "shape", "own error", "steps of 8 bits", "error")
-    layers = text.table(f"Layers of {title}", heads, rows) if rows else text.Html()
-    return NetworkCard(outcome.status, title, label, sentence, "", notes, layers)
+    return NetworkCard(outcome.status, title, text.LABELS[outcome.status], terminal.network_lines(outcome)[1:])
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 from udogen.verify.tolerances import differences
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
-_NAMED = 4  # the story names up to this many ops
 _UNFOLDED = 3  # problems whose first case is open when the page loads
 _CAUSES = 40  # causes that have a separate section
 _FIRST_WRONG = 6  # wrong elements that are listed
@@ -156,28 +155,6 @@ def chip(outcome: Outcome) -> str:
     if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
         return outcome.findings[0].cause.replace("-", " ")  # its numbers are right: it failed for another reason
     return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
-
-
-_TOLD = 3  # problems whose cause is in the story
-
-
-def story(run: TestRun) -> list[Fact]:
-    """The first lines of the report: what was tested, what failed, the cause, and what to do."""
-    ran = [each for each in run.outcomes if each.status != "skipped"]
-    places = text.listed(text.backend(each.backend) for each in ran)
-    ops = list(dict.fromkeys(run.op(each) for each in ran))
-    named = text.listed(ops) if len(ops) <= _NAMED else many(len(ops), "op")
-    facts = [Fact("Tested", f"{named}: {many(len(ran), 'case')} on {places}")] if ran else []
-    for number, outcomes in enumerate(run.failure_groups[:_TOLD]):
-        first = outcomes[0]
-        where = f'<a href="#problem-{number}">{text.op_name(text.cut(run.op(first), 80))}</a>: '
-        facts.append(Fact("Wrong", text.Html(where + text.escape(_scope(outcomes)))))
-        label = "Cause" if first.findings or first.error else "Numbers"
-        facts.append(Fact(label, text.rich(_sentence(first))))
-        hint = first.findings[0].hint if first.findings else first.error.hint if first.error else ""
-        facts += [Fact("What to do", text.rich(text.cut(hint, 400)))] if hint else []
-    left = len(run.failure_groups) - _TOLD
-    return [*facts, *([Fact("Also", f"{many(left, 'more problem')}, below")] if left > 0 else [])]
 
 
 # --- one case -------------------------------------------------------------------------------------

@@ -54,11 +54,6 @@ def table(
     )
 
 
-def chip(kind: str, name: str) -> Html:
-    """A name, coloured by its result."""
-    return Html(f'<span class="chip {kind}">{escape(name)}</span>')
-
-
 def rich(sentence: str) -> Html:
     """A sentence, with `backticks` as code, and links to source files on the machine of the run."""
     return Html(_SOURCE.sub(r'<a href="file://\1">\1\2</a>', _CODE.sub(r"<code>\1</code>", escape(sentence))))
