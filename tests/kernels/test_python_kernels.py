@@ -193,7 +193,7 @@ def test_a_sanitizer_checks_functions_of_halide(tmp_path: Path) -> None:
     built = find_source(folder, backend="cpu")
     inputs = {"input": np.zeros((5, 13), np.float32)}
     call = make_call(built.op("LeakyRelu", "cpu"), built, "LeakyRelu", CallOptions(inputs=inputs))
-    safety = SafetyOptions.parse(heap=False, guard=False, leaks=False, sanitize=["address"])
+    safety = SafetyOptions.parse(heap=False, guard=False, sanitize=["address"])
     with SafetyChecks(built, TestOptions(safety=safety)) as checks:
         [found] = checks.check(call)
     assert found.sentence == (

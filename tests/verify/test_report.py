@@ -524,5 +524,5 @@ def test_errors_are_counted_by_power_of_ten() -> None:
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_every_element_is_in_one_bin(expected: np.ndarray, found: np.ndarray) -> None:
     bins = bins_of(expected, found)
-    assert sum(each.count for each in bins) == 35 and len(bins) <= 13
+    assert sum(each.elements for each in bins) == 35 and len(bins) <= 13
     assert sum(each.wrong for each in bins) == tensor_result("y", expected, found, allowed=FLOAT).wrong

@@ -61,7 +61,7 @@ def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:
 
 
 def checked(built: Built, **wanted: object) -> tuple[Finding, ...]:
-    requested = {"heap": False, "guard": False, "leaks": False, "sanitize": (), **wanted}
+    requested = {"heap": False, "guard": False, "sanitize": (), **wanted}
     options = TestOptions(safety=SafetyOptions.parse(**requested))  # type: ignore[arg-type]
     with SafetyChecks(built, options) as checks:
         return checks.check(call_of(built))
@@ -273,7 +273,7 @@ def test_threads(unsafe: Unsafe) -> None:
 
 
 def test_a_sound_kernel_is_left_alone(unsafe: Unsafe) -> None:
-    every = checked(unsafe("sound"), heap=True, guard=True, leaks=True, sanitize=["address,undefined", "thread"])
+    every = checked(unsafe("sound"), heap=True, guard=True, sanitize=["address,undefined", "thread"])
     assert every == ()
 
 
@@ -304,25 +304,6 @@ def test_a_compiler_without_sanitizers_is_reported_with_what_to_install() -> Non
     assert environment().x86_cxx == os.environ.get("X86_CXX", "")
 
 
-# --- leaks ----------------------------------------------------------------------------------------------------
-
-
-def test_what_an_execution_leaves_behind(unsafe: Unsafe) -> None:
-    [found] = checked(unsafe("leaks"), leaks=True)
-    assert found.sentence == (
-        "op `LeakyRelu` leaks: after 1,000 executions of one graph, 24,000 bytes in 1,000 allocations are still there, "
-        f"of {here('leaks')}"
-    )
-
-
-def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
-    [found] = checked(unsafe("keeps"), leaks=True)
-    assert found.sentence == (
-        "op `LeakyRelu` leaks: after 100 graphs, each made, executed once and freed, 6,400 bytes in 100 allocations "
-        f"are still there, of {here('keeps', 'prepare', '// kept')}"
-    )
-
-
 # --- what is not checked ------------------------------------------------------------------------------------
 
 
@@ -337,10 +318,7 @@ def test_unchecked_places_are_reported() -> None:
         "(--backend hexagon sees them, and --backend htp-emulator what is written)",
     )
     assert unchecked(SafetyOptions(guard=True), places[2:]) == ()
-    assert unchecked(SafetyOptions(guard=True, leaks=True), places[2:]) == (
-        "--leaks: not checked on hexagon, dsp, where code for another processor runs",
-    )
-    threads = SafetyOptions.parse(heap=False, guard=False, leaks=False, sanitize=["thread"])
+    threads = SafetyOptions.parse(heap=False, guard=False, sanitize=["thread"])
     assert unchecked(threads, places[:2]) == (
         "--sanitize thread: not checked on htp, whose runtime often hangs when two graphs are executed "
         "at the same time, with any op (--backend htp-emulator runs them)",

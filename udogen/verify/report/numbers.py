@@ -20,7 +20,7 @@ class ErrorBin(NamedTuple):
     """The number of elements whose error is in one range, and how many of them are beyond the tolerance."""
 
     name: str
-    count: int
+    elements: int
     wrong: int
 
 
@@ -38,7 +38,7 @@ def error_bins(tensor: TensorResult, tolerance: Tolerance) -> list[ErrorBin]:
         members[f"{'≥ ' if power > lowest else ''}{text.number(10.0**power)}"] = counted & (powers == power)
     members["∞, NaN"] = np.isinf(error)
     bins = [ErrorBin(name, int(mask.sum()), int((mask & wrong).sum())) for name, mask in members.items()]
-    return [each for each in bins if each.count]
+    return [each for each in bins if each.elements]
 
 
 class Measures(NamedTuple):

@@ -208,12 +208,12 @@ def _first(outcome: Outcome, tensor: TensorResult) -> text.Html:
 
 def _histogram(outcome: Outcome, tensor: TensorResult) -> text.Html:
     bins = error_bins(tensor, outcome.case.tolerance_of(tensor.name))
-    most = max(each.count for each in bins)
+    most = max(each.elements for each in bins)
     rows = []
     for each in bins:
-        kind, percent = "wrong" if each.wrong else "right", 100 * log1p(each.count) / log1p(most)
+        kind, percent = "wrong" if each.wrong else "right", 100 * log1p(each.elements) / log1p(most)
         bar = f'<span class="track" aria-hidden="true"><i class="{kind}" style="width:{percent:.3g}%"></i></span>'
-        rows.append((each.name, f"{each.count:,}", f"{each.wrong:,}" if each.wrong else "", text.Html(bar)))
+        rows.append((each.name, f"{each.elements:,}", f"{each.wrong:,}" if each.wrong else "", text.Html(bar)))
     heads = (f"error ({tensor.unit}s)" if tensor.unit else "error", "elements", "wrong", "")
     return text.table("Errors by size", heads, rows, kind="numbers histogram")
 

@@ -63,7 +63,7 @@ class SafetyChecks(Closing):
     def check(self, call: OpCall) -> tuple[Finding, ...]:
         """The findings of every requested check.
 
-        Slow checks (leaks, threads) run only for the first call of each op with the same data types.
+        The check of threads is slow: it runs only for the first call of each op with the same data types.
         """
         found: list[Finding] = []
         asked = self._options.safety
@@ -71,17 +71,15 @@ class SafetyChecks(Closing):
             found += self._heap(call)
         if asked.guard:
             found += self._guard(call)
-        if asked.leaks and self._is_first("leaks", call):
-            found += self._leaks(call)
         for variant in asked.sanitize:
             if variant.is_parallel and self._hangs_with_threads():
                 continue  # `unchecked` reports it
-            if not variant.is_parallel or self._is_first(variant.folder, call):
+            if not variant.is_parallel or self._is_first(call):
                 found += self._sanitized(call, variant)
         return tuple(found)
 
-    def _is_first(self, check: str, call: OpCall) -> bool:
-        key = (check, call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
+    def _is_first(self, call: OpCall) -> bool:
+        key = (call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
         new = key not in self._done
         self._done.add(key)
         return new
@@ -99,13 +97,6 @@ class SafetyChecks(Closing):
         """Out-of-bounds reads and writes."""
         prepared = self._prepare(Variant())
         return _guarded(prepared.session, call, lambda error: self._of_error(error, prepared, call))
-
-    def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
-        """Memory that is never freed."""
-        prepared = self._prepare(Variant())
-        repeated = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
-        with self._stacks(prepared, call) as stacks:
-            return findings.leaks(repeated, stacks, op=call.op_type)
 
     def _sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
         """Reports of sanitizers; `thread` runs two graphs of the op at the same time."""
@@ -279,7 +270,7 @@ def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built
 
 def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...]:
     """Warnings about what no check covers, so that nothing unchecked seems to be safe."""
-    asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(options, name)]
+    asked = [name for name in ("heap", "guard", "sanitize") if getattr(options, name)]
     names = [*asked, *(f"sanitize {name}" for variant in options.sanitize for name in variant.sanitizers)]
     used = list(dict.fromkeys(places))
     found = [f"--{name}: {why}" for place in used for name, why in place.blind.items() if name in names]

@@ -13,7 +13,6 @@ from udogen.build.dwarf import Lines, SourceLine, readable
 from udogen.build.emulator import build_watch
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.commands import Growth, OpRepeated
 from udogen.runtime.op.faults import Frame
 from udogen.runtime.op.watch import HeapUse, Site
 from udogen.tables import many
@@ -179,59 +178,6 @@ def _finding(sites: Sequence[Site], stack: StackSummary, op: str, executions: in
         "\n".join([*_stack_lines(stack, sites[0].kind), *([] if stack.has_lines else [_HOW_TO_GET_LINES])]),
         _RULE,
     )
-
-
-# --- leaks ------------------------------------------------------------------------------------------------------------
-
-
-EXECUTIONS, CYCLES = 1_000, 100
-_HINT = {
-    "executions": "free at the end of execute what it allocates; better, allocate nothing there",
-    "cycles": "free what `prepare` allocates in the destructor of `State`, also if `prepare` returns an error",
-}
-_OF = {"executions": "executions of one graph", "cycles": "graphs, each made, executed once and freed"}
-
-
-def leaks(repeated: OpRepeated, stacks: StackReader, *, op: str) -> tuple[Finding, ...]:
-    """Findings for what grew from the first snapshot to the second, and again to the third."""
-    found: list[Finding] = []
-    seen: set[str] = set()
-    # A leak in an execution is also a leak in a cycle; report it once.
-    for kind, growth in (("executions", repeated.executions), ("cycles", repeated.cycles)):
-        for key, finding in _grown(kind, growth, stacks, op):
-            if key not in seen:
-                found.append(finding)
-            seen.add(key)
-    return tuple(found)
-
-
-def _grown(kind: str, growth: Growth, stacks: StackReader, op: str) -> Iterator[tuple[str, Finding]]:
-    shots = [shot.heap for shot in growth.shots]
-    times = f"{growth.times:,} {_OF[kind]}"
-    for index, site in enumerate(shots[-1].sites):
-        sizes = [_live(shot, index)[1] for shot in shots]
-        if not sizes[0] < sizes[1] < sizes[2]:
-            continue
-        count = _live(shots[-1], index)[0] - _live(shots[0], index)[0]
-        stack = stacks.summary(site.frames)
-        lines = _stack_lines(stack, site.kind)
-        sentence = (
-            f"op `{op}` leaks: after {times}, {sizes[2] - sizes[0]:,} bytes in {count:,} allocations are still there, "
-            f"of {stack.where}"
-        )
-        yield f"{stack.where} {stack.through}", Finding("leak", sentence, "\n".join(lines), _HINT[kind])
-    files = [shot.files for shot in growth.shots]
-    if files[0] < files[1] < files[2]:
-        sentence = f"op `{op}` leaves files open: {files[2] - files[0]:,} more after {times}"
-        yield (
-            "files",
-            Finding("leak", sentence, f"open files: {', '.join(map(str, files))}", "close what the kernel opens"),
-        )
-
-
-def _live(shot: HeapUse, index: int) -> tuple[int, int]:
-    """The live count and bytes of a site; a site has the same index in all snapshots."""
-    return (shot.sites[index].live_count, shot.sites[index].live_bytes) if index < len(shot.sites) else (0, 0)
 
 
 # --- reports of sanitizers --------------------------------------------------------------------------------------------
