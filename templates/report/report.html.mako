@@ -23,17 +23,14 @@ ${style}</style>
 
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
-<h1 class="${summary.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${summary.kind}"/></svg><span>${summary.sentence}</span></h1>
-% for each in summary.more:
-<p class="more">${each}</p>
-% endfor
+<h1 class="${kind}"><svg class="icon" aria-hidden="true"><use href="#i-${kind}"/></svg><span>${sentence}</span></h1>
 <div class="share" aria-hidden="true">
-% for each in summary.tiles:
+% for each in tiles:
 <i class="${each.kind}" style="width:${each.percent}%"></i>
 % endfor
 </div>
 <ul class="tiles">
-% for each in summary.tiles:
+% for each in tiles:
 <li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
 % endfor
 </ul>

@@ -37,7 +37,6 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     reply = json.loads(done.stdout)
     report = html.parse(file).getroot()
     message = " ".join(" ".join(report.itertext()).split())
-    assert "failed on CPU." in message
     assert "CPU_QTI_AISW" in message and "Qualcomm's own" in message
     causes = {" ".join(each.itertext()) for each in report.xpath("//article/h3")}
     assert causes & {"LeakyRelu: uninitialised", "LeakyRelu: unwritten tail"}, causes

@@ -17,7 +17,7 @@ from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import terminal, text
 from udogen.verify.report.problems import Fact, chip, problems
-from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
+from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -32,13 +32,15 @@ def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
 
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
     """The report; the same run gives the same text.  `changes` are its costs compared with a baseline."""
-    summary = summarize(run, worse=sum(each.worse for each in changes))
+    kind, sentence = headline(run, worse=sum(each.worse for each in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
-        title=f"{summary.sentence} {run.folder.name}".strip(),
+        title=f"{run.folder.name}: {sentence}",
         folder=run.folder,
         version=__version__,
-        summary=summary,
+        kind=kind,
+        sentence=sentence,
+        tiles=_tiles(run),
         warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
@@ -77,68 +79,24 @@ class Tile(NamedTuple):
     percent: str  # of all
 
 
-class Summary(NamedTuple):
-    """The run in one sentence, with its qualifications."""
-
-    kind: str
-    sentence: str
-    more: Sequence[str]
-    tiles: Sequence[Tile]
-
-
-def summarize(run: TestRun, *, worse: int = 0) -> Summary:
-    """The summary of a run; `worse` is the number of costs that are higher than in an earlier run."""
-    kind, sentence = _result(run, worse)
-    counts = Counter(each.status for each in run.results)
+def _tiles(run: TestRun) -> list[Tile]:
+    counts = {status: run.count(status) for status in STATUSES}
     total = len(run.results) or 1
-    tiles = [
-        Tile(status, f"{counts[status]:,}", text.label(status, counts[status]), f"{100 * counts[status] / total:.4g}")
-        for status in STATUSES
-        if counts[status] or status in ("passed", "failed")
+    return [
+        Tile(status, f"{count:,}", text.label(status, count), f"{100 * count / total:.4g}")
+        for status, count in counts.items()
+        if count or status in ("passed", "failed")
     ]
-    return Summary(kind, sentence, list(_qualifications(run, worse)), tiles)
 
 
-def _result(run: TestRun, worse: int) -> tuple[str, str]:
-    counts = Counter(each.status for each in run.results)
-    ran = sum(counts[status] for status in ("passed", "failed", "error", "ran"))
-    wrong = [each for each in run.results if each.status in ("failed", "error")]
-    bad = len(wrong)
-    if not ran:
-        return "skipped", "Nothing was run."
-    places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in wrong))
-    if bad:
-        which = f"{bad:,} of {many(ran, 'case')} failed on {places}."
-        return "failed" if counts["failed"] else "error", which
-    backends = {each.backend for each in run.results if each.status in ("passed", "ran")}
-    on = many(len(backends), "backend")
-    if not counts["passed"]:
-        return "ran", f"{many(ran, 'case')} ran on {on}; there is no reference to compare with."
-    passed = f"{'All ' if counts['passed'] > 1 else ''}{many(counts['passed'], 'case')} passed on {on}"
-    if worse:
-        return "error", f"{passed}; {many(worse, 'cost')} more than in the earlier run."
-    return "passed", f"{passed}."
-
-
-def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
-    if worse and run.bad:
-        yield f"{many(worse, 'cost')} more than in the earlier run."
-    yield from _absences(run)
-
-
-def _absences(run: TestRun) -> Iterator[str]:
-    used = {each.backend for each in run.outcomes}
-    absent = [each for each in run.states if each.state in ABSENT]
-    if found := [each for each in absent if each.backend not in used]:
-        cases = sum(each.cases for each in found)
-        much = f" ({many(cases, 'case')})" if cases else ""
-        yield f"Not tested: {_names(found)}{much}."
-    if found := [each for each in absent if each.backend in used]:
-        yield f"Tested in part: {_names(found)}."
-
-
-def _names(states: Sequence[BackendState]) -> str:
-    return text.listed(text.backend(each.backend) for each in states)
+def headline(run: TestRun, *, worse: int = 0) -> tuple[str, str]:
+    """The kind of result and its sentence; `worse` is the number of costs that are higher than in an earlier run."""
+    sentence = terminal.summary(run) + (f"; {many(worse, 'cost')} more than in the earlier run" if worse else "")
+    if run.count("failed"):
+        return "failed", sentence
+    if run.count("error") or run.build_failed or run.unwritten or worse:
+        return "error", sentence
+    return "passed" if run.passed else "ran" if run.count("ran") else "skipped", sentence
 
 
 def _environment(run: TestRun) -> list[Fact]:
@@ -388,7 +346,11 @@ def _costs(run: TestRun) -> text.Html:
     rows = [[text.cut(cell, 80) for cell in terminal.cost_row(run.op(each), each)] for each in chosen]
     used = [n for n, _ in enumerate(terminal.COST_HEADS) if any(row[n] != "-" for row in rows)]
     heads = [terminal.COST_HEADS[n] for n in used]
-    return text.table("Costs", heads, ([row[n] for n in used] for row in rows)) if rows else text.Html()
+    return (
+        text.table("Costs", heads, [[row[n] for n in used] for row in rows], kind="costs stack")
+        if rows
+        else text.Html()
+    )
 
 
 class BaselineComparison(NamedTuple):
@@ -414,5 +376,5 @@ def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: Tes
         str(baseline.path),
         sentence,
         [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
-        text.table("Costs compared", terminal.CHANGE_HEADS, rows) if rows else text.Html(),
+        text.table("Costs compared", terminal.CHANGE_HEADS, rows, kind="costs stack") if rows else text.Html(),
     )

@@ -28,7 +28,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     """The whole run as lines and tables, at most `width` columns wide (0: no limit)."""
     found = _failures(run.failure_groups, paint, width)
     if run.outcomes:
-        found += [*matrix(run, paint, width), ""]
+        found += [*matrix(run, width), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run, width), ""]
@@ -153,46 +153,24 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
     return [head, *(f"  {line}" for line in ([titles, *table, *notes] if table else notes))]
 
 
-def matrix(run: TestRun, paint: Paint = _plain, width: int = 0) -> list[str]:
-    """A table of ops and data types by backend; split into several tables if the backends exceed the width."""
-    found: list[str] = []
-    left = list(run.backends())
-    while left:
-        taken = len(left)
-        while width and taken > 1 and max(map(len, _matrix(run, _plain, left[:taken]))) > width:
-            taken -= 1
-        found += [*([""] if found else []), *_matrix(run, paint, left[:taken])]
-        left = left[taken:]
-    return found
-
-
-def _matrix(run: TestRun, paint: Paint, backends: Sequence[str]) -> list[str]:
+def matrix(run: TestRun, width: int = 0) -> list[str]:
+    """A table of ops and data types by backend."""
     cells = run.matrix()
-    rows = run.rows()
-    head = ["op", "type", *backends]
-    table: list[list[tuple[str, str]]] = [[(name, "") for name in head]]
-    for number, (op, dtype) in enumerate(rows):
-        shown = "" if number and rows[number - 1][0] == op else op
-        table.append([(shown, ""), (dtype, ""), *(_cell(cells.get((op, each, dtype), ())) for each in backends)])
-    widths = [max(len(row[column][0]) for row in table) for column in range(len(head))]
-    made = []
-    for row in table:
-        padded = [paint(f"{cell:<{width}}", state) for (cell, state), width in zip(row, widths, strict=True)]
-        made.append("  ".join(padded).rstrip())
-    made.insert(1, "  ".join("-" * width for width in widths))
-    return made
+    backends = run.backends()
+    rows = [
+        (op, dtype, *(_cell(cells.get((op, backend, dtype), ())) for backend in backends)) for op, dtype in run.rows()
+    ]
+    return table(("op", "type", *backends), rows, width)
 
 
-def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """One cell of the matrix, and its state."""
-    if not outcomes:
-        return "-", ""
+def _cell(outcomes: Sequence[Outcome]) -> str:
+    """One cell of the matrix."""
     counts = Counter(each.status for each in outcomes)
-    if bad := [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]:
-        whole = f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else ""
-        return ", ".join(bad) + whole, "wrong"
+    bad = [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]
+    if bad:
+        return ", ".join(bad) + (f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else "")
     rest = [text.counted(status, counts[status]) for status in ("passed", "ran", "skipped") if counts[status]]
-    return ", ".join(rest), "found" if counts["passed"] else "missing"
+    return ", ".join(rest) or "-"
 
 
 def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
