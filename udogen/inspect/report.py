@@ -10,7 +10,7 @@ from udogen.build.dwarf import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
 from udogen.inspect.rules import LibraryEvidence
 from udogen.opdef.problems import wrapped
-from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.qnn.udo import Registration
 from udogen.tables import many
 
 NARROWEST = 40  # columns
@@ -205,30 +205,7 @@ def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
     numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
     yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
     yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"
-    for op in found.ops:
-        yield "op", _op(op)
-
-
-def _op(op: RegisteredOp) -> str:
-    inputs, outputs = (", ".join(map(_tensor, tensors)) or "nothing" for tensors in (op.inputs, op.outputs))
-    params = "; ".join(map(_param, op.params))
-    return f"{op.type} for {' '.join(op.cores)}: {inputs} -> {outputs}" + (f"; {params}" if params else "")
-
-
-def _tensor(tensor: RegisteredTensor) -> str:
-    """`x FLOAT_32 NHWC`, or `x (CPU FLOAT_32, DSP UINT_8)` where the cores differ."""
-    types = set(tensor.types.values())
-    text = types.pop() if len(types) == 1 else f"({', '.join(f'{c} {t}' for c, t in tensor.types.items())})"
-    flags = [word for word, flag in (("repeated", tensor.repeated), ("static", tensor.static)) if flag]
-    layout = [] if tensor.layout in ("", "LAST") else [tensor.layout]
-    return " ".join([tensor.name, text, *layout, *flags])
-
-
-def _param(param: RegisteredParam) -> str:
-    if param.kind == "tensor":
-        shape = "x".join(map(str, param.shape))
-        return f"{param.name} {param.type} tensor" + (f" {shape}" if shape else "")
-    return f"{param.name} {param.type or 'text'} = {param.value!r}"
+    yield "ops", ", ".join(f"{op.type} for {' '.join(op.cores)}" for op in found.ops)
 
 
 def _registration_json(found: Registration) -> dict[str, Any]:
