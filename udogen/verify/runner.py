@@ -288,7 +288,6 @@ def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
         execute=None if place.instructions else _spread(result.times.samples),  # times under QEMU are meaningless
         finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
-        functions=result.packets.functions if result.packets else (),
         kernel=result.kernel,
         bytes_moved=sum(given) + sum(array.nbytes for array in outputs),
         operations=None if case.operations is None else case.operations * elements,
@@ -299,13 +298,8 @@ def _spread(samples: Sequence[float]) -> Spread | None:
     """The median and the 10th and 90th percentile; None without samples."""
     if not samples:
         return None
-    ordered = sorted(samples)
-
-    def at(share: float) -> float:
-        return ordered[round(share * (len(ordered) - 1))]
-
-    middle = (at(0.5) + ordered[(len(ordered) - 1) // 2]) / 2
-    return Spread(middle, at(0.1), at(0.9), len(ordered))
+    low, middle, high = np.percentile(samples, (10, 50, 90)).tolist()
+    return Spread(middle, low, high, len(samples))
 
 
 def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:

@@ -286,7 +286,7 @@ class _Planner:
             for each in found
             if os.access(each, os.R_OK) and each.is_file()
         }
-        checks = (safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
+        checks = (safety.heap, safety.guard, [each.folder for each in safety.sanitize])
         facts = (__version__, self.options.arch, checks, sorted(self._selected))
         return content_key(repr(facts).encode(), *sorted(contents))
 

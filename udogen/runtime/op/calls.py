@@ -193,11 +193,6 @@ def tensor_of(param: ParamArg) -> TensorArg:
     return TensorArg(param.name, param.dtype, param.shape or (), array, param.quant, static=True)
 
 
-def byte_sizes(call: OpCall) -> dict[str, int]:
-    """The size of each input, in bytes."""
-    return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
-
-
 def _checked_tensor(arg: TensorArg) -> TensorArg:
     shape = wholes(arg.shape, f"the shape of `{arg.name}`")
     return replace(arg, shape=shape, quant=_checked_quant(arg.name, arg.quant))

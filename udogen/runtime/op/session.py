@@ -22,10 +22,8 @@ from udogen.runtime.op.commands import (
     OpPrepared,
     OpRan,
     OpRanTwice,
-    OpRepeated,
     PackageOpened,
     PrepareOp,
-    RepeatOp,
     RunOp,
     RunOpTwice,
 )
@@ -141,12 +139,6 @@ class OpSession(Closing):
         call = checked_call(call)
         with self._one_at_a_time:
             return self._ask(PrepareOp(call), OpPrepared, call)
-
-    def leaks(self, call: OpCall, *, executions: int, cycles: int) -> OpRepeated:
-        """Shots of the heap after many executions of the op, and after its graphs were freed."""
-        call = checked_call(call)
-        with self._one_at_a_time:
-            return self._ask(RepeatOp(call, executions, cycles), OpRepeated, call)
 
     def parallel(self, call: OpCall, *, executions: int, seconds: float, loop: Path) -> list[dict[str, Array]]:
         """The outputs of two graphs of the op: each alone, then each while the other is executed too (build_loop)."""

@@ -98,14 +98,13 @@ def _tensor(tensor: TensorResult, outcome: Outcome) -> dict[str, Any]:
             "at": list(first),
             "found": float(tensor.found[first]),
             "expected": float(tensor.expected[first]),
-            "inputs": outcome.inputs_at_first(tensor),
+            "inputs": outcome.inputs_at(tensor, first),
         },
     }
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(cost).items() if name != "functions"}
-    return {**fields, "intensity": cost.intensity}
+    return {**asdict(cost), "intensity": cost.intensity}
 
 
 def _plain(value: object) -> object:
