@@ -84,7 +84,7 @@ def test_file_without_a_name_any_more(world: World) -> None:
         pool = open_pool("mmap_fd", X.nbytes, file=FileRange(file.fileno()))
     path.unlink()
     with pool, allocate("client", X.nbytes) as made:
-        world.context.graph("one").bind({"x": pool.buffer, "y": made})
+        world.context.graph("one").bind({"x": pool, "y": made})
         world.context.graph("one").execute()
         np.testing.assert_array_equal(world.context.graph("one").array("y"), expected(X))
         world.context.close()
@@ -270,7 +270,7 @@ def test_a_second_process_writes(world: World) -> None:
         done = child(
             f"import numpy as np\n"
             f"with open_pool('mmap_fd', 192, file=FileRange({fd}, offset={place.offset})) as pool:\n"
-            f"    np.frombuffer(pool.buffer.view, np.float32)[:] = range(48)\n",
+            f"    np.frombuffer(pool.view, np.float32)[:] = range(48)\n",
             pass_fds=(fd,),
         )
         assert done.returncode == 0, done.stderr

@@ -703,12 +703,12 @@ def test_pools_in_and_out(made: ManagedBuffer, kind: str, tidy: None) -> None:
             os.ftruncate(fd, 4096 + BYTES)
             file = FileRange(fd, offset=64)
         pool = stack.enter_context(open_pool(kind, BYTES, file=file))
-        pool.buffer.view[:] = values.tobytes()
+        pool.view[:] = values.tobytes()
         made.copy_from(pool)
         np.testing.assert_array_equal(made.copy_to(), values)
         made.copy_from(array(5))
         assert made.copy_to(pool) is pool
-        assert bytes(pool.buffer.view) == array(5).tobytes()
+        assert bytes(pool.view) == array(5).tobytes()
         large = stack.enter_context(open_pool("ashmem", 4096))
         message = "4096 bytes cannot be copied into buffer `kept`: FLOAT_32 [1, 4, 8] takes 128"
         refused(lambda: made.copy_from(large), message, error=UsageError)
@@ -716,8 +716,8 @@ def test_pools_in_and_out(made: ManagedBuffer, kind: str, tidy: None) -> None:
 
 def test_a_hardware_buffer_of_pixels_is_not_copied(made: ManagedBuffer) -> None:
     with open_pool("ashmem", BYTES) as pool:
-        pool.buffer.kind = "hardware_buffer"  # a PC has none
-        places = (pool, pool.buffer, pool.buffer.part(0, BYTES))
+        pool.kind = "hardware_buffer"  # a PC has none
+        places = (pool, pool.part(0, BYTES))
         for call, place in product((made.copy_from, made.copy_to), places):
             refused(
                 partial(call, place),

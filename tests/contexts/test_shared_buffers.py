@@ -117,7 +117,7 @@ def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -
         allocate("memfd", 3 * 4096) as file,
         open_pool("mmap_fd", 4096, file=FileRange(file.descriptor(), offset=4096)) as pool,
     ):
-        context.graph("one").bind({"x": pool.buffer, "y": pool.buffer.part(1024)})
+        context.graph("one").bind({"x": pool, "y": pool.part(1024)})
         inside = np.frombuffer(file.view, np.float32)[1024:2048]
         inside[:48] = X.ravel()
         context.graph("one").execute()
@@ -364,7 +364,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
         again = os.dup(buffer.descriptor())  # another number for the same memory
         with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
             refused(
-                lambda: graph.bind({"y": pool.buffer.part(1024)}),
+                lambda: graph.bind({"y": pool.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
                 "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
             )
@@ -399,7 +399,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
     ):
         graph.bind({"x": buffer if offset is None else buffer.part(offset)})
         refused(
-            lambda: graph.bind({"y": pool.buffer if offset is None else pool.buffer.part(offset)}),
+            lambda: graph.bind({"y": pool if offset is None else pool.part(offset)}),
             f"byte {offset or 0} of buffer `again` is registered with context adds already, as buffer `kv`",
         )
         context.close()
@@ -438,7 +438,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
         given = FileRange(file.descriptor(), writable=False)
         with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
             refused(
-                lambda: context.graph("one").bind({"y": pool.buffer}),
+                lambda: context.graph("one").bind({"y": pool}),
                 "output `y` cannot be bound to buffer `constants`, which is read-only",
             )
 

@@ -30,8 +30,6 @@ from udogen.qnn.udo import RegisteredTensor as RegisteredTensor
 from udogen.qnn.udo import Registration as Registration
 from udogen.runtime.buffers.block_weights import RepackBuffer as RepackBuffer
 from udogen.runtime.buffers.block_weights import dequantize_blocks as dequantize_blocks
-from udogen.runtime.buffers.block_weights import quantize_blocks as quantize_blocks
-from udogen.runtime.buffers.block_weights import repack_rows as repack_rows
 from udogen.runtime.buffers.block_weights import unrepack_rows as unrepack_rows
 from udogen.runtime.buffers.buffer import RAW as RAW
 from udogen.runtime.buffers.buffer import SHARED_BUFFER as SHARED_BUFFER
@@ -45,7 +43,6 @@ from udogen.runtime.buffers.domains import BufferDesc as BufferDesc
 from udogen.runtime.buffers.domains import MemoryDomain as MemoryDomain
 from udogen.runtime.buffers.domains import Role as Role
 from udogen.runtime.buffers.external import allocate_external as allocate_external
-from udogen.runtime.buffers.memory import align_up as align_up
 from udogen.runtime.buffers.memory import allocate as allocate
 from udogen.runtime.buffers.memory import mapped_to_hexagon as mapped_to_hexagon
 from udogen.runtime.buffers.memory import shared_allocator as shared_allocator

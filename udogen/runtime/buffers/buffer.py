@@ -352,9 +352,7 @@ class BufferPart:
     how: str
 
     def __post_init__(self) -> None:
-        arguments.expect(
-            self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)`, or the `buffer` of a pool"
-        )
+        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)` or `open_pool(…)`")
         if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
             raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)

@@ -425,15 +425,14 @@ class _Access:
 @contextmanager
 def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryview]:
     """The bytes of an array, a pool, a buffer or a part of one; `name` is the managed buffer to copy to or from."""
-    buffer = place if isinstance(place, Buffer) else getattr(place, "buffer", None)  # of a pool or a part
+    buffer = place.buffer if isinstance(place, BufferPart) else place
     if isinstance(buffer, Buffer) and buffer.kind == "hardware_buffer":
         raise UsageError(
             f"buffer `{name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
             hint="use ashmem, mmap_fd or hardware_buffer_blob",
         )
-    owner = place if isinstance(place, BufferPart) else buffer
     try:
-        view = memoryview(owner.view if isinstance(owner, (Buffer, BufferPart)) else place)
+        view = memoryview(place.view if isinstance(place, (Buffer, BufferPart)) else place)
     except TypeError as problem:
         raise UsageError(
             f"a {type(place).__name__} cannot be copied from or to buffer `{name}`",
