@@ -28,11 +28,9 @@ from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
+from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.runtime import Context, Runtime
-
-SHARED = BufferOptions(shared=True, packed=True)
 
 
 @dataclass
@@ -45,8 +43,8 @@ class World:
     patch: pytest.MonkeyPatch
     folder: Path
 
-    def plan(self, options: BufferOptions = SHARED) -> Any:
-        return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], options)
+    def plan(self) -> Any:
+        return plan_buffers(0, self.context.info.graphs, shared=True, packed=True)
 
     def error(self, call: Callable[[], object]) -> UdogenError:
         """Return the error that a call raises."""
@@ -86,7 +84,7 @@ def test_file_without_a_name_any_more(world: World) -> None:
         pool = open_pool("mmap_fd", X.nbytes, file=FileRange(file.fileno()))
     path.unlink()
     with pool, allocate("client", X.nbytes) as made:
-        world.context.graph("one").bind({"x": pool.buffer, "y": made})
+        world.context.graph("one").bind({"x": pool, "y": made})
         world.context.graph("one").execute()
         np.testing.assert_array_equal(world.context.graph("one").array("y"), expected(X))
         world.context.close()
@@ -267,12 +265,12 @@ def test_a_second_process_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
-        place = buffers.part(0, "one", "x")
-        fd = place.buffer.descriptor()
+        place, [buffer] = buffers.plan.of(0, "one")[0], buffers.buffers.values()
+        fd = buffer.descriptor()
         done = child(
             f"import numpy as np\n"
             f"with open_pool('mmap_fd', 192, file=FileRange({fd}, offset={place.offset})) as pool:\n"
-            f"    np.frombuffer(pool.buffer.view, np.float32)[:] = range(48)\n",
+            f"    np.frombuffer(pool.view, np.float32)[:] = range(48)\n",
             pass_fds=(fd,),
         )
         assert done.returncode == 0, done.stderr
@@ -300,7 +298,7 @@ def test_a_child_is_killed_while_it_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
-        fd = buffers.part(0, "one", "x").buffer.descriptor()
+        fd = next(iter(buffers.buffers.values())).descriptor()
         writing = subprocess.Popen(
             [
                 sys.executable,

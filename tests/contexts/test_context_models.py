@@ -21,7 +21,7 @@ from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.runtime import ModelDescription, draw_plan, grid_of, read_description, write_description
+from udogen.runtime import ModelDescription, grid_of, read_description, write_description
 
 SHAPE = (1, 1, 8)
 LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}
@@ -112,7 +112,7 @@ def test_steps_compute_what_numpy_does(
         schema = json.loads((ROOT / "schemas/bind_plan.schema.json").read_text())
         jsonschema.validate(model.plan.as_json(), schema)
         assert len({row.buffer for row in model.plan.tensors}) == len(model.domain.buffers)
-        assert "forward_1.past_total" in draw_plan(model.plan)
+        assert any("forward_1.past_total" in row.buffer for row in model.plan.tensors)
 
 
 def test_a_step_gives_arrays_of_its_own_or_writes_to_those_that_are_given(folder: Path) -> None:
@@ -472,7 +472,6 @@ def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     assert found["links"] == LINKS and found["state"] == STATE and found["copied"]["state"] == 0
     plan = json.loads((tmp_path / "plan.json").read_text())
     jsonschema.validate(plan, json.loads((ROOT / "schemas/bind_plan.schema.json").read_text()))
-    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
     text = udogen("run", "context", folder, "--link", "x=x_out", "--graph", "step", "--steps", 2).stdout
     assert "zeros: x" in text and "step: 2 steps" in text and "copied: 0 bytes of state" in text
 

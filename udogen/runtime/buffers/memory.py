@@ -295,18 +295,13 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     """
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
     abi.text_bytes(name, "the name of a buffer")
-    row = ALLOCATORS.get(kind)
-    if row is None:
+    if kind not in ALLOCATORS:
         raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
     size = arguments.whole(size, f"the size of buffer `{name}`", least=-ANY, most=ANY)
     check_alignment(arguments.whole(alignment, "the alignment", least=-ANY, most=ANY))
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
-    try:
-        backing = row.take(size, name)
-    except (OSError, OverflowError, ValueError) as problem:
-        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
-    made = Buffer(backing, name=name, kind=kind, size=size, alignment=alignment)
+    made = Buffer(take_memory(kind, size, name), name=name, kind=kind, size=size, alignment=alignment)
     if made.address % alignment:
         made.close()
         raise RunFailed(
@@ -314,6 +309,14 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
             hint="ask for a smaller alignment",
         )
     return made
+
+
+def take_memory(kind: str, size: int, name: str) -> Backing:
+    """Memory for a buffer of this name."""
+    try:
+        return ALLOCATORS[kind].take(size, name)
+    except (OSError, OverflowError, ValueError) as problem:
+        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
 
 
 def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> RunFailed:

@@ -22,7 +22,7 @@ from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Attachment, Bindable
+from udogen.runtime.buffers.buffer import Access, Attachment, Bindable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -95,18 +95,9 @@ class TensorBinding:
         return array if shape == array.shape else array.reshape(-1)[: prod(shape)].reshape(shape)
 
     @property
-    def attachment(self) -> Attachment | None:
-        """The memory that it is bound to, or None."""
-        return self._attachment
-
-    @property
     def bound(self) -> bool:
         """Whether it is bound to memory."""
         return self._attachment is not None and not self._attachment.ended
-
-    def holds(self, memory: Attachment) -> bool:
-        """Whether the tensor is bound to this memory."""
-        return self._attachment is memory
 
     @property
     def why(self) -> str:
@@ -115,9 +106,8 @@ class TensorBinding:
 
     @property
     def guarded(self) -> bool:
-        """Whether its memory takes part in executions (`enter`, `leave`, `failed`)."""
-        found = self._attachment
-        return found is not None and (found.enter or found.leave or found.failed) is not None
+        """Whether its memory takes part in executions (`Attachment.access`)."""
+        return self._attachment is not None and self._attachment.access is not None
 
     def bind(self, graph: Graph, place: Any) -> None:
         """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
@@ -131,7 +121,7 @@ class TensorBinding:
         if self._attachment is not None:
             self._attachment.unbind = None
         self._attachment, self._held, self._why = found, held, ""
-        found.unbind = partial(graph.release, self, found)
+        found.unbind = partial(graph.release, self)
         self._restore()
 
     def array(self) -> Array:
@@ -149,12 +139,11 @@ class TensorBinding:
         array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
         return self.written(array) if self.is_dynamic and self.role == APP_READ else array
 
-    def enter(self) -> Attachment:
-        """Start an execution on the bound memory; returns the attachment whose `end` is to be called."""
-        assert self._attachment is not None
-        if self._attachment.enter:
-            self._attachment.enter()
-        return self._attachment
+    @property
+    def access(self) -> Access:
+        """The access to its memory, if that takes part in executions."""
+        assert self._attachment is not None and self._attachment.access is not None
+        return self._attachment.access
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
         """Bind the tensor to an array for one execution; returns the number of bytes that were copied for it."""
@@ -338,16 +327,12 @@ class Graph:
         for end_hold in dict.fromkeys(reversed(unused)):
             end_hold()
 
-    def release(self, binding: TensorBinding, memory: Attachment, wait: bool) -> None:
-        """Unbind memory that its owner frees; without `wait`, only if the graph is not running."""
-        if not self._lock.acquire(blocking=wait):
-            return
-        try:
-            if binding.holds(memory):
+    def release(self, binding: TensorBinding) -> None:
+        """Unbind memory that its owner frees, after a running execution."""
+        with self._lock:
+            if not binding.bound:
                 binding.clear()
             self._update_state()
-        finally:
-            self._lock.release()
 
     def _update_state(self) -> None:
         every = (*self._ins, *self._outs)
@@ -503,14 +488,13 @@ class Graph:
     # --- around executions ------------------------------------------------------------------------------------------
 
     def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
-        codes: list[int] = []  # the code it returned, for `Attachment.end`
+        codes: list[int] = []  # the code it returned, for `Access.end`
         with ExitStack() as leaving:
             self._enter(leaving, codes, borrowed)
             codes.append(self._call(*self._args))
-            for binding in self._dynamic:
-                found = binding.attachment
-                if codes == [0] and binding not in borrowed and found is not None and found.announce:
-                    found.announce(binding.shape)
+            for binding in self._outs:
+                if codes == [0] and binding.is_dynamic and binding.guarded and binding not in borrowed:
+                    binding.access.announce(binding.shape)
         return codes[0]
 
     def _execute_largest(self) -> None:
@@ -559,9 +543,10 @@ class Graph:
     def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
             if binding not in borrowed:
-                entered = binding.enter()
-                leaving.callback(entered.end, codes)
-                if binding.is_dynamic and entered.shape and (held := entered.shape()) is not None:
+                access = binding.access
+                access.begin()
+                leaving.callback(access.end, codes)
+                if binding.is_dynamic and (held := access.shape()) is not None:
                     binding.resize(held)
 
     def _refuse(self, borrowed: Sequence[TensorBinding] = ()) -> None:

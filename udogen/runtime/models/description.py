@@ -75,7 +75,7 @@ class ModelDescription:
 
     contexts: folders or files, in the order in which they run.  packages: op packages to register first.
     links: {input: output of an earlier context}; state: {input: output that is its next value}, as in
-    `find_connections`; None: proposed from names, types and shapes.
+    `connections.connect`; None: proposed from names, types and shapes.
     graphs: what successive steps execute; the last one is repeated.  empty: all graphs of the contexts.
     sessions: their number; 0: as few as possible.  session_limit: bytes that one session may map.
     backend and runtime: "" and "auto" select those that made the binaries.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,18 +18,18 @@ from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn import socs
-from udogen.qnn.handles import ION, Closing
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import RAW
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
+from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.models.chain import Chain, ChainState, Copies
 from udogen.runtime.models.description import (
     ModelDescription,
     ShardRuntime,
@@ -40,15 +40,12 @@ from udogen.runtime.models.description import (
 )
 from udogen.runtime.models.substitutes import ShardFunction, Substitutes
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
-from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.placement import (
     MIB,
     SessionPlan,
     SessionSpec,
-    SizedShard,
     columns,
-    glob_free,
-    layers_of,
+    layer_of,
     place_layers,
 )
 from udogen.runtime.sessions.session import Sessions, sessions_of
@@ -138,19 +135,6 @@ class Timing:
         self.least, self.contexts = min(self.least, seconds), contexts
 
 
-class _Chain:
-    """The graphs that one step executes, with the shared memory of its inputs and outputs, if it has any."""
-
-    def __init__(self, wired: WiredChain, pipeline: Pipeline, states: Collection[str]) -> None:
-        self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
-        self.inputs = {each.name: each.info for each in wired.inputs}
-        self.outputs = {each.name: each.info for each in wired.outputs}
-        self.states = states
-        self.last: dict[str, Array] = {}  # the outputs that the last step returned
-        self.given: dict[str, ManagedBuffer] = {}
-        self.got: dict[str, ManagedBuffer] = {}
-
-
 class Model(Closing):
     """Context binaries as one model: `with Model.open("model.toml") as model: model.step(tokens=…)`.
 
@@ -198,7 +182,7 @@ class Model(Closing):
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
-            self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
+            self._chains = {each.chain.name: self._open_chain(each) for each in self.wiring.chains}
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
@@ -277,32 +261,18 @@ class Model(Closing):
             began = perf_counter()
             outputs = self._execute(chain, arrays, out)
             self.steps += 1
-            self.timings[chain.name].add(perf_counter() - began, chain.pipeline.seconds)
+            self.timings[chain.name].add(perf_counter() - began, chain.seconds)
             return outputs
 
-    def _execute(self, chain: _Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
-        for name, buffer in chain.given.items():
-            buffer.copy_from(arrays[name])
+    def _execute(self, chain: Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
         try:
-            outputs = chain.pipeline(
-                {name: array for name, array in arrays.items() if name not in chain.given},
-                out={name: array for name, array in (out or {}).items() if name not in chain.got},
-            )
+            outputs, copied = chain.run(arrays, out or {})
         except RunFailed as fault:
             fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
             lost = self._lost(fault)
             raise (lost or fault) from fault
-        for name, buffer in chain.got.items():
-            outputs[name] = buffer.copy_to((out or {}).get(name))
-        last = chain.pipeline.last
-        self._copied = Copies(
-            self._copied.input + last.input + sum(buffer.nbytes for buffer in chain.given.values()),
-            self._copied.output + sum(buffer.nbytes for buffer in chain.got.values()),
-            self._copied.state + last.state,
-            self._copied.activation + last.activation,
-        )
-        chain.last = {name: outputs[name] for name in chain.outputs}
-        return dict(chain.last)
+        self._copied = self._copied + copied
+        return outputs
 
     def _lost(self, fault: RunFailed) -> RunFailed | None:
         """The error to raise if a device no longer responds."""
@@ -315,7 +285,7 @@ class Model(Closing):
             details=fault.details,
         )
 
-    def _chain_of(self, given: Mapping[str, Array], graph: str) -> _Chain:
+    def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
             arguments.expect(graph, str, "the graph of a step", "its name")
             if graph not in self._chains:
@@ -353,7 +323,7 @@ class Model(Closing):
         """The outputs of a step, by name."""
         return dict(self._one(graph).outputs)
 
-    def _one(self, graph: str) -> _Chain:
+    def _one(self, graph: str) -> Chain:
         return self._chain_of({}, graph or next(iter(self._chains)))
 
     @property
@@ -372,7 +342,7 @@ class Model(Closing):
             found = {}
             for each in chain.wired.connections:
                 context = self.names[chain.wired.chain.contexts[each.source]]
-                found[f"{context}.{each.output.name}"] = chain.pipeline.buffers[each.name].copy_to()
+                found[f"{context}.{each.output.name}"] = chain.handed[each.name].copy_to()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 written = state.uses.get(chain.name, ("", ""))[1]
                 if written:
@@ -393,9 +363,7 @@ class Model(Closing):
         self.check_open()
         chain = self._one(graph)
         found = []
-        for context, bound, seconds in zip(
-            chain.wired.chain.contexts, chain.pipeline.graphs, chain.pipeline.seconds, strict=True
-        ):
+        for context, bound, seconds in zip(chain.wired.chain.contexts, chain.graphs, chain.seconds, strict=True):
             measured = bound.context.profile.events() if bound.context.profile else []
             found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
         return found
@@ -438,31 +406,15 @@ class Model(Closing):
         found: Graph = context.graph(chain if chain in context.names else context.names[0])
         return found
 
-    def _open_chain(self, wired: WiredChain, stack: ExitStack) -> _Chain:
+    def _open_chain(self, wired: WiredChain) -> Chain:
         chain = wired.chain
-        graphs = [self._graph(self.sessions.context(self.names[each]), chain.name) for each in chain.contexts]
-        written = [
-            pair
+        graphs = [self._graph(self.sessions.context(self.names[number]), chain.name) for number in chain.contexts]
+        states = [
+            ChainState(chain.contexts.index(state.context), *state.uses[chain.name], pair)
             for state, pair in zip(self.wiring.states, self._pairs, strict=True)
-            if state.uses.get(chain.name, ("", ""))[1]
+            if chain.name in state.uses
         ]
-        given, got = dict[str, ManagedBuffer](), dict[str, ManagedBuffer]()
-        if self.description.memory == "shared":
-            for buffers, side, usage in ((given, wired.inputs, INPUT), (got, wired.outputs, OUTPUT)):
-                for each in side:
-                    roles = [Role(graphs[stage], tensor, usage) for stage, tensor in each.ends]
-                    buffers[each.name] = buffer = self.domain.allocate(roles, name=f"{chain.name}.{each.name}")
-                    for role in roles:
-                        role.graph.bind({role.tensor: buffer})
-        names = {
-            f"{end}.{tensor.name}": f"{each.source}.{each.output.name}"
-            for each in wired.connections
-            for end, tensor in each.targets
-        }
-        reads = {state.uses[chain.name][0] for state in self.wiring.states if chain.name in state.uses}
-        made = _Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)), reads)
-        made.given, made.got = given, got
-        return made
+        return Chain(wired, graphs, self.domain, states, shared=self.description.memory == "shared")
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -474,17 +426,9 @@ class Model(Closing):
             MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
             for each in self.sessions.sessions.values()
         ]
-        kept = sum(pair.reading.capacity + pair.writing.capacity for pair in self._pairs)
+        kept = sum(pair.reading.size + pair.writing.size for pair in self._pairs)
         # Memory that the runtime does not register is in this process, as are the arrays of the caller.
-        arrays = sum(
-            info.nbytes
-            for chain in self._chains.values()
-            for info, shared in (
-                *((info, chain.given) for info in chain.inputs.values()),
-                *((info, chain.got) for info in chain.outputs.values()),
-            )
-            if not shared
-        )
+        arrays = sum(chain.array_bytes for chain in self._chains.values())
         here = 0 if self.domain.registers else kept
         rest = 0 if self.domain.registers else self.domain.size - kept
         return MemoryBreakdown((*sessions, MemoryRow("host", 0, here, rest + arrays)))
@@ -495,16 +439,10 @@ class Model(Closing):
         return self._copied
 
     @property
-    def pipelines(self) -> dict[str, Pipeline]:
-        """The graphs of each chain, as a step executes them."""
-        return {name: each.pipeline for name, each in self._chains.items()}
-
-    @property
     def plan(self) -> BufferPlan:
-        """The buffer of each tensor, in one step of each graph."""
+        """The buffer of each tensor."""
         self.check_open()
-        states = list(zip(self.wiring.states, self._pairs, strict=True))
-        return _plan(self._chains.values(), states, registers=self.domain.registers)
+        return join_plans([chain.plan() for chain in self._chains.values()])
 
     # --- closing ------------------------------------------------------------------------------------------------------
 
@@ -597,10 +535,9 @@ def plan_sessions(
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
     pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
-    shards = [SizedShard(name, each.info, len(each.data)) for name, each in pairs]
-    count = min(description.sessions, len(shards)) if description.until else description.sessions
-    states = glob_free([*wiring.state, *wiring.state.values()])
-    layers = layers_of(shards, links=wiring.links, states=states)
+    states = {*wiring.state, *wiring.state.values()}
+    layers = [layer_of(name, each.info, len(each.data), is_state=states.__contains__) for name, each in pairs]
+    count = min(description.sessions, len(layers)) if description.until else description.sessions
     if runtime.backend == htp.BACKEND.id:
         specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:
@@ -636,13 +573,13 @@ def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callab
     return made
 
 
-def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
+def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
     return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
 
 
-def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
+def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults = []
     linked = {tensor.name: each for each in chain.wired.connections for _, tensor in each.targets}
     for name in given:
@@ -650,7 +587,7 @@ def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
             continue
         near = nearest(name, chain.inputs)
         why = f"it comes from `{linked[name].output.name}`" if name in linked else near and f"did you mean `{near}`?"
-        if name in chain.states:
+        if name in {state.reads for state in chain.states}:
             why = "it is a state, which the model keeps (model.state, model.reset)"
         faults.append(f"graph `{chain.name}` takes no input `{name}`" + (f": {why}" if why else ""))
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
@@ -665,60 +602,3 @@ def _signature(tensors: Mapping[str, TensorInfo]) -> str:
 
 def _mib(size: int | None) -> str:
     return "" if size is None else f"{size / MIB:.2f}"
-
-
-class _Bound(NamedTuple):
-    """A tensor of a chain in a buffer; `steps` are the first and last step in which it is used (None: all steps)."""
-
-    buffer: ManagedBuffer
-    stage: int
-    tensor: str
-    steps: tuple[int, int] | None
-
-
-def _bound(chain: _Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> Iterator[_Bound]:
-    """Every tensor of a chain that is in a buffer of the model."""
-    for connection in chain.wired.connections:
-        buffer = chain.pipeline.buffers[connection.name]
-        ends = [(connection.source, connection.output.name)]
-        ends += [(stage, tensor.name) for stage, tensor in connection.targets]
-        lifetime = connection.source, max(stage for stage, _ in ends)
-        yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends)
-    for state, pair in states:
-        for tensor, buffer in zip(state.uses.get(chain.name, ()), (pair.reading, pair.writing), strict=False):
-            if tensor:
-                yield _Bound(buffer, chain.wired.chain.contexts.index(state.context), tensor, None)
-    for buffers, rows in ((chain.given, chain.wired.inputs), (chain.got, chain.wired.outputs)):
-        ends_of = {row.name: row.ends for row in rows}
-        for name, buffer in buffers.items():
-            lifetime = 0, len(chain.pipeline.graphs) - 1
-            yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends_of[name])
-
-
-def _plan(
-    chains: Collection[_Chain], states: Sequence[tuple[StateTensor, BufferPair]], *, registers: bool
-) -> BufferPlan:
-    """The allocated buffers as a plan: one step of each chain."""
-    steps: list[PlannedStep] = []
-    tensors: list[PlannedTensor] = []
-    buffers: dict[str, PlannedBuffer] = {}
-    values: dict[ManagedBuffer, int] = {}
-    total = sum(len(each.pipeline.graphs) for each in chains)
-    for chain in chains:
-        first, graphs, contexts = len(steps), chain.pipeline.graphs, chain.wired.chain.contexts
-        steps += [PlannedStep(shard, graph.name) for shard, graph in zip(contexts, graphs, strict=True)]
-        for each in _bound(chain, states):
-            binding = graphs[each.stage].binding(each.tensor)
-            value = values.setdefault(each.buffer, len(values))
-            name = f"{value}: {each.buffer.name}"  # connections of several chains may have the same name
-            buffers[name] = PlannedBuffer(name, max(each.buffer.capacity, 1), 128, each.buffer.allocator)
-            begin, end = each.steps or (-first, total - 1 - first)
-            tensors.append(
-                PlannedTensor(
-                    value=value, buffer=name, shard=contexts[each.stage], graph=graphs[each.stage].name,
-                    tensor=each.tensor, role=binding.role, dtype=binding.info.dtype, shape=tuple(binding.info.shape),
-                    offset=0, nbytes=binding.info.nbytes,
-                    first=first + begin, last=first + end, bound=ION if registers else RAW,
-                )
-            )  # fmt: skip
-    return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")

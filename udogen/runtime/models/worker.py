@@ -25,7 +25,7 @@ from udogen.runtime.models.description import shards_of
 from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
 from udogen.runtime.models.substitutes import check_names
 from udogen.runtime.models.wiring import Wiring, picture
-from udogen.runtime.sessions.placement import SessionPlan, table_lines
+from udogen.runtime.sessions.placement import SessionPlan
 from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands
 
@@ -135,7 +135,7 @@ def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
         wiring.proposed,
         tuple(picture(wiring, where)),
         plan.as_json(),
-        tuple(table_lines(plan)),
+        tuple(str(plan).splitlines()),
     )
 
 

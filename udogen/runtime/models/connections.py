@@ -4,51 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-from udogen.runtime import arguments
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
-
-
-HINT = 'links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on'
-
-
-class Stage(Protocol):
-    """A graph of a chain: a `Graph` or a `GraphInfo`."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """Its inputs."""
-        ...
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        """Its outputs."""
-        ...
+    from udogen.qnn.system import GraphInfo, TensorInfo
 
 
 @dataclass(frozen=True)
 class Connection:
-    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor).
-
-    `print(connection.name, connection.nbytes)`
-    """
+    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
 
     source: int
     output: TensorInfo
     targets: tuple[tuple[int, TensorInfo], ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Its size."""
-        return self.output.nbytes
 
     @property
     def name(self) -> str:
@@ -76,37 +44,15 @@ class OuterTensor:
     ends: tuple[tuple[int, str], ...]  # (stage, tensor)
 
 
-def find_connections(
-    stages: Sequence[Stage],
-    *,
-    links: Mapping[str, str] | None = None,
-    apart: Collection[tuple[int, str]] = (),
-    names: Sequence[str] = (),
-) -> tuple[Connection, ...]:
+def connect(
+    stages: Sequence[GraphInfo], *, links: Mapping[str, str], apart: Collection[tuple[int, str]], places: Sequence[str]
+) -> tuple[tuple[Connection, ...], list[LinkFault]]:
     """Connect each input to the nearest earlier output of its name; other inputs come from outside.
 
     `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
     {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out: (stage, name).
-    Errors contain the `names` of stages, or else their numbers.
-
-    `connections = find_connections(stages, links={"hidden": "hidden_out"})`
+    Faults contain the `places` of stages.
     """
-    found, faults = connect(stages, links=links or {}, apart=apart, names=names)
-    if faults:
-        raise arguments.faulty(
-            [each.text for each in faults],
-            "links are wrong",
-            before="the graphs cannot be connected: ",
-            hint=HINT,
-        )
-    return found
-
-
-def connect(
-    stages: Sequence[Stage], *, links: Mapping[str, str], apart: Collection[tuple[int, str]], names: Sequence[str]
-) -> tuple[tuple[Connection, ...], list[LinkFault]]:
-    """Same as `find_connections`, but faults are returned instead of raised."""
-    places = names or [f"stage {number}" for number in range(len(stages))]
     used, faults = set[str](), list[LinkFault]()
     found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}
     for number, stage in enumerate(stages):
@@ -137,19 +83,19 @@ def connect(
     return made, faults
 
 
-def _missing(before: Sequence[Stage], output: str, apart: Collection[tuple[int, str]]) -> str:
+def _missing(before: Sequence[GraphInfo], output: str, apart: Collection[tuple[int, str]]) -> str:
     is_state = any(_has(stage, output) and (number, output) in apart for number, stage in enumerate(before))
     return "a state has the output" if is_state else "nothing before it has an output"
 
 
-def links_of(stages: Sequence[Stage], links: Mapping[str, str]) -> dict[str, str]:
+def links_of(stages: Sequence[GraphInfo], links: Mapping[str, str]) -> dict[str, str]:
     """The links of a whole model whose inputs are those of these stages."""
     known = {each.name for stage in stages for each in stage.inputs}
     known |= {f"{number}.{each.name}" for number, stage in enumerate(stages) for each in stage.inputs}
     return {reads: writes for reads, writes in links.items() if reads in known}
 
 
-def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
+def _source(before: Sequence[GraphInfo], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
     """The nearest earlier stage that writes an output, and the output's name there."""
     number, _, name = wanted.partition(".")
     if number.isdigit() and int(number) < len(before) and _has(before[int(number)], name):
@@ -160,7 +106,7 @@ def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, s
     return None
 
 
-def _has(stage: Stage, name: str) -> bool:
+def _has(stage: GraphInfo, name: str) -> bool:
     return any(each.name == name for each in stage.outputs)
 
 
