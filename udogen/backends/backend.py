@@ -86,6 +86,7 @@ class UdoCore(NamedTuple):
     library: str  # `{}` is the name of the package
     link: str = STRICT  # flags for undefined symbols
     shows: tuple[str, ...] = ()  # files of the folder in the documentation, other than the interface and the ops
+    support: str = ""  # the file of the folder that has support code in the documentation
     android: bool = False  # ndk-build builds its library for devices
     own_makefile: bool = False  # the documentation has a Makefile.linux-x86_64 in its folder
     one_library: bool = False  # the library for the oldest version of Hexagon serves all versions

@@ -22,7 +22,7 @@ SOURCES += ${source}
 SOURCES += ${op.kernel}
 % endfor
 % if kernel_texts:
-KERNELS := src/utils/GPU/Prelude.cl
+KERNELS := src/Prelude.cl
 % for op in ops:
 KERNELS += ${op.kernel_text}
 % endfor

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import reg, targets
 from udogen.backends.backend import Backend, Kind, Target, UdoCore
-from udogen.backends.common import Contents, HexagonBuild, Placement, architectures_of
+from udogen.backends.common import SUPPORT, Contents, HexagonBuild, Placement, architectures_of
 from udogen.backends.libraries import REGISTRATION
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.errors import UsageError
@@ -50,6 +50,7 @@ class _CorePlacement(Placement):
 
     def __init__(self, folder: _CoreFolder, package: Iterable[_CoreFolder]) -> None:
         self._core, self._hidden = folder.core, f"{_SDK}/{folder.backend}"
+        self._support = SUPPORT.format(backend=folder.backend)
         self._package = [each.core for each in package]
 
     def own(self, path: str) -> str:
@@ -59,8 +60,13 @@ class _CorePlacement(Placement):
             return f"{self._hidden}/htp_core.mk"
         if path.startswith("makefiles/"):
             return f"{_SDK}/{path}"
+        if path == self._support and self._core.support:
+            return f"{self._core.folder}/{self._core.support}"
         shown = path in self._core.shows or path.startswith("src/ops/") or path.endswith("Interface.cpp")
         return f"{self._core.folder if shown else self._hidden}/{path}"
+
+    def forwarding(self) -> tuple[str, ...]:
+        return tuple(path for path in self._core.shows if path.endswith(".hpp"))
 
     def shared(self, path: str) -> str:
         if path in _REPLACED:

@@ -3,7 +3,7 @@ LOCAL_PATH := $(call my-dir)/..
 include $(CLEAR_VARS)
 LOCAL_MODULE := ${package.name}
 LOCAL_SRC_FILES := $(SOURCES)
-LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(LOCAL_PATH)/src/utils $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
+LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
 % if kernel_texts:
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/$(KERNEL_TEXTS)
 % endif

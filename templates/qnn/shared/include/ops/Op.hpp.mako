@@ -2,7 +2,7 @@
 // The arguments of ${op.name}.  You write its kernel in ${op.kernel}.
 #pragma once
 
-#include "${glue}"
+#include "udogen.hpp"
 
 % for line in op.description:
 // ${line}
@@ -26,7 +26,7 @@ struct Args {
 % endfor
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
+// Define it if something is prepared once: see include/udogen.hpp.
 struct State;
 
 // Connects the kernel with the generated tables.

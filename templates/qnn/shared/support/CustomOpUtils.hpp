@@ -195,10 +195,10 @@ class AnyOutput : public View {
 
 // --- how the generated tables find a kernel ----------------------------------------------------------------------
 
-class Slice;  // HTP: src/utils/HtpHooks.hpp
-class Dsp;    // DSP: src/utils/DSP/Dsp.hpp
+class Slice;  // HTP
+class Dsp;    // DSP
 template <class Op>
-class Hooks;  // HTP: src/utils/HtpHooks.hpp
+class Hooks;  // HTP
 
 // The generated header uses describe<Op>() before the kernel's file declares State, `prepare` and `execute`, which are
 // looked up in the namespace of Args where the compiler instantiates the templates.  For function templates the standard

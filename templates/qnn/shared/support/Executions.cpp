@@ -5,7 +5,7 @@
 #include <cstring>
 
 #if defined(__hexagon__) && !defined(__linux__)
-#define UDO_DSP 1
+#define UDO_HAS_HAP 1
 extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
 #elif defined(UDO_PROVE) && !defined(__hexagon__)
 #define UDO_WRITES_FILE 1
@@ -25,7 +25,7 @@ extern "C" void HAP_debug(const char* text, int level, const char* file, int lin
 namespace udo {
 namespace {
 
-#if defined(UDO_DSP) || defined(UDO_WRITES_FILE)
+#if defined(UDO_HAS_HAP) || defined(UDO_WRITES_FILE)
 
 /// A line of text, made without functions that differ in the C library of the DSP.
 class Line {
@@ -161,7 +161,7 @@ void Executions::report(bool all) {
   if (!lines.empty()) append(place(), lines);
 }
 
-#elif defined(UDO_DSP)
+#elif defined(UDO_HAS_HAP)
 
 void Executions::report(bool) {
   char text[Line::most];
