@@ -73,8 +73,10 @@ def on_call(module: str, function: str) -> Callable[..., Any]:
 
 
 def udo_target(target: Target) -> Target:
-    """The same target in a package of the UDO documentation, which has different folders."""
+    """The same target in a package of the UDO documentation, which has different folders, and ndk-build."""
     folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
+    if target.compiler == "ndk":
+        target = target._replace(compiler="android", verified=NOT_BUILT.format("`ndk-build`"))
     return target._replace(folders=tuple(folders))
 
 

@@ -30,17 +30,7 @@ _ABOUT_SUPPORT = """\
 """
 # For a kernel in Python: suffix of the folder that `udogen build` compiles it into; the C++ file there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
-# The Makefiles and the shared files of backends whose libraries for Android are built by ndk-build.
-NDK_TEMPLATES = {
-    "Makefile": "../shared/Makefile.mako",
-    "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
-}
-NDK_SHARED = (
-    "makefiles/Makefile.linux-x86_64",
-    "makefiles/Makefile.linux-aarch64",
-    "makefiles/Application.mk",
-    "makefiles/ndk.mk",
-)
+MAKEFILE = {"Makefile": "../shared/Makefile.mako"}
 FOR_PYTHON = ("shared/Halide.hpp", "shared/Halide.cpp")  # parts of the support library for kernels in Python
 
 

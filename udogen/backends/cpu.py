@@ -39,8 +39,8 @@ _TARGETS = (
         "cpu",
         ("arm64-v8a",),
         "Android arm64-v8a",
-        "android",
-        NOT_BUILT.format("`ndk-build`"),
+        "ndk",
+        NOT_BUILT.format("`clang++` of the NDK"),
         usual=True,
     ),
 )

@@ -16,12 +16,12 @@ _FOLDER = common.BackendFolder(
     targets=cpu.BACKEND.target_ids(),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
     templates={
-        **common.NDK_TEMPLATES,
+        **common.MAKEFILE,
         "src/CpuCustomOpPackage.cpp": "src/CpuCustomOpPackage.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
     copies=(),
-    shared=common.NDK_SHARED,
+    shared=(),
     header=(
         "shared/BackendUtils.hpp",
         "shared/Values.hpp",

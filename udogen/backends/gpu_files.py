@@ -158,12 +158,12 @@ _FOLDER = common.BackendFolder(
         "GPU/QnnGpuOpPackage.h",
     ),
     templates={
-        **common.NDK_TEMPLATES,
+        **common.MAKEFILE,
         "src/GpuCustomOpPackage.cpp": "src/GpuCustomOpPackage.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
     copies=("makefiles/kernels.mk", "src/Prelude.cl"),
-    shared=common.NDK_SHARED,
+    shared=(),
     header=(
         "shared/BackendUtils.hpp",
         "shared/Values.hpp",
@@ -191,7 +191,7 @@ _FOLDER = common.BackendFolder(
 # For a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={
-        **common.NDK_TEMPLATES,
+        **common.MAKEFILE,
         "include/Operation.hpp": "include/VendorOperation.hpp.mako",
         "src/VendorTables.cpp": "src/VendorTables.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",

@@ -13,7 +13,6 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     """Add tables of parameter defaults, if a client may omit a parameter that others follow."""
     if len(op.params) < 2:
         return base
-    base = replace(base, most_inputs=base.most_inputs + 1)
     return op_tables.with_defaults(base, op, _FOLDER.dialect, op_tables.scalar_type_of_htp)
 
 
@@ -47,9 +46,6 @@ _FOLDER = common.BackendFolder(
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
     copies=(),
     shared=(
-        "makefiles/Makefile.linux-x86_64",
-        "makefiles/Makefile.linux-aarch64",
-        "makefiles/Makefile.android-aarch64",
         "makefiles/Makefile.hexagon",
         "makefiles/hexagon/layout.ld",
         "makefiles/hexagon/start.cpp",
@@ -81,7 +77,11 @@ _FOLDER = common.BackendFolder(
     api="qhpi",
     dialect=op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift),
     view=_view,
-    data={"architectures": common.architectures_of("htp"), "core": False},
+    data={
+        "architectures": common.architectures_of("htp"),
+        "usual": " ".join(f"htp_{each.name}" for each in common.architectures_of("htp") if each.usual),
+        "core": False,
+    },
 )
 
 # For a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.

@@ -303,12 +303,12 @@ def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
             variables += [f"LIBRARY_NAME={part.library}", f'LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"']
             variables += [f'SOURCES="$(SOURCES) $(SOURCES_{part.op})"']
     elif row.compiler == "x86":
-        shown = f"{core.folder}/makefiles" if core.own_makefile else rules
-        rules = f"{shown}/Makefile.linux-x86_64"
+        own = core.own_makefile
+        rules = f"{core.folder}/makefiles/Makefile.linux-x86_64" if own else "common.mk FOR=x86_64"
     elif row.compiler == "aarch64":
-        rules += "/Makefile.linux-aarch64"
+        rules = "common.mk FOR=aarch64"
     elif row.compiler == "arm64":
-        rules += "/Makefile.$(if $(ANDROID_NDK_ROOT),android,linux)-aarch64"
+        rules = "common.mk FOR=$(if $(ANDROID_NDK_ROOT),android,aarch64)"
         variables += [f"LIBRARY_NAME={part.library.removesuffix('.so')}{row.ending}.so"]
     else:
         return _Goal(name, by_ndk_build=True)
@@ -352,10 +352,7 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
         PlannedFile("common.mk", copy=f"{shared}/linux.mk"),
         PlannedFile("jni/Android.mk", template="snpe/jni/Android.mk.mako", data=data),
         PlannedFile("jni/Application.mk", copy=f"{shared}/Application.mk"),
-        *(
-            PlannedFile(f"{_SDK}/makefiles/{name}", copy=f"{shared}/{name}")
-            for name in ("Makefile.linux-x86_64", "Makefile.linux-aarch64", "ndk.mk")
-        ),
+        PlannedFile(f"{_SDK}/makefiles/ndk.mk", copy=f"{shared}/ndk.mk"),
     ]
 
 
