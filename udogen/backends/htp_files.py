@@ -9,6 +9,7 @@ from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 
+
 def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     """Add tables of parameter defaults, if a client may omit a parameter that others follow."""
     if len(op.params) < 2:

@@ -6,7 +6,7 @@
 # LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of
 # libraries).
 # LAUNCHER (or UDOGEN_LAUNCHER of the environment) is a program in front of each compiler: ccache, sccache, distcc.
-# UDO_PROVE=1 builds a library that writes how often its ops were executed to a file (src/utils/Executions.hpp).
+# UDO_PROVE names a source that makes the library write how often its ops were executed (`udogen build --prove`).
 # The package's Makefile sets LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: which symbols may stay undefined.
 comma := ,
 
@@ -41,6 +41,7 @@ HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOU
 API_CXXFLAGS :=
 API_LIBS :=
 -include $(or $(LAYOUT_SUPPORT),makefiles)/htp_core.mk
+override SOURCES += $(UDO_PROVE)
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
