@@ -29,8 +29,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
 KERNEL = "src/ops/LeakyRelu.cpp"
 OURS = (
-    KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
-    "src/utils/CPU/CpuBackendUtils.cpp", "src/utils/Executions.cpp", "src/utils/Validation.cpp",
+    KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/udogen_cpu.cpp"
 )  # fmt: skip
 EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
 
@@ -293,7 +292,7 @@ def test_what_compilers_say_is_made_short() -> None:
 def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: str) -> None:
     text = (folder / KERNEL).read_text().replace("return x > 0.0f ? x : alpha * x;", "return x > 0.0f ? x : beta * x;")
     (folder / KERNEL).write_text(text)
-    utils = folder / "src/utils/CustomOpUtils.hpp"
+    utils = folder / "include/udogen.hpp"
     utils.write_text(utils.read_text() + "\nint of_ours = missing_of_ours;\n")
     done = build(folder, X86_CXX=compiler(name))
     assert done.returncode == 4

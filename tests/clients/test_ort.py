@@ -43,7 +43,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         [made] = make_packages(
             [EXAMPLE / "LeakyRelu.xml"], out, chosen=[backend], kernels=EXAMPLE / "kernels", layout="qnn"
         )
-        assert make(made.folder, f"{backend}_x86", UDO_PROVE="1").returncode == 0
+        assert udogen("build", "--prove", "-C", made.folder, f"{backend}_x86").returncode == 0
         found[backend] = made.folder
     return found
 

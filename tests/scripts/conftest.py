@@ -49,7 +49,7 @@ def make_made(base: Path, *backends: str) -> Made:
             [EXAMPLE / "LeakyRelu.xml"], made.folder / backend, chosen=[backend], kernels=EXAMPLE / "kernels",
             layout="qnn",
         )  # fmt: skip
-        assert make(package.folder, f"{backend}_x86", UDO_PROVE="1").returncode == 0
+        assert udogen("build", "--prove", "-C", package.folder, f"{backend}_x86").returncode == 0
     np.save(made.file("x.npy"), X)
     np.save(made.file("y.npy"), Y)
     return made

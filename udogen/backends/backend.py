@@ -73,8 +73,10 @@ def on_call(module: str, function: str) -> Callable[..., Any]:
 
 
 def udo_target(target: Target) -> Target:
-    """The same target in a package of the UDO documentation, which has different folders."""
+    """The same target in a package of the UDO documentation, which has different folders, and ndk-build."""
     folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
+    if target.compiler == "ndk":
+        target = target._replace(compiler="android", verified=NOT_BUILT.format("`ndk-build`"))
     return target._replace(folders=tuple(folders))
 
 
@@ -86,6 +88,7 @@ class UdoCore(NamedTuple):
     library: str  # `{}` is the name of the package
     link: str = STRICT  # flags for undefined symbols
     shows: tuple[str, ...] = ()  # files of the folder in the documentation, other than the interface and the ops
+    support: str = ""  # the file of the folder that has support code in the documentation
     android: bool = False  # ndk-build builds its library for devices
     own_makefile: bool = False  # the documentation has a Makefile.linux-x86_64 in its folder
     one_library: bool = False  # the library for the oldest version of Hexagon serves all versions

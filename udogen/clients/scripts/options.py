@@ -68,7 +68,7 @@ def check_counts(packages: Sequence[Package]) -> None:
     """Raise if a library was built without counters, which `--prove` needs."""
     for package in packages:
         for library in package.libraries:
-            if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
+            if VARIABLE.encode() not in read_plain(library.file):
                 where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
                 raise UsageError(
                     f"--prove: {library.file} writes no counts: it was built without --prove",

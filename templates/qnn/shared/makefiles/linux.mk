@@ -1,13 +1,38 @@
 # Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-# The rules that build the package for one target.  The including makefile sets TARGET and CXX, and, if needed,
-# TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (if CXX does not link; it reads TARGET_LAYOUT), TARGET_LIBRARIES, and
-# TARGET_RUNTIME: the library that must be loaded with the package.
+# The rules that build the package for one target: FOR is x86_64, aarch64 (Linux) or android.  Or the caller sets TARGET
+# and CXX, and, if needed, TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (if CXX does not link; it reads TARGET_LAYOUT),
+# TARGET_LIBRARIES, and TARGET_RUNTIME: the library that must be loaded with the package.
 # A layout other than QNN's sets LAYOUT_COMMON (this file), LAYOUT_RULES (the other makefiles), LAYOUT_INCLUDES,
 # LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of
 # libraries).
 # LAUNCHER (or UDOGEN_LAUNCHER of the environment) is a program in front of each compiler: ccache, sccache, distcc.
-# UDO_PROVE=1 builds a library that writes how often its ops were executed to a file (src/utils/Executions.hpp).
+# UDO_PROVE names a source that makes the library write how often its ops were executed (`udogen build --prove`).
 # The package's Makefile sets LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: which symbols may stay undefined.
+comma := ,
+
+zig_cxx = $(if $(shell python3 -m ziglang version 2>/dev/null),python3 -m ziglang c++$(1))
+first_of = $(firstword $(foreach name,$(1),$(if $(shell command -v $(name) 2>/dev/null),$(name))))
+ifeq ($(FOR),x86_64)
+TARGET := $(or $(LAYOUT_X86),x86_64-linux-clang)
+CXX := $(or $(X86_CXX),$(call first_of,clang++ g++),$(call zig_cxx),\
+         $(error no C++ compiler: install clang or g++, or `pip install ziglang`, or set X86_CXX))
+else ifeq ($(FOR),aarch64)
+TARGET := aarch64-linux-gnu
+CXX := $(or $(AARCH64_CXX),$(call zig_cxx, -target aarch64-linux-gnu.2.31),$(call first_of,aarch64-linux-gnu-g++),\
+         $(error no compiler for aarch64 Linux: `pip install ziglang`, or set AARCH64_CXX))
+TARGET_RUNTIME := $(AARCH64_RUNTIME)
+else ifeq ($(FOR),android)
+TARGET := $(or $(LAYOUT_ANDROID),aarch64-android)
+ifeq ($(ANDROID_NDK_ROOT),)
+$(error ANDROID_NDK_ROOT is not set: install the Android NDK and set it to its folder)
+endif
+CXX := "$(ANDROID_NDK_ROOT)/toolchains/llvm/prebuilt/linux-x86_64/bin/clang++" --target=aarch64-none-linux-android21
+TARGET_CXXFLAGS := -stdlib=libc++
+TARGET_LDFLAGS := -stdlib=libc++ -static-libstdc++
+# Linked only if a source of yours calls OpenCL.
+TARGET_LDFLAGS += $(if $(CL_LIBRARY_PATH),-L"$(CL_LIBRARY_PATH)" -Wl$(comma)--as-needed -lOpenCL)
+TARGET_RUNTIME := $(AARCH64_RUNTIME)
+endif
 
 # The headers of the package come after the SDK's, because older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOUT_HEADERS),include/QNN)
@@ -16,6 +41,7 @@ HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOU
 API_CXXFLAGS :=
 API_LIBS :=
 -include $(or $(LAYOUT_SUPPORT),makefiles)/htp_core.mk
+override SOURCES += $(UDO_PROVE)
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
@@ -25,7 +51,7 @@ PYTHON_KERNELS := $(if $(wildcard $(SOURCES:.cpp=.py)),$(patsubst %.cpp,%.py,$(s
 PYTHON_OBJECTS := $(foreach each,$(PYTHON_KERNELS),$(or $(wildcard $(each:.py=.halide)/$(or $(KERNEL_OBJECTS),$(TARGET))/*.o),\
                     $(error $(each) is not compiled for $(TARGET): `udogen build` does that, with Halide installed)))
 # `include` must come before the SDK's headers only for udogen's own files; QNN headers are in a separate folder.
-FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
+FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude) \
             $(HEADERS) $(if $(UDO_PROVE),-DUDO_PROVE) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 COMPILE   = $(CXX) $(FLAGS)
@@ -34,7 +60,6 @@ LINK_LEVEL = $(if $(filter c++,$(CXX)),-O2 $(filter -O%,$(CXXFLAGS) $(EXTRA_CXXF
 TARGET_LINKER    ?= $(CXX) $(LINK_LEVEL) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
 LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-as-needed $(RUNTIME)) $(LDFLAGS) $(EXTRA_LDFLAGS)
-comma    := ,
 RUNTIME  := $(addprefix $(OBJ)/,$(TARGET_RUNTIME))
 
 # Records contain COMPILE but not the launcher: another launcher makes nothing stale.  Its words are quoted for the

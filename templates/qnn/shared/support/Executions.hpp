@@ -6,13 +6,6 @@
 //
 //   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an unknown op; NULL: the sum of all ops
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
-//
-// A package that is built with UDO_PROVE (`udogen build --prove`, `make UDO_PROVE=1`) also writes its counts to a file, if
-// the environment variable UDOGEN_PROVE names one when the package is registered.  It appends a line
-// `<Package> <op> <count> <what is counted>` for each op when it is terminated, and again when the process ends, with the
-// count since then: the sum of an op's lines is its count.  A process that crashes writes nothing; one that runs with the
-// rights of another user (AT_SECURE) does not read the variable.  Hexagon has no environment: there each package writes
-// the lines to the log of the DSP (HAP_debug, level 2) when it is terminated.
 #pragma once
 
 #include <atomic>
@@ -26,6 +19,8 @@
 #else
 #define UDO_EXPORT_COUNT extern "C" __attribute__((visibility("default")))
 #endif
+
+#define UDO_COUNTS 1
 
 /// The two functions of a package, defined next to its interface provider.
 #define UDO_EXECUTIONS_OF(PACKAGE)                                                                        \
@@ -62,9 +57,6 @@ class Executions {
   template <std::size_t N>
   constexpr Executions(const char* package, const char* counted, Counter (&counters)[N])
       : package_(package), counted_(counted), counters_(counters), size_(N) {}
-#if defined(UDO_PROVE) && !defined(__hexagon__)
-  ~Executions();
-#endif
 
   /// One more runtime has initialized the package; always `ok`.
   Status begin();
@@ -75,11 +67,12 @@ class Executions {
 
   std::uint64_t of(const char* op) const;
   const char* counted() const { return counted_; }
+  const char* package() const { return package_; }
+  std::size_t size() const { return size_; }
+  Counter& at(std::size_t index) const { return counters_[index]; }
 
  private:
-  void report(bool all);
-
-  [[maybe_unused]] const char* const package_;  // for the file, and the log of the DSP
+  const char* const package_;
   const char* const counted_;
   Counter* const counters_;
   const std::size_t size_;
@@ -88,5 +81,9 @@ class Executions {
 
 /// The counters of this package, defined next to its tables.
 extern Executions executions;
+
+// Of `udogen build --prove`, which also writes the counts to a file, or to the log of the DSP.
+void proveBegin();
+void proveEnd();
 
 }  // namespace udo

@@ -1,5 +1,5 @@
 // Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
-#include "Operation.hpp"
+#include "GpuOperation.hpp"
 
 #include <cstdio>
 #include <cstring>

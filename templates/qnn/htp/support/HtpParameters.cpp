@@ -230,7 +230,7 @@ bool areAlike(const Places& one, const Places& other, const std::vector<Found>& 
 }
 
 /// The nodes that were validated last, up to `most`.
-class Memory {
+class ValidatedNodes {
  public:
   static constexpr std::size_t most = 4096;
 
@@ -299,8 +299,8 @@ class Memory {
 };
 
 // Never freed: a runtime may use it while the process ends.
-Memory& memory() {
-  static auto* const only = new Memory;
+ValidatedNodes& memory() {
+  static auto* const only = new ValidatedNodes;
   return *only;
 }
 
@@ -437,19 +437,19 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
   for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
   if (memory().isMade(node, found)) return node;
   Places places;
-  switch (hasOrder(spec) && !found.empty() ? memory().find(spec, found, places) : Memory::Result::assumed) {
-    case Memory::Result::known: break;
-    case Memory::Result::assumed:
+  switch (hasOrder(spec) && !found.empty() ? memory().find(spec, found, places) : ValidatedNodes::Result::assumed) {
+    case ValidatedNodes::Result::known: break;
+    case ValidatedNodes::Result::assumed:
       places.assign(spec.params.count, nowhere);
       for (std::size_t i = 0; i < found.size(); ++i) places[i] = i;
       if (hasOrder(spec) && !found.empty()) warnOfOrder(spec);
       break;
-    case Memory::Result::unknown:
+    case ValidatedNodes::Result::unknown:
       return refuse(spec, node,
                     "a node was not validated before its graph is finalized, and others were, so the order of its "
                     "parameters is not known (" +
                         namesOf(spec) + "): validate each node with the parameters that it is added with");
-    case Memory::Result::ambiguous:
+    case ValidatedNodes::Result::ambiguous:
       return refuse(spec, node,
                     "two nodes have the same values for parameters in two orders, so which is which is not known; give "
                     "the parameters in the order of the config: " +

@@ -4,8 +4,6 @@
 // launch is recorded as the kernels of the op, which the backend runs.
 #pragma once
 
-#include "Operation.hpp"
-
 #include "Halide.hpp"
 
 namespace udo {

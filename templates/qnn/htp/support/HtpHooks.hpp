@@ -312,21 +312,28 @@ struct RunPrepared {
     Status status;
     std::uint32_t outputs;
     std::uint32_t inputs;
-    QHPI_Tensor* output[Op::mostOutputs];
-    const QHPI_Tensor* input[Op::mostInputs];
+
+    // They are behind it.
+    QHPI_Tensor** output() { return reinterpret_cast<QHPI_Tensor**>(this + 1); }
+    const QHPI_Tensor** input() { return const_cast<const QHPI_Tensor**>(output() + Op::spec.outputs.count); }
   };
+
+  static std::uint32_t size() {
+    const std::size_t tensors = Op::spec.outputs.count + mostInputs(Op::spec);
+    return static_cast<std::uint32_t>(sizeof(Kept) + tensors * sizeof(QHPI_Tensor*));
+  }
 
   static std::uint32_t prepare(QHPI_RuntimeHandle*, void* data, std::uint32_t outputs, QHPI_Tensor** output,
                                std::uint32_t inputs, const QHPI_Tensor* const* input) {
     const Running running(Op::spec.name);
-    if (outputs > Op::mostOutputs || inputs > Op::mostInputs) {
+    if (outputs > Op::spec.outputs.count || inputs > mostInputs(Op::spec)) {
       return statusOf(error("has %u outputs and %u inputs, more than its config names", outputs, inputs));
     }
     Kept* kept = new (data) Kept{};  // HTP does not clear it
     kept->outputs = outputs;
     kept->inputs = inputs;
-    for (std::uint32_t i = 0; i < outputs; ++i) kept->output[i] = output[i];
-    for (std::uint32_t i = 0; i < inputs; ++i) kept->input[i] = input[i];
+    for (std::uint32_t i = 0; i < outputs; ++i) kept->output()[i] = output[i];
+    for (std::uint32_t i = 0; i < inputs; ++i) kept->input()[i] = input[i];
     kept->status = Prepare(Op::bind(Binding(Op::spec, outputs, output, inputs, input)), kept->ready);
     return statusOf(kept->status);
   }
@@ -336,7 +343,7 @@ struct RunPrepared {
     Kept& kept = *static_cast<Kept*>(const_cast<void*>(data));
     if (kept.status != ok) return statusOf(kept.status);  // HTP ignores what `prepare` returned
     ++Op::calls;
-    const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
+    const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output(), kept.inputs, kept.input()));
     return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, args, kept.ready, handle); }));
   }
 };
@@ -375,7 +382,7 @@ class Hooks {
     KernelFacts& facts = next();
     facts.prepare = Prepared::prepare;
     facts.runPrepared = Prepared::run;
-    facts.preparedSize = sizeof(typename Prepared::Kept);
+    facts.preparedSize = Prepared::size();
     facts.sliced = glue::Call<decltype(Execute)>::slices;
     return Kernel(facts);
   }

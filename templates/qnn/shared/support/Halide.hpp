@@ -3,12 +3,7 @@
 // Tensors in the form that functions compiled by Halide take, and what those functions call.
 #pragma once
 
-#if __has_include("GpuCustomOpPackage.hpp")
-#define UDO_GPU
-#include "Operation.hpp"
-#else
-#include "CustomOpUtils.hpp"
-#endif
+#include "BackendUtils.hpp"
 
 namespace udo {
 namespace halide {

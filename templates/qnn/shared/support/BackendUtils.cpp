@@ -8,7 +8,7 @@
 // The DSP itself, not Linux on a Hexagon processor: its C library has no `stderr` and no `timespec_get`.  Qualcomm's
 // libraries there write their messages with HAP_debug; its level 3 is an error.
 #if defined(__hexagon__) && !defined(__linux__)
-#define UDO_DSP 1
+#define UDO_HAS_HAP 1
 extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
 extern "C" int qurt_thread_get_id(void);
 #endif
@@ -20,7 +20,7 @@ std::atomic<QnnLog_Callback_t> logCallback{nullptr};
 std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
 std::atomic<bool> showsErrors{false};
 
-#ifdef UDO_DSP
+#ifdef UDO_HAS_HAP
 // Qualcomm's own libraries for HTP have no thread-local variables, so this one has none either.  Ids are small numbers.
 const char*& runningOp() {
   static const char* ops[256] = {};
@@ -100,7 +100,7 @@ Status errorList(const char* format, std::va_list list) {
   const char* const before = op == nullptr ? "" : "op ";
   const char* const after = op == nullptr ? "" : ": ";
   log(QNN_LOG_LEVEL_ERROR, "%s%s%s%s", before, op == nullptr ? "" : op, after, text);
-#ifndef UDO_DSP
+#ifndef UDO_HAS_HAP
   if (showsErrors.load() && logCallback.load() != nullptr) {
     std::fprintf(stderr, "%s%s%s%s\n", before, op == nullptr ? "" : op, after, text);
   }

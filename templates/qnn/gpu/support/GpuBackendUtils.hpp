@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "Executions.hpp"
-#include "Operation.hpp"
+#include "GpuOperation.hpp"
 #include "PackageTables.hpp"
 
 namespace udo {

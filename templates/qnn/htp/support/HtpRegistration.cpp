@@ -145,8 +145,7 @@ class Records {
     }
     const std::size_t fewest = fewestOf(spec_.params);
     for (bool more = true; more && count_ <= mostRecords;) {
-      // One more than the parameters marks them as ordered.
-      const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
+      const std::size_t most = mostInputs(spec_) - spec_.inputs.count;
       for (std::size_t params = fewest; endsOnce() && params <= most; ++params) {
         if (free || !five) add(false, params);
         if (five || free) add(true, params);

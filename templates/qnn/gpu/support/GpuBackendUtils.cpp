@@ -4,7 +4,7 @@
 #include <new>
 #include <string>
 
-#include "GpuCustomOpPackage.hpp"
+#include "GpuBackendUtils.hpp"
 #include "Validation.hpp"
 
 namespace udo {

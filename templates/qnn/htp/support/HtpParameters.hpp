@@ -27,6 +27,11 @@ const OpEntry* findOp(const char* qualifiedName);
 /// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 
+/// How many inputs and parameters a node of an op may have, with the one that marks the parameters as ordered.
+inline std::size_t mostInputs(const OpSpec& spec) {
+  return spec.inputs.count + spec.params.count + (hasOrder(spec) ? 1 : 0);
+}
+
 /// Called when a client registers the package: from now on, nodes that this thread validated and used before are second
 /// choice.
 void beginSession();

@@ -195,10 +195,38 @@ class AnyOutput : public View {
 
 // --- how the generated tables find a kernel ----------------------------------------------------------------------
 
-class Slice;  // HTP: src/utils/HtpHooks.hpp
-class Dsp;    // DSP: src/utils/DSP/Dsp.hpp
+class Slice;  // HTP
+class Dsp;    // DSP
 template <class Op>
-class Hooks;  // HTP: src/utils/HtpHooks.hpp
+class Hooks;  // HTP
+class Binding;
+struct OpFacts;
+struct OpSpec;
+class Counter;
+
+template <class ArgsOfOp, class StateOfOp>
+struct OpTypes {
+  using Args = ArgsOfOp;
+  using State = StateOfOp;
+};
+
+/// The members of an op that the generated tables define, and (in its kernel's file) the function that they call.
+#define UDO_OP                                  \
+  struct State;                                 \
+  struct Op : udo::OpTypes<Args, State> {       \
+    static Args bind(const udo::Binding& node); \
+    static void describe(udo::OpFacts& facts);  \
+    static const udo::OpSpec spec;              \
+    static udo::Counter& calls;                 \
+  };                                            \
+  using Hooks = udo::Hooks<Op>;                 \
+  UDO_DESCRIBE
+#if defined(UDO_NO_KERNEL)
+#define UDO_DESCRIBE
+#else
+#define UDO_DESCRIBE \
+  void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 // The generated header uses describe<Op>() before the kernel's file declares State, `prepare` and `execute`, which are
 // looked up in the namespace of Args where the compiler instantiates the templates.  For function templates the standard

@@ -14,6 +14,8 @@
 #include "GPU/QnnGpuOpPackage.h"
 #include "Values.hpp"
 
+#define UDO_GPU 1
+
 namespace udo {
 
 /// A tensor of the node: its position, and how the GPU stores it.
