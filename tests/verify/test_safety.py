@@ -315,7 +315,7 @@ def test_unchecked_places_are_reported() -> None:
     )
     assert unchecked(SafetyOptions(guard=True), places[:2]) == (
         "--guard: on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
-        "(--backend hexagon sees them, and --backend htp-emulator what is written)",
+        "(--backend hexagon sees them)",
     )
     assert unchecked(SafetyOptions(guard=True), places[2:]) == ()
     threads = SafetyOptions.parse(heap=False, guard=False, sanitize=["thread"])

@@ -133,7 +133,6 @@ class Emulator(NamedTuple):
     library: str
     header: str = ""  # a header that its sources need in addition to udogen's
     install: str = ""  # how to install the header and the runtime
-    traces_graph: bool = False  # it can show how a graph is optimized (--graph)
     tables: Callable[[], dict[str, str]] = dict  # files that its sources include, generated from tables
 
 

@@ -72,7 +72,7 @@ _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat 
 # What checks miss on htp, and an alternative; measured with kernels that have exactly these bugs.
 _SIDE_BY_SIDE = (
     "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
-    "(--backend hexagon sees them, and --backend htp-emulator what is written)"
+    "(--backend hexagon sees them)"
 )
 
 _HANGS = (
@@ -123,7 +123,7 @@ BACKEND = Backend(
     # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
     device_libraries=("libQnnHtpPrepare.so",),
     symbols="dsp_symbols.txt",
-    emulator=Emulator("libUdogenEmulatorHtp.so", traces_graph=True, tables=_socs),
+    emulator=Emulator("libUdogenEmulatorHtp.so", tables=_socs),
     harness=Harness(
         arch="v73",
         sources=("harness", "kernels", "tensors", "request", "guards", "wire", "common"),
