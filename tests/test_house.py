@@ -30,7 +30,7 @@ LAYERS = (
     {"configs"},
     {"backends"},
     {"qnn"},
-    {"emulator"},
+    {"emulator", "documents"},
     {"opdef"},
     {"process", "python_files", "error_tables", "tables"},
     {"errors", "plugins", "public_names", "resources", "supervisor"},

@@ -22,6 +22,7 @@ from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
+from udogen.opdef.problems import ConfigError
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, grid_of, read_description, write_description
 
@@ -419,28 +420,28 @@ def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None
     as_json.write_text(json.dumps({"contexts": [str(folder)], "links": LINKS, "session_limit": "3.5GB"}))
     assert read_description(as_json).session_limit == 3_500_000_000
     as_json.write_text('{\n "contexts": ["a:b"],\n "links": {\n  "x": 3\n }\n "state": {}}')
-    with pytest.raises(UsageError, match=r"model.json:6: Expecting ',' delimiter \(column 2\)"):
+    with pytest.raises(ConfigError, match=r"model\.json:6: error: invalid JSON: expected `,` or `}` before"):
         read_description(as_json)
     as_json.write_text('{\n "contexts": ["' + str(folder) + '"],\n "links": {\n  "x": 3\n }}')
-    with pytest.raises(UsageError, match=r"model.json:4: `x` of `links` is 3, not a name"):
+    with pytest.raises(ConfigError, match=r"model\.json:4: error: `x` must be a string, not 3"):
         read_description(as_json)
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ('contexts = ["."]\nlinkz = 3\n', "model.toml:2: `linkz` is unknown: did you mean `links`?"),
-        ('contexts = "."\n', "model.toml:1: `contexts` is '.', not a list of names"),
-        ('contexts = ["."]\nstate = 3\n', "model.toml:2: `state` is 3, not a table"),
-        ('contexts = ["."]\nsession_limit = "much"\n', "model.toml:2: `session_limit` is 'much', not a size"),
+        ('contexts = ["."]\nlinkz = 3\n', "model.toml:2: error: `linkz` is not a known key; did you mean `links`?"),
+        ('contexts = "."\n', "model.toml:1: error: `contexts` must be a list, not '.'"),
+        ('contexts = ["."]\nstate = 3\n', "model.toml:2: error: `state` must be an object, not 3"),
+        ('contexts = ["."]\nsession_limit = "much"\n', "model.toml:2: error: `session_limit`: 'much' is not a size"),
         ('links = {a = "b"}\n', "`contexts` names no file and no folder"),
-        ('# shards\ncontexts = ["gone.bin"]\n', "model.toml:2: there is no file or folder"),
-        ("contexts = [", "model.toml: "),
+        ('# shards\ncontexts = ["gone.bin"]\n', "model.toml:2: error: `contexts`: there is no file or folder"),
+        ("contexts = [", "model.toml:1: error: invalid TOML: "),
     ],
 )
 def test_a_wrong_description_is_refused_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "model.toml").write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ConfigError) as caught:
         Model.open(tmp_path / "model.toml")
     assert fault in str(caught.value)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from udogen import resources
 from udogen.backends import architectures, canonical, split_dsp
-from udogen.configs.json_text import Path, Text, parse
+from udogen.documents.document import Document, parse
+from udogen.documents.json_text import Path
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Location, Problems, nearest
@@ -21,34 +22,14 @@ _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "sca
 
 def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     """The packages of the file, as far as they can be read."""
-    text = _decode(data, file, problems)
-    parsed = None if text is None else parse(text, file, problems)
+    parsed = parse(data, file, problems)
     if parsed is None or not _fits_schema(parsed, problems):
         return []
     reader = _JsonReader(parsed, file, problems)
     return [reader.package((key,), body) for key, body in parsed.value.items()]
 
 
-def _decode(data: bytes, file: str, problems: Problems) -> str | None:
-    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-    if not wide and b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        problems.error(Location(file, line), "unexpected NUL byte", "a config is text; save it as UTF-8")
-        return None
-    encoding = "utf-16" if wide else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        problems.error(
-            Location(file, line),
-            f"byte {fault.start} of the file is not {encoding.removesuffix('-sig').upper()}",
-            "a config is text; save it as UTF-8",
-        )
-        return None
-
-
-def _fits_schema(parsed: Text, problems: Problems) -> bool:
+def _fits_schema(parsed: Document, problems: Problems) -> bool:
     """Quick check by compiled code; a slower validator then finds all faults."""
     import fastjsonschema
 
@@ -129,7 +110,7 @@ _PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its sup
 
 
 class _JsonReader:
-    def __init__(self, text: Text, file: str, problems: Problems) -> None:
+    def __init__(self, text: Document, file: str, problems: Problems) -> None:
         self._text = text
         self._file = file
         self._problems = problems

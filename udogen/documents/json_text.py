@@ -7,16 +7,15 @@ parser gives no lines, which later messages need.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from udogen.opdef.problems import Location, Problems
-
 Path = tuple[str | int, ...]
 
-_DEEPEST = 48
-_VALUES_MOST = 100_000
+DEEPEST = 48
+VALUES_MOST = 100_000
 _TOKEN = re.compile(
     r"""(?P<space>(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/){1,999})|(?P<mark>[{}\[\],:])
     |(?P<string>"(?:[^"\\\x00-\x1f]|\\.){0,65535}")|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)""",
@@ -25,30 +24,22 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-class Text:
-    """A parsed JSON text: the value, and the line of each part of it."""
+class Fault(Exception):
+    """Why a text cannot be read."""
 
-    def __init__(self, value: Any, lines: dict[Path, int], file: str) -> None:
-        self.value = value
-        self._lines = lines
-        self._file = file
-
-    def place(self, path: Path) -> Location:
-        """The line of a value, or of its nearest container if it is missing."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        return Location(self._file, self._lines.get(path, 1))
+    def __init__(self, line: int, message: str, hint: str) -> None:
+        self.line, self.message, self.hint = line, message, hint
 
 
-def parse(text: str, file: str, problems: Problems, *, most: int = _VALUES_MOST) -> Text | None:
-    """The value of a JSON text; None, with a problem, if it is not JSON or has more than `most` values."""
-    try:
-        parser = _Parser(text, file, problems, most)
-        value = parser.document()
-    except _Fault as fault:
-        problems.error(Location(file, fault.line), fault.message, fault.hint)
-        return None
-    return Text(value, parser.lines, file)
+Warnings = list[tuple[int, str, str]]  # line, message, hint
+
+
+def parse(text: str, warnings: Warnings, *, most: int) -> tuple[Any, dict[Path, int]]:
+    """The value of a JSON text and its lines; raises `Fault`, also for more than `most` values."""
+    if not text.strip():
+        raise Fault(1, "the file is empty", "was writing it interrupted? make it again")
+    parser = _Parser(text, warnings, most)
+    return parser.document(), parser.lines
 
 
 def _refuse_controls(text: str) -> None:
@@ -68,16 +59,10 @@ def _hint(shown: str) -> str:
     return "JSON does not allow this character here"
 
 
-class _Fault(Exception):
-    def __init__(self, line: int, message: str, hint: str) -> None:
-        self.line, self.message, self.hint = line, message, hint
-
-
 class _Parser:
-    def __init__(self, text: str, file: str, problems: Problems, most: int) -> None:
-        self._file = file
+    def __init__(self, text: str, warnings: Warnings, most: int) -> None:
         self._most = most
-        self._problems = problems
+        self._warnings = warnings
         self.lines: dict[Path, int] = {}
         self._line = 1
         self._tokens = self._scan(text)
@@ -87,7 +72,7 @@ class _Parser:
     def document(self) -> Any:
         value = self._value(())
         if self._kind != "end":
-            raise _Fault(self._line, f"unexpected text after the end of the JSON: {self._token[:40]!r}", "remove it")
+            raise Fault(self._line, f"unexpected text after the end of the JSON: {self._token[:40]!r}", "remove it")
         return value
 
     def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
@@ -97,14 +82,14 @@ class _Parser:
             if match is None:
                 shown = text[at : at + 12].split("\n", maxsplit=1)[0]
                 hint = _hint(shown)
-                raise _Fault(line, f"invalid JSON: {shown!r}", hint)
+                raise Fault(line, f"invalid JSON: {shown!r}", hint)
             kind = match.lastgroup or ""
             if kind != "space":
                 yield kind, match[0], line
             elif not commented and (comment := match[0].find("/")) >= 0:
                 commented = True  # report only the first
-                place = Location(self._file, line + match[0].count("\n", 0, comment))
-                self._problems.warn(place, "JSON does not allow comments", "they are ignored")
+                where = line + match[0].count("\n", 0, comment)
+                self._warnings.append((where, "JSON does not allow comments", "they are ignored"))
             line += match[0].count("\n") if kind == "space" else 0
             at = match.end()
         yield "end", "the end of the file", line
@@ -112,8 +97,8 @@ class _Parser:
     def _next(self) -> None:
         self._kind, self._token, self._line = next(self._tokens)
 
-    def _unexpected(self, expected: str) -> _Fault:
-        return _Fault(
+    def _unexpected(self, expected: str) -> Fault:
+        return Fault(
             self._line,
             f"invalid JSON: expected {expected} before {self._token[:40]!r}",
             "check brackets, commas and quotes near this line",
@@ -125,12 +110,12 @@ class _Parser:
         self._next()
 
     def _value(self, path: Path) -> Any:
-        if len(path) > _DEEPEST:
-            raise _Fault(self._line, f"nested more than {_DEEPEST} levels deep", "a UDO config has 6 levels")
+        if len(path) > DEEPEST:
+            raise Fault(self._line, f"nested more than {DEEPEST} levels deep", "is this the right file?")
         self.lines[path] = self._line
         if len(self.lines) > self._most:
             what = f"the file has more than {self._most} values"
-            raise _Fault(self._line, what, "a config describes ops and contains no data; is this the right file?")
+            raise Fault(self._line, what, "is this the right file?")
         if self._kind == "mark" and self._token == "{":
             return self._object(path)
         if self._kind == "mark" and self._token == "[":
@@ -146,13 +131,15 @@ class _Parser:
         if kind == "word":
             return _WORDS[token]
         if kind == "number" and len(token) > 400:
-            raise _Fault(self._line, "this number has more than 400 digits", "shorten it")
+            raise Fault(self._line, "this number has more than 400 digits", "shorten it")
         try:
             value = json.loads(token)
+            if value in (math.inf, -math.inf):
+                raise Fault(self._line, f"this number is too large: {token[:40]}", "give a number below 1.8e308")
             if "\\u" in token:
                 _refuse_controls(value)
         except ValueError:
-            raise _Fault(self._line, f"invalid JSON: {token[:40]}", "the backslash escape is invalid") from None
+            raise Fault(self._line, f"invalid JSON: {token[:40]}", "the backslash escape is invalid") from None
         return value
 
     def _object(self, path: Path) -> dict[str, Any]:
@@ -164,9 +151,7 @@ class _Parser:
             key = str(self._scalar(self._kind, self._token))
             line = self._line
             if key in found:
-                self._problems.warn(
-                    Location(self._file, line), f"the key `{key}` occurs twice", "the last value is used"
-                )
+                self._warnings.append((line, f"the key `{key}` occurs twice", "the last value is used"))
             self._next()
             self._take(":")
             where = (*path, key)
@@ -193,6 +178,4 @@ class _Parser:
             raise self._unexpected(f"`,` or `{closing}`")
         self._next()
         if self._kind == "mark" and self._token == closing:
-            self._problems.warn(
-                Location(self._file, line), f"trailing comma before `{closing}`", "not valid JSON; it is ignored"
-            )
+            self._warnings.append((line, f"trailing comma before `{closing}`", "not valid JSON; it is ignored"))
