@@ -72,7 +72,9 @@ def test_a_clock_that_was_wrong(folder: Path) -> None:
 @pytest.mark.parametrize("what", ["library", "object", "no record", "empty record"])
 def test_what_was_made_is_not_what_was_made(folder: Path, what: str) -> None:
     whole = (folder / LIBRARY).read_bytes()
-    made, record = (folder / "obj/x86_64-linux-clang" / name for name in ("src/ops/LeakyRelu.o", "src/ops/LeakyRelu.o.sums"))
+    made, record = (
+        folder / "obj/x86_64-linux-clang" / name for name in ("src/ops/LeakyRelu.o", "src/ops/LeakyRelu.o.sums")
+    )
     recorded = record.read_text()
     if what == "library":
         (folder / LIBRARY).write_bytes(whole[:1000])

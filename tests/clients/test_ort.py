@@ -15,7 +15,7 @@ import pytest
 
 from tests.clients.laying import lay
 from tests.command_line import udogen
-from tests.making import LONG, ROOT, make, make_packages, need_runtime
+from tests.making import LONG, ROOT, make_packages, need_runtime
 from udogen import resources
 from udogen.clients import explain
 from udogen.clients.client import Refused

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime
+from tests.making import LONG, ROOT, compiler, make_packages, need_runtime
 from udogen import resources
 from udogen.build import emulator
 
