@@ -127,10 +127,9 @@ endif
 
 # After a failure: reports a kernel for the support files of Qualcomm's generators in a package without udogen's
 # versions.
-VENDOR_SUPPORT := %/CustomOps.cpp %/GpuVendorOps.cpp %/DspVendorOps.cpp %/HtpCoreUtils.cpp
 VENDOR_MARKS   := REGISTER_OP *\(|BEGIN_PKG_OP_DEFINITION|QnnGpu_Kernel_t|UdoDspShared
-check_style = $(if $(filter $(VENDOR_SUPPORT),$(SOURCES)),,if grep -qE '$(VENDOR_MARKS)' $(1); then echo "$(1):1: error: this kernel \
-              is in the style of Qualcomm's generators, the package is not: generate it again, which recognizes the style"; fi;)
+check_style = if ! grep -qs UDO_VENDOR_STYLE $(SOURCES) && grep -qE '$(VENDOR_MARKS)' $(1); then echo "$(1):1: error: this kernel \
+              is in the style of Qualcomm's generators, the package is not: generate it again, which recognizes the style"; fi;
 
 $(OBJ)/%.o: | %.cpp
 	@echo "CXX $*.cpp"; rm -f $@.sums; $(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp || { $(call check_style,$*.cpp) false; }
