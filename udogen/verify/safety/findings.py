@@ -24,7 +24,7 @@ from udogen.verify.results import Finding
 _STANDARD_NAME = re.compile(r"(std|__gnu_cxx|__cxxabiv1)::|operator (new|delete)\b|__")
 _STANDARD_FILE = re.compile(r"/(include/c\+\+|libcxx(abi)?|bits|lib/clang|lib/gcc)/|^/usr/include/|/lib/std/")
 # Code that udogen generates around a kernel: the dispatch, and the view of tensors.
-_GENERATED = re.compile(r"(^|/)(src/utils|include/ops)/")
+_GENERATED = re.compile(r"(^|/)(src/utils/|include/ops/|include/udogen\.hpp|src/udogen_)")
 _ALLOCATOR = re.compile(r", std::allocator<[^<>]*> ?>")
 _SHOWN = 8
 

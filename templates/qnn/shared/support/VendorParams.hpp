@@ -3,6 +3,9 @@
 
 #include "BackendUtils.hpp"
 
+// make looks for this name.
+#define UDO_VENDOR_STYLE 1
+
 namespace udo {
 
 /// Completes the parameters of a node, because such kernels may read them by position: in the order of the config, or
