@@ -321,9 +321,9 @@ class ManagedBuffer(Buffer):
         self.begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
-            made = _empty(*self._layout(self.shape)) if target is None else target
-            self._check_type(made)
-            with bytes_of(made, self.name, write=True) as data:
+            place = _empty(*self._layout(self.shape)) if target is None else target
+            self._check_type(place)
+            with bytes_of(place, self.name, write=True) as data:
                 if len(data) != self.nbytes:
                     raise UsageError(
                         f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
@@ -331,7 +331,7 @@ class ManagedBuffer(Buffer):
                     )
                 data[:] = self._bytes()[: self.nbytes]
                 self.copied += self.nbytes
-            return made
+            return place
         finally:
             self.end_reading("copy_to")
 
@@ -512,9 +512,9 @@ class MemoryDomain(Closing):
                 f"buffer `{info.name}` would have {info.nbytes} bytes: `{self.name}` allocates at most {self.largest}",
                 hint="keep this tensor in a shared buffer of your own",
             )
-        made = ManagedBuffer(self, info, roles)
-        self._buffers[made.token] = made
-        return made
+        buffer = ManagedBuffer(self, info, roles)
+        self._buffers[buffer.token] = buffer
+        return buffer
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
         """Two buffers for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.

@@ -120,11 +120,11 @@ def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Bac
             f"{what}: {file.fd} is not an open file descriptor", hint="keep the file open until the pool is"
         ) from problem
     try:
-        found = os.fstat(fd)
-        if file.offset < 0 or (stat.S_ISREG(found.st_mode) and file.offset + size > found.st_size):
+        status = os.fstat(fd)
+        if file.offset < 0 or (stat.S_ISREG(status.st_mode) and file.offset + size > status.st_size):
             raise RunFailed(
                 f"{what}: bytes {file.offset} to {file.offset + size} are not in the file of descriptor {file.fd}, "
-                f"which has {found.st_size}",
+                f"which has {status.st_size}",
                 hint="give an offset and a size that are inside it",
             )
         begin = file.offset % mmap.ALLOCATIONGRANULARITY
