@@ -241,16 +241,6 @@ VECTOR = 128  # bytes of an HVX vector, to which everything is padded and aligne
 _AT_ONCE_BYTES = 1 << 22  # bytes per pass
 
 
-def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Repack rows of blocks into the layout that vector code reads: `rows = repack_rows(blocks, "Q4_0")`."""
-    form, given = format_of(kind), _rows(blocks)
-    columns = _columns(form, given.shape[1])
-    repacked = np.empty((len(given), stride(columns, kind)), np.uint8)
-    for rows in _slices(len(given), repacked.shape[1]):
-        _repack(form, given[rows].view(form.layout), repacked[rows])
-    return repacked
-
-
 def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
     """Convert repacked rows back to blocks, bit for bit: `blocks = unrepack_rows(rows, "Q4_0", 256)`."""
     form, given = format_of(kind), _rows(rows)
@@ -414,16 +404,6 @@ def _unrepack(form: BlockFormat, rows: Bytes, out: NDArray[Any]) -> None:
 
 def _quant_bytes(form: BlockFormat, columns: int) -> int:
     return align_up(columns * form.bits // 8, VECTOR)
-
-
-def _columns(form: BlockFormat, row_bytes: int) -> int:
-    columns, over = divmod(row_bytes, form.block_bytes)
-    if over or not columns:
-        raise UsageError(
-            f"rows of {row_bytes} bytes are not whole blocks of {form.name}",
-            hint=f"a block of {BLOCK} numbers takes {form.block_bytes} bytes",
-        )
-    return columns * BLOCK
 
 
 def _rows(given: NDArray[Any]) -> Bytes:

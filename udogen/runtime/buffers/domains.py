@@ -321,9 +321,12 @@ class ManagedBuffer(Buffer):
         self.begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
-            place = _empty(*self._layout(self.shape)) if target is None else target
-            self._check_type(place)
-            with bytes_of(place, self.name, write=True) as data:
+            if target is None:
+                import numpy as np
+
+                target = np.empty(*self._layout(self.shape))
+            self._check_type(target)
+            with bytes_of(target, self.name, write=True) as data:
                 if len(data) != self.nbytes:
                     raise UsageError(
                         f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
@@ -331,7 +334,7 @@ class ManagedBuffer(Buffer):
                     )
                 data[:] = self._bytes()[: self.nbytes]
                 self.copied += self.nbytes
-            return place
+            return target
         finally:
             self.end_reading("copy_to")
 
@@ -384,12 +387,6 @@ class ManagedBuffer(Buffer):
         super().close()
         self._attachments.clear()
         self.domain.forget(self)
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    import numpy as np
-
-    return np.empty(shape, dtype)
 
 
 class _Access:

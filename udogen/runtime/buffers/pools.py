@@ -223,10 +223,8 @@ class Constants(Closing):
                 f"constant `{name}` has {nbytes} bytes: more than {self._threshold} are not copied",
                 hint="open a pool for constants, or raise the threshold",
             )
-        offset = self._offset_of(given)
-        if offset is None:
-            offset = self._pool.take(nbytes)
-            self._pool.view[offset : offset + nbytes] = given
+        offset = self._pool.take(nbytes)
+        self._pool.view[offset : offset + nbytes] = given
         return self._referring(name, dtype, shape, offset, quant)
 
     def refer(
@@ -266,13 +264,6 @@ class Constants(Closing):
     ) -> QnnTensor:
         self.rows.append(row)
         return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
-
-    def _offset_of(self, given: memoryview) -> int | None:
-        """The offset of these bytes in the pool; None if they are not in it."""
-        ffi = abi.ffi()
-        buffer = self._pool
-        offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1
-        return offset if buffer and 0 <= offset <= buffer.size - len(given) else None
 
 
 def _flat(name: str, data: Any) -> memoryview:
