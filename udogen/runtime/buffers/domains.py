@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.op.calls import Array
     from udogen.runtime.sessions.session import Session, Sessions
 
 INPUT, OUTPUT = "input", "output"
