@@ -228,14 +228,6 @@ def _descriptor(functions: _Library, hardware: ctypes.c_void_p) -> int | None:
 LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator returns whole pages
 
 
-class Allocator(NamedTuple):
-    """A source of memory."""
-
-    name: str
-    shared: bool  # it has a descriptor, for other processors and processes
-    take: Callable[[int, str], Backing]  # (size, name)
-
-
 def _client(size: int, _name: str) -> Backing:
     return Backing(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
@@ -257,13 +249,10 @@ def _rpcmem(size: int, _name: str) -> Backing:
     return Backing(memory, fd=fd, owns_fd=False)
 
 
-ALLOCATORS = {
-    row.name: row
-    for row in (
-        Allocator("client", False, _client),
-        Allocator("memfd", True, _memfd),
-        Allocator("rpcmem", True, _rpcmem),  # DMA memory of a Snapdragon device
-    )
+ALLOCATORS: dict[str, Callable[[int, str], Backing]] = {  # (size, name)
+    "client": _client,
+    "memfd": _memfd,
+    "rpcmem": _rpcmem,  # DMA memory of a Snapdragon device
 }
 
 
@@ -314,7 +303,7 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
 def take_memory(kind: str, size: int, name: str) -> Backing:
     """Memory for a buffer of this name."""
     try:
-        return ALLOCATORS[kind].take(size, name)
+        return ALLOCATORS[kind](size, name)
     except (OSError, OverflowError, ValueError) as problem:
         raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
 
