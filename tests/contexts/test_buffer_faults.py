@@ -219,43 +219,39 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
     )
 
 
-def test_out_of_address_space(world: World) -> None:
-    done = child(
+LIMITS = {  # limit -> program, the lines that it prints
+    (resource.RLIMIT_AS, 2**30): (
         "for kind in ('client', 'memfd'): report(lambda: allocate(kind, 2**31, name='b'))\n"
         "report(lambda: open_pool('ashmem', 2**31, name='p'))\n"
         "print(len(allocate('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
-        limit=(resource.RLIMIT_AS, 2**30),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
-        "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
-        "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
-        "4096 4",
-    ]
-
-
-def test_out_of_descriptors(world: World) -> None:
-    done = child(
+        [
+            "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
+            "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+            "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+            "4096 4",
+        ],
+    ),
+    (resource.RLIMIT_NOFILE, 32): (
         "kept = []\n"
         "report(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
         "print(0 < len(kept) < 32)\n"
         "kept.clear()\n"
         "print(allocate('memfd', 64).size)",
-        limit=(resource.RLIMIT_NOFILE, 32),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files",
-        "True",
-        "64",
-    ]
+        ["buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files", "True", "64"],
+    ),
+    (resource.RLIMIT_FSIZE, 4096): (
+        "report(lambda: allocate('memfd', 2**20, name='b'))",
+        ["buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large"],
+    ),
+}
 
 
-def test_files_may_not_be_so_large(world: World) -> None:
-    done = child("report(lambda: allocate('memfd', 2**20, name='b'))", limit=(resource.RLIMIT_FSIZE, 4096))
+@pytest.mark.parametrize("limit", LIMITS)
+def test_out_of_memory(limit: tuple[int, int]) -> None:
+    program, lines = LIMITS[limit]
+    done = child(program, limit=limit)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large\n"
+    assert done.stdout.splitlines() == lines
 
 
 # --- a second process -------------------------------------------------------------------------------------------------

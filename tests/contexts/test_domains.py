@@ -278,9 +278,6 @@ def test_a_use_that_is_no_role(runtime: Runtime, domain: MemoryDomain) -> None:
     ]
     message = "buffer `state` may not be input `state` of graph `step` in second"  # the same names, another graph
     refused(lambda: graph(runtime, "step", 1).bind({"state": made}), message, error=UsageError)
-
-
-def test_an_input_is_no_output(runtime: Runtime, domain: MemoryDomain) -> None:
     step = graph(runtime, "step")
     made = domain.allocate([Role(step, "state", INPUT)])
     message = "buffer `state` may not be output `next` of graph `step` in first"

@@ -268,7 +268,7 @@ def test_values_that_lie_in_the_pool_are_not_moved(tidy: None) -> None:
         inside = np.frombuffer(pool.view, np.float32)[16 : 16 + 8]
         inside[:] = range(8)
         used = pool.free
-        tensor = constants.tensor("w", dtype="FLOAT_32", shape=(8,), data=inside)
+        tensor = constants.refer("w", dtype="FLOAT_32", shape=(8,), offset=64)
         other = constants.refer("v", dtype="FLOAT_32", shape=(2, 8), offset=offset)
         assert pool.free == used
         assert [row.offset for row in constants.rows] == [64, 0]

@@ -51,7 +51,6 @@ from udogen.runtime.buffers.plan import plan_buffers as plan_buffers
 from udogen.runtime.buffers.pools import Constants as Constants
 from udogen.runtime.buffers.pools import FileRange as FileRange
 from udogen.runtime.buffers.pools import ImageLayout as ImageLayout
-from udogen.runtime.buffers.pools import Pool as Pool
 from udogen.runtime.buffers.pools import open_pool as open_pool
 from udogen.runtime.built import Built as Built
 from udogen.runtime.built import find_built as find_built

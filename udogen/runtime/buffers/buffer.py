@@ -184,21 +184,21 @@ class Buffer:
                 hint="allocate it as shared memory (rpcmem on a device, memfd on a PC)",
             )
         try:
-            found = os.fstat(fd)
+            status = os.fstat(fd)
         except OSError as problem:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` was closed outside of udogen",
                 hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             ) from problem
-        if (found.st_dev, found.st_ino) != self._identity:
+        if (status.st_dev, status.st_ino) != self._identity:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` refers to another file now: it was closed, "
                 "and its number was reused",
                 hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             )
-        if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
+        if stat.S_ISREG(status.st_mode) and status.st_size < self.fd_offset + self.size:
             raise RunFailed(
-                f"the file of buffer `{self.name}` has {found.st_size} bytes now, less than the buffer, "
+                f"the file of buffer `{self.name}` has {status.st_size} bytes now, less than the buffer, "
                 f"which ends at {self.fd_offset + self.size}",
                 hint="extend the file again: access to the missing bytes would end the process (SIGBUS)",
             )
@@ -248,12 +248,12 @@ class Buffer:
         whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
         return whole.attach(graph, info, role)
 
-    def attached(self, made: Attachment) -> Attachment:
+    def attached(self, attachment: Attachment) -> Attachment:
         """Record an attachment, so that it is unbound when the buffer is closed."""
         with self._lock:
             self._open_memory()
-            self._attached.add(made)
-        return made
+            self._attached.add(attachment)
+        return attachment
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
         """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`.
@@ -270,8 +270,8 @@ class Buffer:
         with self._lock:
             self._check_unheld()
         # Without the lock: a graph that is being bound waits for it.
-        for each in list(self._attached):
-            each.end_binding(f"buffer `{self.name}` was closed")
+        for attachment in list(self._attached):
+            attachment.end_binding(f"buffer `{self.name}` was closed")
         errors: list[Exception] = []
         for end in reversed(list(self._registrations.values())):
             try:
@@ -326,8 +326,8 @@ class Buffer:
 
 
 def _identity(fd: int) -> _Identity:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 def _close(fd: int, identity: _Identity) -> None:
@@ -527,16 +527,16 @@ class Registrations:
             for row in self._rows:
                 if row.buffer is buffer and row.offset == offset and row.how == how:
                     return self._again(row, dtype, shape, nbytes)
-            made = self._new(buffer, how, dtype, shape, offset)
-            self._rows.append(made)
-            return made
+            new = self._new(buffer, how, dtype, shape, offset)
+            self._rows.append(new)
+            return new
 
     def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
         """The attachment of a tensor to a registered range."""
-        made = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
+        attachment = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
         row.attached = [each for each in row.attached if each() is not None]
-        row.attached.append(weakref.ref(made))
-        return made
+        row.attached.append(weakref.ref(attachment))
+        return attachment
 
     def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
         if row.dtype == dtype and row.nbytes >= nbytes:

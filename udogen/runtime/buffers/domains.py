@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.op.calls import Array
     from udogen.runtime.sessions.session import Session, Sessions
 
 INPUT, OUTPUT = "input", "output"
@@ -321,9 +320,12 @@ class ManagedBuffer(Buffer):
         self.begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
-            made = _empty(*self._layout(self.shape)) if target is None else target
-            self._check_type(made)
-            with bytes_of(made, self.name, write=True) as data:
+            if target is None:
+                import numpy as np
+
+                target = np.empty(*self._layout(self.shape))
+            self._check_type(target)
+            with bytes_of(target, self.name, write=True) as data:
                 if len(data) != self.nbytes:
                     raise UsageError(
                         f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
@@ -331,7 +333,7 @@ class ManagedBuffer(Buffer):
                     )
                 data[:] = self._bytes()[: self.nbytes]
                 self.copied += self.nbytes
-            return made
+            return target
         finally:
             self.end_reading("copy_to")
 
@@ -384,12 +386,6 @@ class ManagedBuffer(Buffer):
         super().close()
         self._attachments.clear()
         self.domain.forget(self)
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    import numpy as np
-
-    return np.empty(shape, dtype)
 
 
 class _Access:
@@ -512,9 +508,9 @@ class MemoryDomain(Closing):
                 f"buffer `{info.name}` would have {info.nbytes} bytes: `{self.name}` allocates at most {self.largest}",
                 hint="keep this tensor in a shared buffer of your own",
             )
-        made = ManagedBuffer(self, info, roles)
-        self._buffers[made.token] = made
-        return made
+        buffer = ManagedBuffer(self, info, roles)
+        self._buffers[buffer.token] = buffer
+        return buffer
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
         """Two buffers for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.

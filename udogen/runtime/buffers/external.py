@@ -171,10 +171,10 @@ def register(kind: str, context: Context, buffer: Buffer, offset: int, features:
             if kind == SPILL_FILL:
                 context.turn = entry.turn
                 stack.callback(setattr, context, "turn", None)
-            made = ExternalBuffer(kind, context, buffer, handle, stack.pop_all().close)
-        context.on_close(made._deregister)
-        context.keep(made._after_the_end)
-        return made
+            registered = ExternalBuffer(kind, context, buffer, handle, stack.pop_all().close)
+        context.on_close(registered._deregister)
+        context.keep(registered._after_the_end)
+        return registered
 
 
 _registering = threading.Lock()

@@ -179,8 +179,10 @@ class PlannedBuffers(Closing):
                 hint="plan the graphs of this context",
             )
         with graph.context.registrations.all_or_none():
-            made = {info.name: self._part(rows[role, info.name]).attach(graph, info, role) for role, info in infos}
-        graph.bind(made)
+            attachments = {
+                info.name: self._part(rows[role, info.name]).attach(graph, info, role) for role, info in infos
+            }
+        graph.bind(attachments)
 
     def close(self) -> None:
         """Unbind, deregister and free everything, then raise the first error, if any; a second call does nothing."""

@@ -120,11 +120,11 @@ def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Bac
             f"{what}: {file.fd} is not an open file descriptor", hint="keep the file open until the pool is"
         ) from problem
     try:
-        found = os.fstat(fd)
-        if file.offset < 0 or (stat.S_ISREG(found.st_mode) and file.offset + size > found.st_size):
+        status = os.fstat(fd)
+        if file.offset < 0 or (stat.S_ISREG(status.st_mode) and file.offset + size > status.st_size):
             raise RunFailed(
                 f"{what}: bytes {file.offset} to {file.offset + size} are not in the file of descriptor {file.fd}, "
-                f"which has {found.st_size}",
+                f"which has {status.st_size}",
                 hint="give an offset and a size that are inside it",
             )
         begin = file.offset % mmap.ALLOCATIONGRANULARITY
@@ -223,10 +223,8 @@ class Constants(Closing):
                 f"constant `{name}` has {nbytes} bytes: more than {self._threshold} are not copied",
                 hint="open a pool for constants, or raise the threshold",
             )
-        offset = self._offset_of(given)
-        if offset is None:
-            offset = self._pool.take(nbytes)
-            self._pool.view[offset : offset + nbytes] = given
+        offset = self._pool.take(nbytes)
+        self._pool.view[offset : offset + nbytes] = given
         return self._referring(name, dtype, shape, offset, quant)
 
     def refer(
@@ -266,13 +264,6 @@ class Constants(Closing):
     ) -> QnnTensor:
         self.rows.append(row)
         return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
-
-    def _offset_of(self, given: memoryview) -> int | None:
-        """The offset of these bytes in the pool; None if they are not in it."""
-        ffi = abi.ffi()
-        buffer = self._pool
-        offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1
-        return offset if buffer and 0 <= offset <= buffer.size - len(given) else None
 
 
 def _flat(name: str, data: Any) -> memoryview:

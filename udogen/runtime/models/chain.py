@@ -64,16 +64,19 @@ class Chain:
         shared: bool,
     ) -> None:
         self.wired, self.name, self.graphs, self.states = wired, wired.chain.name, tuple(graphs), states
-        self.inputs = {each.name: each.info for each in wired.inputs}
-        self.outputs = {each.name: each.info for each in wired.outputs}
+        self.inputs = {outer.name: outer.info for outer in wired.inputs}
+        self.outputs = {outer.name: outer.info for outer in wired.outputs}
         self._domain = domain
         self._bound: list[tuple[int, str, ManagedBuffer]] = []
         self.handed = {
-            each.name: self._allocate(
-                each.name,
-                [(each.source, each.output.name, OUTPUT), *((stage, info.name, INPUT) for stage, info in each.targets)],
+            connection.name: self._allocate(
+                connection.name,
+                [
+                    (connection.source, connection.output.name, OUTPUT),
+                    *((stage, info.name, INPUT) for stage, info in connection.targets),
+                ],
             )
-            for each in wired.connections
+            for connection in wired.connections
         }
         self._given = self._outer(wired.inputs, INPUT) if shared else {}
         self._returned = self._outer(wired.outputs, OUTPUT) if shared else {}
@@ -122,8 +125,8 @@ class Chain:
 
     def _outer(self, tensors: Sequence[OuterTensor], usage: str) -> dict[str, ManagedBuffer]:
         return {
-            each.name: self._allocate(f"{self.name}.{each.name}", [(*end, usage) for end in each.ends])
-            for each in tensors
+            outer.name: self._allocate(f"{self.name}.{outer.name}", [(*end, usage) for end in outer.ends])
+            for outer in tensors
         }
 
     def _allocate(self, name: str, ends: Sequence[tuple[int, str, str]]) -> ManagedBuffer:
@@ -178,7 +181,7 @@ class Chain:
 def _names_in(stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, ManagedBuffer]) -> dict[str, str]:
     """The outer tensors of a graph that are not bound to buffers: tensor -> name in the chain."""
     return {
-        tensor: each.name for each in tensors if each.name not in bound for end, tensor in each.ends if end == stage
+        tensor: outer.name for outer in tensors if outer.name not in bound for end, tensor in outer.ends if end == stage
     }
 
 

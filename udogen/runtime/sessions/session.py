@@ -69,7 +69,7 @@ class Session(Closing):
     @property
     def device(self) -> DeviceInfo | None:
         """Its device, if the backend reports it."""
-        return next((each for each in self._devices if each.number == self.spec.device), None)
+        return next((device for device in self._devices if device.number == self.spec.device), None)
 
     @property
     def contexts(self) -> tuple[Context, ...]:
@@ -120,14 +120,14 @@ class Session(Closing):
             options.setdefault("name", str(binary))
         number = self.spec.device if self._devices else None
         try:
-            made = self.runtime.restore(binary, device=number, **options)
+            context = self.runtime.restore(binary, device=number, **options)
         except BaseException:
             self._forget(layer.name)
             raise
-        made.session, self._contexts[layer.name] = self, made
+        context.session, self._contexts[layer.name] = self, context
         mine = weakref.ref(self)  # a session is collected with its contexts
-        made.on_close(lambda: session._forget(layer.name) if (session := mine()) is not None else None)
-        return made
+        context.on_close(lambda: session._forget(layer.name) if (session := mine()) is not None else None)
+        return context
 
     def charge(self, buffer: Buffer, size: int, kind: str = TENSORS) -> Callable[[], None]:
         """Count a buffer that is mapped for contexts, once for any number of calls; returns the function that ends it.
