@@ -250,7 +250,7 @@ def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
 def networks() -> tuple[NetworkOutcome, ...]:
     """Return one that is right, one whose second layer is wrong, one that cannot be run."""
     right = tuple(
-        LayerResult(number, f"node {number}", op, op.lower(), "FLOAT_32", (1, 8, 16), 1e-7, 2e-7, 0.1, wrong=False)
+        LayerResult(f"node {number}", op, op.lower(), "FLOAT_32", (1, 8, 16), 1e-7, 2e-7, 0.1, wrong=False)
         for number, op in enumerate(("Conv", "Softmax", "Gemm"))
     )
     wrong = (right[0], replace(right[1], own=0.25, error=0.25, steps=None, wrong=True), replace(right[2], error=0.5))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from udogen import plugins
+from udogen.errors import UdogenError
 
 
 class LazyGroup(click.Group):
@@ -64,7 +65,10 @@ class LazyGroup(click.Group):
                 formatter.write_dl(lines)
 
     def _line(self, ctx: click.Context, name: str) -> str:
-        command = self.get_command(ctx, name)
+        try:
+            command = self.get_command(ctx, name)
+        except UdogenError as error:
+            return error.message
         return command.get_short_help_str(90) if command else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -29,8 +29,8 @@ from udogen.onnx.fuse.subgraph import SourceModel
 from udogen.onnx.fuse.write import FusedOp, fused_op, kernel_text
 from udogen.onnx.models import custom_ops
 from udogen.onnx.models.from_proto import attribute_of
-from udogen.onnx.models.load import Loaded, load_model
-from udogen.onnx.models.model import Attribute, Function, OpName, walk
+from udogen.onnx.models.load import Loaded, TypeOf, load_model
+from udogen.onnx.models.model import Attribute, Function, Node, OnnxGraph, OpName, ValueType, walk
 from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.models.uses import Argument, Use, definition, standalone_model, uses_of
 from udogen.opdef import names
@@ -67,12 +67,16 @@ def draft(
     dims: Mapping[str, int] | None = None,
 ) -> Draft:
     """The config and cases for the custom ops of a model, or for those named in `wanted`."""
-    loaded = load_model(model, wanted)
+    assumed = _LikeFirstInput()
+    loaded = load_model(model, wanted, assumed)
     if not loaded.ops:
         raise _nothing_custom(loaded)
     labels = op_names([(op.domain, op.type) for op in loaded.ops])
     backends = tuple(chosen) or USUAL_BACKENDS
-    found = [_drafted_op(loaded, *pair, backends, dims or {}) for pair in zip(loaded.ops, labels, strict=True)]
+    found = [
+        _drafted_op(loaded, *pair, backends, dims or {}, assumed.values)
+        for pair in zip(loaded.ops, labels, strict=True)
+    ]
     made = OpPackage(
         name=package or package_name(model.stem),
         domain=domain_name(loaded.ops[0].domain),
@@ -122,7 +126,29 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
     )
 
 
-def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> DraftedOp:
+class _LikeFirstInput:
+    """Outputs of custom nodes that the model leaves open: assumed to have the type and shape of the first input."""
+
+    def __init__(self) -> None:
+        self.values: set[str] = set()
+
+    def __call__(self, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
+        names = (name for name in node.inputs if name and not any(name in graph.constants for graph in scopes))
+        first = type_of(next(names, ""))
+        if custom_ops.knows(node.op) or not first.complete:
+            return ()
+        self.values.update(name for name in node.outputs if not type_of(name).complete)
+        return [first] * len(node.outputs)
+
+
+def _drafted_op(
+    loaded: Loaded,
+    source: OpName,
+    name: str,
+    chosen: Sequence[str],
+    dims: Mapping[str, int],
+    assumed: Collection[str],
+) -> DraftedOp:
     model = loaded.model
     uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
     remarks = _of_name(source, name, is_function=function is not None)
@@ -145,8 +171,12 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
         replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
         for tensor, operand in zip(made, (*inputs, *outputs), strict=True)
     ]
+    remarks += [
+        Remark((name, each.name), "the model does not define it: assumed to be like the first input", decide=True)
+        for each in outputs
+        if any(value.name in assumed for value in each.all)
+    ]
     remarks += _of_op(name, inputs, outputs)
-    remarks += _concluded(name, (*inputs, *outputs), loaded)
     op = Op(
         name=name,
         inputs=tuple(tensor for tensor in made if tensor.role == "input"),
@@ -314,15 +344,6 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
         if ops:
             made.append(Supplement(backend.upper(), ops))
     return made
-
-
-def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Remark]:
-    """Remarks about types and shapes that were inferred."""
-    reasons = {value: why for _, value, why in loaded.concluded}
-    found = {
-        (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
-    }
-    return [Remark((op, name), f"not in the model, inferred: {why}") for name, why in found]
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:

@@ -152,7 +152,7 @@ def kernel_text(op: FusedOp) -> str:
 
 
 def _input_text(op: FusedOp, port: OpPort) -> str:
-    """An input as the functions of `onnx_ops` take it."""
+    """An input as the functions of `udogen.onnx.kernels` take it."""
     known = op.part.values[port.value]
     shape = "".join(f", {extent}" for extent in known.shape)
     made = f"onnx.flat({port.name})" if op.flat else f"onnx.tensor({port.name}{shape})"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
-from udogen.onnx.models import custom_ops, reading, shape_propagation
+from udogen.onnx.models import custom_ops, reading
 from udogen.onnx.models.from_proto import freeze
-from udogen.onnx.models.model import OnnxGraph, OnnxModel, OpName, type_in, walk
-from udogen.onnx.models.shape_propagation import Outputs, no_outputs
+from udogen.onnx.models.model import Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 
-_ROUNDS = 12  # of inference and conclusions, beside one for each custom node; most models need one or two
+TypeOf = Callable[[str], ValueType]  # what is known about a value where a node sees it
+# What a node returns, as far as it is known; empty or UNKNOWN where it is not.
+Outputs = Callable[[Node, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
+
+
+def no_outputs(_node: Node, _scopes: tuple[OnnxGraph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
+    """No node has known properties."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -25,15 +31,12 @@ class Loaded:
     ops: tuple[OpName, ...]
     proto: Any  # the protobuf of it, without large data
     notes: tuple[str, ...] = ()
-    # Values whose type or shape was concluded: (graph's name, value) -> how.
-    concluded: tuple[tuple[str, str, str], ...] = ()
 
 
-def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs, *, chains: bool = True) -> Loaded:
+def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs) -> Loaded:
     """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
 
-    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.
-    `chains`: shapes between custom ops in a row are concluded too, which is a guess for a person to check.
+    `outputs` gives what a node returns, as far as it is known: onnx's inference knows no custom op.
     """
     notes: list[str] = []
     proto = reading.read_proto(path)
@@ -45,8 +48,8 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_out
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
     ops = tuple(dict.fromkeys(named)) if named else custom_ops.custom_ops(model)
-    proto, model, concluded = _typed(proto, path.name, ops, notes, outputs, chains=chains)
-    return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
+    proto, model = _typed(proto, path.name, notes, outputs)
+    return Loaded(model, ops, proto, tuple(notes))
 
 
 def _named(text: str, model: OnnxModel) -> list[OpName]:
@@ -71,63 +74,44 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
         return proto
 
 
-def _typed(
-    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs, *, chains: bool
-) -> tuple[Any, OnnxModel, list[tuple[str, str, str]]]:
-    """Inference by onnx, then conclusions and rules, by turns, until nothing new comes."""
-
-    def infer(known: Any) -> OnnxModel:
-        return freeze(reading.inferred(known, notes), file)
-
-    concluded: dict[tuple[str, str], str] = {}
-    rules: list[shape_propagation.Rule] = []
-    supposed = False
-    nodes = sum(node.op in ops for node, _ in walk(freeze(proto, file).graph))
-    for _ in range(_ROUNDS + nodes):
-        seen = reading.inferred(shape_propagation.with_identities(proto, rules) if rules else proto, notes)
-        known = type(proto)()
-        known.CopyFrom(proto)
-        _take_types(known.graph, seen.graph)
-        model = freeze(known, file)
-        news = shape_propagation.from_outputs(model, outputs) or shape_propagation.from_consumers(model)
-        concluded |= {(each.graph.name, each.value): each.why for each in news}
+def _typed(proto: Any, file: str, notes: list[str], outputs: Outputs) -> tuple[Any, OnnxModel]:
+    """Inference by onnx, and what `outputs` knows of nodes, by turns, until nothing new comes."""
+    while True:
+        seen = reading.inferred(proto, notes)
+        model = freeze(seen, file)
+        news = _stated(model, outputs)
+        if not news:
+            return seen, model
         _tell(proto.graph, model.graph, news)
-        more = shape_propagation.rules_from_uses(model, rules)
-        if not (news or more or supposed):
-            supposed = True
-            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer)
-            if chains and not more:
-                more = shape_propagation.confirmed_chain(proto, model, ops, rules, infer)
-        if not (news or more):
-            break
-        rules += more
-    concluded |= _by_rules(freeze(proto, file), rules)
-    return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
 
 
-def _by_rules(model: OnnxModel, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
-    """The values that follow from rules alone, with the reason."""
-    return {
-        (scopes[-1].name, node.outputs[rule.output]): rule.why
-        for node, scopes in walk(model.graph)
-        for rule in rules
-        if node.op == rule.op and rule.output < len(node.outputs)
-        if not type_in(node.outputs[rule.output], scopes).complete
-    }
+@dataclass(frozen=True)
+class _Stated:
+    """The type of a value that onnx cannot infer."""
+
+    graph: OnnxGraph
+    value: str
+    type: ValueType
 
 
-def _take_types(graph: Any, seen: Any) -> None:
-    """Copy what inference found; the other graph may lack ops that have been looked through."""
-    for rows in ("value_info", "output", "input"):
-        del getattr(graph, rows)[:]
-        getattr(graph, rows).extend(getattr(seen, rows))
-    bodies = {tuple(node.output): list(reading.graphs_of(node)) for node in seen.node}
-    for node in graph.node:
-        for inner, other in zip(reading.graphs_of(node), bodies.get(tuple(node.output), ()), strict=False):
-            _take_types(inner, other)
+def _stated(model: OnnxModel, outputs: Outputs) -> list[_Stated]:
+    """New types of values that `outputs` knows; also those of nodes that take such a value."""
+    new: dict[tuple[int, str], _Stated] = {}
+    for node, scopes in walk(model.graph):
+
+        def type_of(name: str, scopes: tuple[OnnxGraph, ...] = scopes) -> ValueType:
+            fresh = (new[key] for graph in reversed(scopes) if (key := (id(graph), name)) in new)
+            return next((each.type for each in fresh), type_in(name, scopes))
+
+        if all(not name or type_of(name).complete for name in node.outputs):
+            continue
+        for name, stated in zip(node.outputs, outputs(node, scopes, type_of), strict=False):
+            if name and stated.complete and not type_of(name).complete:
+                new[id(scopes[-1]), name] = _Stated(scopes[-1], name, stated)
+    return list(new.values())
 
 
-def _tell(proto: Any, graph: OnnxGraph, found: Sequence[shape_propagation.Conclusion]) -> None:
+def _tell(proto: Any, graph: OnnxGraph, found: Sequence[_Stated]) -> None:
     """Write conclusions into the protobuf, each into its own graph."""
     onnx = reading.onnx_module()
     mine = [each for each in found if each.graph is graph]

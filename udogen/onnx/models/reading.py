@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-import mmap
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import ToolMissing, UsageError, open_plain
-from udogen.onnx.models.serialized import Malformed, without_weights
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 _WHOLE_BYTES = frozenset((*range(1, 8), *range(9, 17)))  # data types whose elements have whole bytes, but no STRING
+_LARGEST = 1 << 12  # bytes of a tensor that stay: shapes, axes, scales of channels
+_DATA = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 _INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
 # What people give by mistake, by how it begins: (at, bytes, what it is).
 _OTHERS = (
@@ -88,34 +87,39 @@ def _check_size(tensor: Any, has: str) -> None:
 
 def read_proto(path: Path) -> Any:
     """The `ModelProto` of a file without large data; external data is not looked for."""
-    onnx = onnx_module()
+    model = onnx_module().ModelProto()
     try:
         with open_plain(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size:
-                raise UsageError(f"{path} is empty", hint="give an ONNX model")
-            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as mapping:
-                data = _slimmed(path, mapping)
+            data = file.read()
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the path of an ONNX model") from fault
-    model = onnx.ModelProto()
+    if not data:
+        raise UsageError(f"{path} is empty", hint="give an ONNX model")
     try:
         model.ParseFromString(data)
-    except Exception as fault:  # DecodeError of protobuf, which is whose it likes to be
-        raise _no_model(path, b"", "protobuf cannot read it") from fault
+        _slim(model)
+    except UnicodeDecodeError as fault:
+        raise _no_model(path, data[:32], "one of its names is not UTF-8") from fault
+    except Exception as fault:  # DecodeError of protobuf
+        raise _no_model(path, data[:32], "protobuf cannot read it") from fault
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
-        raise _no_model(path, b"", "it contains no graph")
+        raise _no_model(path, data[:32], "it contains no graph")
     return model
 
 
-def _slimmed(path: Path, mapping: mmap.mmap) -> bytes:
-    with memoryview(mapping) as view:
-        try:
-            return without_weights(view)
-        except Malformed as fault:
-            problem = _no_model(path, bytes(view[:32]), str(fault))
-            fault.__traceback__ = None  # its frames hold slices of the view
-    raise problem
+def _slim(message: Any) -> None:
+    """Remove large data of tensors from a message; raises for a text that is not UTF-8."""
+    if message.DESCRIPTOR.name == "TensorProto" and message.ByteSize() > _LARGEST:
+        for name in _DATA:
+            message.ClearField(name)
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_MESSAGE:
+            for inner in values:
+                _slim(inner)
+        elif field.type == field.TYPE_STRING:
+            for text in values:
+                str(text, "utf-8") if isinstance(text, bytes) else text
 
 
 def _no_model(path: Path, head: bytes, reason: str) -> UsageError:

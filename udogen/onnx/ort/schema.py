@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
-from udogen.onnx.models import custom_ops, reading, serialized, shape_propagation
-from udogen.onnx.models.load import load_model
+from udogen.onnx.models import custom_ops, reading
+from udogen.onnx.models.load import Outputs, TypeOf, load_model, no_outputs
 from udogen.onnx.models.model import UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
-from udogen.onnx.models.shape_propagation import Outputs, TypeOf
 from udogen.onnx.models.types import BY_ONNX
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
@@ -36,7 +35,7 @@ MARK = "was_not_taken_by_QNN"
 
 @dataclass(frozen=True)
 class Schemas:
-    """The changes that make a model's custom ops known to ONNX Runtime: bytes to append, and bytes to replace."""
+    """The changes that make a model's custom ops known to ONNX Runtime."""
 
     model: OnnxModel
     custom: tuple[OpName, ...]  # custom ops that the model does not define itself
@@ -44,21 +43,25 @@ class Schemas:
     added: bytes
     notes: tuple[str, ...]
     external: tuple[str, ...]  # files next to the model with some of its data
-    edits: tuple[tuple[int, bytes], ...] = ()  # (offset, bytes that replace the model's)
+    order: Mapping[str, Sequence[str]] = field(default_factory=dict)  # op -> its attributes, as the provider needs them
+    reordered: bool = False  # whether nodes have them in another order
     shared: bool = False  # whether several inputs read one DequantizeLinear
 
     @property
     def changes(self) -> bool:
         """Whether the model must be changed."""
-        return bool(self.added or self.edits or self.shared)
+        return bool(self.added or self.reordered or self.shared)
 
     def of(self, path: Path) -> bytes:
         """The changed model."""
-        data = bytearray(path.read_bytes())
-        for at, text in self.edits:
-            data[at : at + len(text)] = text
-        data += self.added
-        return _without_sharing(bytes(data)) if self.shared else bytes(data)
+        model = reading.onnx_module().ModelProto.FromString(path.read_bytes())
+        _reorder(model, self.order)
+        model.MergeFromString(self.added)
+        if self.shared:
+            for body in _bodies(model):
+                _split(body)
+        changed: bytes = model.SerializeToString(deterministic=True)
+        return changed
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def schemas_of(
     path: Path,
     only: Sequence[str] = (),
     *,
-    outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
+    outputs: Outputs = no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
@@ -83,7 +86,7 @@ def schemas_of(
     `outputs` returns the shapes of the outputs of custom nodes; `params` has the parameters of ops in the order of
     their config; `known` are ops that ONNX Runtime accepts without a schema.
     """
-    loaded = load_model(path, tuple(only), outputs, chains=False)
+    loaded = load_model(path, tuple(only), outputs)
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
     if only:  # a built-in op that a package implements needs no schema
@@ -97,6 +100,8 @@ def schemas_of(
     if rows := _missing_types(raw, [use for op in undefined for use in uses[op]]):
         added.graph.value_info.extend(rows)
     _add_imports(added, raw, ops)
+    # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
+    order = {op: tuple(reversed(names)) for op, names in (params or {}).items() if len(names) > 1}
     return Schemas(
         loaded.model,
         tuple(undefined),
@@ -104,8 +109,8 @@ def schemas_of(
         added.SerializeToString(deterministic=True),
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
-        # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
-        serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
+        order,
+        _reorder(raw, order),
         shared=bool(ops or raw.functions) and any(_split(each) for each in _bodies(raw)),
     )
 
@@ -153,7 +158,7 @@ def add_schemas(
     out: Path,
     only: Sequence[str] = (),
     *,
-    outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
+    outputs: Outputs = no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
 ) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied unchanged."""
@@ -290,20 +295,7 @@ def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
         added.ir_version = _FUNCTIONS_SINCE
 
 
-# --- DequantizeLinear that several inputs read --------------------------------------------------------
-
-
-def _without_sharing(data: bytes) -> bytes:
-    """A model in which each input that reads a DequantizeLinear has one of its own.
-
-    Beside a model-local function the provider ends the process if nodes of QNN share one: the function's nodes are not
-    inlined when it counts the nodes that it could take (2.3.0).
-    """
-    model = reading.onnx_module().ModelProto.FromString(data)
-    for body in _bodies(model):
-        _split(body)
-    changed: bytes = model.SerializeToString(deterministic=True)
-    return changed
+# --- what the provider needs of a model ---------------------------------------------------------------
 
 
 def _bodies(model: Any) -> Iterator[Any]:
@@ -315,8 +307,26 @@ def _bodies(model: Any) -> Iterator[Any]:
         waiting += [inner for node in body.node for inner in reading.graphs_of(node)]
 
 
+def _reorder(model: Any, order: Mapping[str, Sequence[str]]) -> bool:
+    """Put the attributes of nodes into this order, others before them; whether a node has changed."""
+    changed = False
+    for node in (node for body in _bodies(model) for node in body.node if node.op_type in order):
+        places = {name: place for place, name in enumerate(order[node.op_type])}
+        before = [type(each).FromString(each.SerializeToString()) for each in node.attribute]
+        after = sorted(before, key=lambda each: places.get(each.name, -1))
+        if after != before and not any(reading.graphs_of(node)):
+            del node.attribute[:]
+            node.attribute.extend(after)
+            changed = True
+    return changed
+
+
 def _split(body: Any) -> bool:
-    """Copy each DequantizeLinear of a graph for every input but the first that reads it; whether there was one."""
+    """Copy each DequantizeLinear of a graph for every input but the first that reads it; whether there was one.
+
+    Beside a model-local function the provider ends the process if nodes of QNN share one: the function's nodes are not
+    inlined when it counts the nodes that it could take (2.3.0).
+    """
     made = {name: node for node in body.node if node.op_type == "DequantizeLinear" for name in node.output}
     known = {name for node in body.node for name in (*node.input, *node.output, node.name)}
     read: set[str] = set()
