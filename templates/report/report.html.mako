@@ -24,16 +24,6 @@ ${style}</style>
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
 <h1 class="${kind}"><svg class="icon" aria-hidden="true"><use href="#i-${kind}"/></svg><span>${sentence}</span></h1>
-<div class="share" aria-hidden="true">
-% for each in tiles:
-<i class="${each.kind}" style="width:${each.percent}%"></i>
-% endfor
-</div>
-<ul class="tiles">
-% for each in tiles:
-<li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
-% endfor
-</ul>
 <nav aria-label="Sections">
 % if problems:
 <a href="#wrong">Failures</a>
@@ -282,14 +272,13 @@ ${runtimes}
 
 <section class="card" aria-labelledby="cases">
 <h2 id="cases">All other cases</h2>
-% for each in cases:
+% if cases:
 <details class="case">
-<summary><h3>${each.title}</h3></summary>
-${each.table}
+<summary><h3>Cases that passed, were skipped, or have no reference</h3></summary>
+${cases}
 </details>
-% endfor
-% if not passed:
-<p>None passed.</p>
+% else:
+<p>None.</p>
 % endif
 </section>
 </main>

@@ -138,7 +138,6 @@ PAIRS = (  # (a colour, its background)
     *((front, f"{back}-band", TEXT) for back in STATUSES for front in (back, "ink", "quiet", "link")),
     *((front, back, TEXT) for front in STATUSES for back in ("page", "card")),
     *((front, back, SHAPE) for front in ("bar", "failed") for back in ("card", "bar-back")),
-    *(("edge", back, SHAPE) for back in ("page", "card")),
 )
 
 
@@ -373,17 +372,11 @@ def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
 
 
 def test_every_case_is_listed(report: html.HtmlElement) -> None:
-    [passed] = report.xpath("//div[@aria-label='Cases that passed']")
-    assert len(passed.xpath(".//tbody/tr")) == 30
-    assert text_of(passed.xpath(".//tbody/tr")[1]) == (
-        "normal 2x4 seed 1 Softmax HTP, FLOAT_32 input 2x4 3.02e-7 2.9 µs"
-    )
-    [left] = report.xpath("//div[@aria-label='Cases that were skipped']")
-    assert (
-        text_of(left.xpath(".//tbody/tr")[0]) == "five axes Softmax GPU, FLOAT_32 tensors of 5 axes do not exist there"
-    )
-    [unchecked] = report.xpath("//div[@aria-label='Cases without a reference']")
-    assert text_of(unchecked.xpath(".//tbody/tr")[0]) == "smoke Softmax Hexagon, FLOAT_32 input 4x4 not known"
+    rows = [text_of(row) for row in report.xpath("//div[@aria-label='All other cases']//tbody/tr")]
+    assert len(rows) == 32
+    assert rows[1] == "normal 2x4 seed 1 Softmax HTP, FLOAT_32 passed input 2x4 3.02e-7 2.9 µs"
+    assert "five axes Softmax GPU, FLOAT_32 skipped input 1x2x2x2x2 tensors of 5 axes do not exist there" in rows
+    assert "smoke Softmax Hexagon, FLOAT_32 not checked input 4x4" in rows
 
 
 def test_reasons_of_skipped_cases_are_in_the_terminal() -> None:
@@ -394,7 +387,7 @@ def test_reasons_of_skipped_cases_are_in_the_terminal() -> None:
 def test_a_run_of_nothing() -> None:
     report = read(TestRun(Path(), (), ()))
     assert text_of(report.xpath("//h1")[0]) == "0 passed in 0.0 s"
-    assert text_of(report.xpath("//section[@aria-labelledby='cases']")[0]) == "All other cases None passed."
+    assert text_of(report.xpath("//section[@aria-labelledby='cases']")[0]) == "All other cases None."
 
 
 def test_an_expected_refusal_is_shown_as_one() -> None:

@@ -266,16 +266,12 @@ def _exports_of(paths: Iterable[object]) -> set[str]:
     return names
 
 
-_kept: dict[str, frozenset[str]] = {}
-
-
+@cache
 def _exports(path: str) -> frozenset[str]:
-    if path not in _kept:
-        try:
-            _kept[path] = frozenset(elf.read(Path(path)).exports)
-        except elf.NotElf:
-            _kept[path] = frozenset()
-    return _kept[path]
+    try:
+        return frozenset(elf.read(Path(path)).exports)
+    except elf.NotElf:
+        return frozenset()
 
 
 def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:

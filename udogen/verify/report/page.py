@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +35,11 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
     kind, sentence = headline(run, worse=sum(each.worse for each in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
-        title=f"{run.folder.name}: {sentence}",
+        title=f"{sentence} {run.folder.name}".strip(),
         folder=run.folder,
         version=__version__,
         kind=kind,
         sentence=sentence,
-        tiles=_tiles(run),
         warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
@@ -51,7 +50,6 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         runtimes=_runtimes([state for state in run.states if state.state == "ran" or state.runtime]),
         environment=_environment(run),
         cases=_cases(run),
-        passed=any(each.status == "passed" for each in run.outcomes),
     )
     return page
 
@@ -68,25 +66,6 @@ def _template() -> Template:
 
 
 # --- summary, environment, all cases ----------------------------------------------------------------------------------
-
-
-class Tile(NamedTuple):
-    """The number of cases with one status."""
-
-    kind: str
-    number: str
-    label: str
-    percent: str  # of all
-
-
-def _tiles(run: TestRun) -> list[Tile]:
-    counts = {status: run.count(status) for status in STATUSES}
-    total = len(run.results) or 1
-    return [
-        Tile(status, f"{count:,}", text.label(status, count), f"{100 * count / total:.4g}")
-        for status, count in counts.items()
-        if count or status in ("passed", "failed")
-    ]
 
 
 def headline(run: TestRun, *, worse: int = 0) -> tuple[str, str]:
@@ -109,43 +88,23 @@ def _environment(run: TestRun) -> list[Fact]:
 # --- every case -----------------------------------------------------------------------------------
 
 
-class CaseTable(NamedTuple):
-    """The cases with one status; failed cases are not listed here."""
-
-    title: str
-    table: text.Html
-
-
-def _cases(run: TestRun) -> list[CaseTable]:
-    return [
-        *_case_table(run, "skipped", "skipped", "Cases that were skipped", ("why",), "list skipping stack"),
-        *_case_table(run, "ran", "that ran without a reference", "Cases without a reference"),
-        *_case_table(run, "passed", "passed", "Cases that passed"),
+def _cases(run: TestRun) -> text.Html:
+    """The cases that are not among the failures."""
+    rows = [
+        (
+            text.cut(each.case.name, 120),
+            text.cut(run.op(each), 120),
+            text.where(each.backend, each.dtype),
+            text.LABELS[each.status],
+            text.cut(text.shapes(each.case), 120),
+            text.cut(each.error.message, 200) if each.error else _error(each),
+            _time(each.cost),
+        )
+        for each in run.outcomes
+        if each.status not in ("failed", "error")
     ]
-
-
-def _case_table(
-    run: TestRun,
-    status: Status,
-    end: str,
-    label: str,
-    last: Sequence[str] = ("inputs", "largest error", "cost"),
-    kind: str = "list stack",
-) -> Iterator[CaseTable]:
-    outcomes = [each for each in run.outcomes if each.status == status]
-    rows = []
-    for each in outcomes:
-        cells = {
-            "inputs": text.cut(text.shapes(each.case), 120),
-            "largest error": "not known" if status == "ran" else _error(each),
-            "cost": _time(each.cost),
-            "why": text.cut(each.error.message, 200) if each.error else "",
-        }
-        first = (text.cut(each.case.name, 120), text.cut(run.op(each), 120), text.where(each.backend, each.dtype))
-        rows.append((*first, *(cells[name] for name in last)))
-    if rows:
-        table = text.table(label, ("case", "op", "on", *last), rows, kind=kind)
-        yield CaseTable(f"{many(len(rows), 'case')} {end}", table)
+    heads = ("case", "op", "on", "result", "inputs", "largest error, or why not", "cost")
+    return text.table("All other cases", heads, rows) if rows else text.Html()
 
 
 def _error(outcome: Outcome) -> str:
