@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 import click
 
@@ -15,13 +13,6 @@ from udogen.cli import output
 from udogen.cli.options import json_option, option, verb
 from udogen.qnn import socs
 from udogen.tables import table
-
-
-class _Registry(NamedTuple):
-    """One registry: its columns, and its rows."""
-
-    head: Sequence[str]
-    rows: Callable[[], list[tuple[str, ...]]]
 
 
 def _targets() -> list[tuple[str, ...]]:
@@ -51,9 +42,10 @@ def _archs() -> list[tuple[str, ...]]:
     ]
 
 
+# Name -> its columns, and its rows.
 _REGISTRIES = {
-    "targets": _Registry(("target", "backend", "machine", "sdk", "open", "verified"), _targets),
-    "archs": _Registry(("arch", "e_flags", "hexagon sdk", "processors"), _archs),
+    "targets": (("target", "backend", "machine", "sdk", "open", "verified"), _targets),
+    "archs": (("arch", "e_flags", "hexagon sdk", "processors"), _archs),
 }
 
 

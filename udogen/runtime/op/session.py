@@ -12,7 +12,6 @@ from udogen import backends
 from udogen.build.tools import preloading
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
-from udogen.runtime.channel import Region
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
@@ -102,11 +101,6 @@ class OpSession(Closing):
     def runtime(self) -> RuntimeInfo:
         """The runtime that the ops run in."""
         return self._runtime
-
-    @property
-    def regions(self) -> Sequence[Region]:
-        """The addresses of tensors in the last execution, for a `Watch`."""
-        return self._worker.regions
 
     @property
     def pid(self) -> int | None:
