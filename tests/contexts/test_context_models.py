@@ -391,7 +391,7 @@ def test_a_device_that_is_lost_in_a_step_is_named(folder: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Interface, "function", losing)
     x = np.zeros(SHAPE, np.float32)
-    with Model.open(folder) as model:  # a step executes two contexts: the device is lost between them
+    with Model.open(folder) as model:  # a step executes two contexts: the second one fails
         model.step(x=x + 1, graph="step")
         before = [pair.copy_to() for pair in model.state.values()]
         with pytest.raises(RunFailed, match=r"a device of the model was lost: stage 1 .graph `step`") as lost:

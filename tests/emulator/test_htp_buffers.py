@@ -1,4 +1,4 @@
-"""Shared buffers of HTP in the emulator: the examples of Qualcomm's tutorial work, and all its rules are enforced."""
+"""Shared buffers of HTP in the emulator: each rule of Qualcomm's tutorial is enforced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle, SharedRange
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
@@ -119,8 +119,6 @@ def compose(world: World, context: ContextHandle, name: str) -> None:
     )
     middle = graph.add_tensor(QnnTensor("m", dtype="FLOAT_32", shape=X.shape, role=NATIVE))
     y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ))
-    from udogen.qnn.tensors import Scalar
-
     for index, (given, made) in enumerate([(x, middle), (middle, y)]):
         graph.add_node(
             OpConfig(
@@ -171,86 +169,6 @@ def refused(world: World, code: int, log_lines: str, call: Callable[[], object])
         call()
     assert refused.value.code == code
     assert any(log_lines in line for line in world.log_lines), world.log_lines
-
-
-# --- examples of the tutorial -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_buffer_for_each_tensor_or_one_for_all(world: World, shared: bool) -> None:
-    size = 2 * X.nbytes
-    with world.backend.context() as context, memory(size) as first, memory(PAGE) as other:
-        compose(world, context, "registered")
-        graph, second = context.retrieve("registered"), first if shared else other
-        places = [{"shared": SharedRange(at, size)} if shared else {} for at in (0, X.nbytes)]
-        with (
-            MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape, **places[0]) as given,
-            MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape, **places[1]) as made,
-        ):
-            x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-            y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
-            x.struct.v1.id, y.struct.v1.id = world.ids
-            x.bind_memory(given.handle)
-            y.bind_memory(made.handle)
-            os.pwrite(first, X.tobytes(), 0)
-            graph.execute([x], [y])
-            found = np.frombuffer(os.pread(second, X.nbytes, X.nbytes if shared else 0), np.float32)
-            np.testing.assert_array_equal(found, EXPECTED.ravel())
-
-
-@pytest.mark.parametrize("registered", [(), (WEIGHTS,), (SPILL,), (WEIGHTS, SPILL)])
-def test_a_context_is_finalized_with_the_buffers_that_it_was_given(world: World, registered: tuple[str, ...]) -> None:
-    with world.context() as context, memory(4 * PAGE) as weights, memory(4 * PAGE) as spill:
-        sizes = world.sizes(context)
-        assert 0 < sizes[WEIGHTS] <= 2 * PAGE and 0 < sizes[SPILL] <= 2 * PAGE
-        assert world.property(context, "BUFFER_START_ALIGNMENT", "bufferStartAlignment") == PAGE
-        for kind in registered:
-            world.register(context, kind, weights if kind == WEIGHTS else spill, offset=PAGE)
-        world.finalize(context)
-        for name in ("kept", "second"):
-            np.testing.assert_array_equal(world.run(context, name), EXPECTED)
-        assert (ROW.tobytes() in os.pread(weights, 4 * PAGE, 0)) == (WEIGHTS in registered)
-        middle = (2 * X + ROW).tobytes()
-        assert (middle in os.pread(spill, 4 * PAGE, 0)) == (SPILL in registered)
-
-
-def test_contexts_may_share_a_spill_fill_buffer(world: World) -> None:
-    with memory(4 * PAGE) as spill, world.context() as first, world.context() as second:
-        for context in (first, second):
-            world.register(context, SPILL, spill)
-            world.finalize(context)
-        for context in (first, second, first):
-            np.testing.assert_array_equal(world.run(context), EXPECTED)
-
-
-def test_a_context_may_have_weights_in_another_part_of_the_buffer_of_a_first(world: World) -> None:
-    with memory(8 * PAGE) as weights, world.context() as first, world.context() as second:
-        world.register(first, WEIGHTS, weights)
-        world.register(second, WEIGHTS, weights, offset=4 * PAGE)
-        for context in (first, second):
-            world.finalize(context)
-            np.testing.assert_array_equal(world.run(context), EXPECTED)
-
-
-def test_buffers_are_let_go_of_with_their_context(world: World) -> None:
-    with memory(4 * PAGE) as weights:
-        for _ in range(2):
-            with world.context() as context:
-                world.register(context, WEIGHTS, weights)
-                world.finalize(context)
-
-
-def test_a_buffer_may_be_changed_for_another_before_finalize(world: World) -> None:
-    with world.context() as context, memory(4 * PAGE) as first, memory(4 * PAGE) as second:
-        handle = world.register(context, WEIGHTS, first)
-        world.backend.interface.call("memDeRegister", handle, 1)
-        world.register(context, WEIGHTS, second)
-        world.finalize(context)
-        np.testing.assert_array_equal(world.run(context), EXPECTED)
-        assert ROW.tobytes() in os.pread(second, 4 * PAGE, 0) and ROW.tobytes() not in os.pread(first, 4 * PAGE, 0)
-
-
-# --- the rules ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [WEIGHTS, SPILL])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -17,8 +16,6 @@ from udogen.configs.load import load
 from udogen.errors import UdogenError
 
 ROOT = Path(__file__).parents[2]
-RANDOM = int(os.environ.get("UDOGEN_VENDOR_RANDOM", "25"))  # packages, each in XML and JSON
-_Choice = TypeVar("_Choice")
 
 REFUSED = (
     ("<Description></Description>", "", "<OpDef> has no <Description>"),

@@ -27,7 +27,7 @@ const Soc* socOf(const std::string& name) {
   return socWhere([&](const Soc& row) { return name == row.name; });
 }
 
-/// What the process is told of its hardware, once: HTP0, HTP1 … in the order of the variable.
+/// The hardware of this process: HTP0, HTP1 … in the order of the variable.
 struct Platform {
   struct Row {
     Soc soc;

@@ -20,7 +20,7 @@ class HtpEngine : public Engine {
     return text;
   }
 
-  // QHPI packages are told nothing: they ask.
+  // QHPI packages get none: they call functions.
   QnnOpPackage_GlobalInfrastructure_t infrastructure() override { return nullptr; }
 
   std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<ContextMemory>(); }

@@ -1,4 +1,4 @@
-// Which kernel runs an op, and what it is told of its tensors.
+// Which kernel runs an op, and its tensors.
 #pragma once
 
 #include "preparation.hpp"
