@@ -50,8 +50,6 @@ HEAVY = {
     "lxml",
     "mako",
     "xmlschema",
-    "fastjsonschema",
-    "jsonschema",
     "numpy",
     "cffi",
     "rich",

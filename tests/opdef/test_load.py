@@ -184,7 +184,7 @@ def test_places_in_json(tmp_path: Path) -> None:
         ("// about\n" + udo(), "JSON does not allow comments"),
         (udo().replace("{", "{ /* a\n b */", 1), "JSON does not allow comments"),
         (udo().replace('"type": "Scale"', '"type": "Other", "type": "Scale"'), "the key `type` occurs twice"),
-        (udo(latency=3), "`latency` is not a key of an operator"),
+        (udo(latency=3), "`latency` is not a known key"),
     ],
 )
 def test_accepted_with_a_warning(text: str, printed: str, tmp_path: Path) -> None:

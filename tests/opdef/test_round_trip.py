@@ -6,12 +6,11 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
 import jsonschema
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from tests.opdef.models import common_packages, rich_packages
 from tests.opdef.texts import collection, packages
 from udogen import backends, resources
 from udogen.configs import json_read, json_write, resolve, xml_read, xml_write
+from udogen.documents.document import parse
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.problems import Problems
 
@@ -176,9 +176,28 @@ def test_another_library_reads_the_schema_alike() -> None:
             assert other.is_valid(etree.tostring(root, encoding="unicode")) == xsd().validate(root), path.name
 
 
-def test_the_json_schema_is_one() -> None:
+def test_the_json_schema_agrees_with_the_reader() -> None:
     jsonschema.Draft7Validator.check_schema(json_schema())
-    fastjsonschema.compile(json_schema())
+    validator = jsonschema.Draft7Validator(json_schema())
+    for path in sorted(Path(__file__).parent.glob("*/*.json")):
+        problems = Problems()
+        packages = json_read.read(path.read_bytes(), path.name, problems)
+        document = parse(path.read_bytes(), path.name, Problems())
+        if document is not None:
+            assert validator.is_valid(document.value) == bool(packages), (path.name, problems.all())
+
+
+@pytest.mark.parametrize(
+    ("what", "keys"),
+    [
+        ("package", json_read._PACKAGE),
+        ("operator", json_read._OPERATOR),
+        ("tensor", json_read._TENSOR),
+        ("scalar_param", json_read._SCALAR),
+    ],
+)
+def test_the_json_schema_has_the_keys_of_the_reader(what: str, keys: Mapping[str, object]) -> None:
+    assert json_schema()["definitions"][what]["properties"].keys() == keys.keys()
 
 
 def test_the_schemas_know_every_data_type() -> None:

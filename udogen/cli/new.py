@@ -1,9 +1,8 @@
-"""`udogen new`: a project folder, from a model, a config, an old package, flags, or answers to questions."""
+"""`udogen new`: a project folder, from a model, a config, an old package, or flags."""
 
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,8 +85,7 @@ def command(options: NewOptions) -> None:
     Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
 
     With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
-    from flags, a model, a config or an old package.  Without NAME, questions are asked.  Existing files are never
-    overwritten.
+    from flags, a model, a config or an old package.  Existing files are never overwritten.
     """
     _check(options)
     if options.contexts is not None:
@@ -135,8 +133,9 @@ def _check(options: NewOptions) -> None:
     for name in (each for each in fits if each in asked and source not in fits[each]):
         what = f"means nothing with {source}" if source else f"is for {' and '.join(fits[name])}"
         raise UsageError(f"{name} {what}", hint="leave it out")
-    if options.folder is None and source in (*of_models, "--from-config", "--from-package"):
-        raise UsageError("the project has no name", hint=f"udogen new NAME {source} {options.sources[source]}")
+    if options.folder is None and source != "--from-contexts":
+        hint = " ".join(["udogen new NAME", *([f"{source} {options.sources[source]}"] if source else [])])
+        raise UsageError("the project has no name", hint=hint)
 
 
 def _from_contexts(options: NewOptions, folder: Path) -> None:
@@ -165,54 +164,33 @@ def _make(options: NewOptions) -> None:
 
 def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
     """The folder of the project, the drafts of its configs, and its files."""
-    from udogen.init import project
-
-    if options.config is not None:
-        assert options.folder is not None
-        return options.folder, [], project.of_config(options.config)
-    folder, drafts, is_starter = options.folder, [], False
-    for flag, model in options.models.items():
-        draft: Draft = SOURCES[flag.removeprefix("--from-")].draft(
-            model,
-            wanted=options.wanted,
-            package=options.package or "",
-            chosen=options.chosen,
-            dims=sizes(options.dims),
-        )
-        drafts = [draft] if options.package else project.per_op(draft)
-    if options.models:
-        assert folder is not None
-    elif folder is not None and not (options.inputs or options.outputs or options.params):
-        drafts = [project.starter(project.op_name(folder), package=options.package or "", chosen=options.chosen)]
-        is_starter = True
-    else:
-        name, drafts = _described(options)
-        folder = folder or Path(name)
-    assert folder is not None
-    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
-
-
-def _described(options: NewOptions) -> tuple[str, list[Draft]]:
-    """The name and the draft of the op that flags, or answers to questions, describe."""
     from udogen.init import from_flags, project
 
-    name = project.op_name(options.folder) if options.folder is not None else ""
-    inputs, outputs, params, chosen = options.inputs, options.outputs, options.params, options.chosen
-    if not name:
-        if options.as_json or not (sys.stdin and sys.stdin.isatty()):
-            raise UsageError("the project has no name, and no terminal is open for questions", hint="udogen new NAME")
-        answers = from_flags.interview(ask=_ask, log=output.print_note)
-        name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
-        chosen = chosen or answers.chosen
-    draft = from_flags.draft(
-        name, inputs=inputs, outputs=outputs, params=params, package=options.package or "", chosen=chosen
-    )
-    return name, [draft]
-
-
-def _ask(question: str, usual: str) -> str:
-    answer: str = click.prompt(question, default=usual, show_default=bool(usual), err=True)
-    return answer
+    folder, package = options.folder, options.package or ""
+    assert folder is not None
+    if options.config is not None:
+        return folder, [], project.of_config(options.config)
+    is_starter = False
+    draft: Draft
+    if options.models:
+        [(flag, model)] = options.models.items()
+        draft = SOURCES[flag.removeprefix("--from-")].draft(
+            model, wanted=options.wanted, package=package, chosen=options.chosen, dims=sizes(options.dims)
+        )
+        drafts = [draft] if package else project.per_op(draft)
+    elif options.inputs or options.outputs or options.params:
+        draft = from_flags.draft(
+            project.op_name(folder),
+            inputs=options.inputs,
+            outputs=options.outputs,
+            params=options.params,
+            package=package,
+            chosen=options.chosen,
+        )
+        drafts = [draft]
+    else:
+        drafts, is_starter = [project.starter(project.op_name(folder), package=package, chosen=options.chosen)], True
+    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
 
 
 def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
