@@ -201,7 +201,6 @@ def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str],
         "run: 2",
         "executions: 2",
         "init: 0",
-        "HAP_debug 2: LeakyReluPackage LeakyRelu 2 calls",
         "terminate: 0",
     ]
 

@@ -212,7 +212,7 @@ def sanitizer_reports(text: str, stacks: StackReader, *, op: str, library: Path)
     begins = [(number, match) for number, line in enumerate(lines) if (match := _REPORT.search(line))]
     ends = [*(number for number, _ in begins[1:]), len(lines)]
     found: dict[str, Finding] = {}
-    for (begin, match), end in zip(begins, ends, strict=True):
+    for (begin, match), end in zip(begins, ends, strict=False):  # without a report there is an end, and no beginning
         report = lines[begin:end]
         calls = list(_stacks(report[1:], library))
         cause, verb, hint = _CAUSES[match["kind"]]
