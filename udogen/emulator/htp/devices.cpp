@@ -121,10 +121,14 @@ Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Lo
   }
   const QnnDevice_HardwareDeviceInfoV1_t& device = wanted->v1.hwDevices[0].v1;
   const auto& rows = platform().rows;
-  const std::size_t cores = device.deviceId < rows.size() ? rows[device.deviceId].cores.size() : 0;
+  if (device.deviceId >= rows.size()) {
+    logger.error("HTP%u does not exist, this machine has %zu devices", device.deviceId, rows.size());
+    return QNN_DEVICE_ERROR_INVALID_CONFIG;
+  }
+  const std::size_t cores = rows[device.deviceId].cores.size();
   const auto isThere = [&](const QnnDevice_CoreInfo_t& core) { return core.v1.coreId < cores; };
-  if (cores == 0 || !std::all_of(device.cores, device.cores + device.numCores, isThere)) {
-    logger.error("this machine has no HTP%u with these cores (UDOGEN_HTP_DEVICES)", device.deviceId);
+  if (!std::all_of(device.cores, device.cores + device.numCores, isThere)) {
+    logger.error("HTP%u has %zu cores, not all that are named", device.deviceId, cores);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   return QNN_SUCCESS;

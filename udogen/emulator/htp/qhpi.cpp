@@ -8,12 +8,6 @@
 namespace emulator {
 namespace {
 
-QHPI_Shape noShape(const QHPI_Tensor* tensor) {
-  QHPI_Shape shape = {};
-  shape.rank = tensor->definition.shape.rank;
-  return shape;
-}
-
 const QHPI_Op* fail(const QHPI_Op* root, const std::string& why) { return root->graph->make(OpKind::error, why, root); }
 
 /// For what rewrites and tiles need: an error node, with which the op is refused.
@@ -29,7 +23,7 @@ using namespace emulator;  // what follows is C
 // --- tensors and threads ----------------------------------------------------------------------------------------
 
 QHPI_EXPORT QHPI_Shape qhpi_tensor_shape(const QHPI_Tensor* tensor) { return tensor->definition.shape; }
-QHPI_EXPORT QHPI_Shape qhpi_tensor_padding(const QHPI_Tensor* tensor) { return noShape(tensor); }
+QHPI_EXPORT QHPI_Shape qhpi_tensor_padding(const QHPI_Tensor* tensor) { return {tensor->definition.shape.rank, {}}; }
 QHPI_EXPORT QHPI_Shape qhpi_tensor_padded_shape(const QHPI_Tensor* tensor) { return tensor->definition.shape; }
 QHPI_EXPORT QHPI_Element_Type qhpi_tensor_type(const QHPI_Tensor* tensor) { return tensor->definition.type; }
 QHPI_EXPORT QHPI_Standard_Layout qhpi_tensor_layout(const QHPI_Tensor* tensor) { return tensor->layout; }

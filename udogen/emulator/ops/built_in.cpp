@@ -27,7 +27,8 @@ constexpr unsigned all = floats | fixedPoint | integers | truths;
 struct OpRow {
   const char* name;
   std::uint32_t fewest, most;  // inputs
-  unsigned families;           // of all tensors, which have one type
+  unsigned families;           // of all tensors
+  bool alike;                  // all tensors are of one type
   ParamRow params[2];
   Make make;
 };
@@ -36,15 +37,15 @@ constexpr ParamRow none = {nullptr, Takes::none, false};
 constexpr std::uint32_t many = 0xffff;
 
 constexpr OpRow rows[] = {
-    {"Concat", 1, many, all, {{"axis", Takes::count, true}, none}, makeConcat},
-    {"ElementWiseAdd", 2, 2, numbers | integers, {none, none}, makeAdd},
-    {"ElementWiseMultiply", 2, 2, numbers | integers, {none, none}, makeMultiply},
-    {"MatMul", 2, 3, numbers,
+    {"Concat", 1, many, all, true, {{"axis", Takes::count, true}, none}, makeConcat},
+    {"ElementWiseAdd", 2, 2, numbers | integers, true, {none, none}, makeAdd},
+    {"ElementWiseMultiply", 2, 2, numbers | integers, true, {none, none}, makeMultiply},
+    {"MatMul", 2, 3, numbers, false,
      {{"transpose_in0", Takes::truth, false}, {"transpose_in1", Takes::truth, false}}, makeMatMul},
-    {"Relu", 1, 1, numbers, {none, none}, makeRelu},
-    {"Reshape", 1, 1, all, {none, none}, makeReshape},
-    {"Softmax", 1, 1, numbers, {{"axis", Takes::count, false}, {"beta", Takes::real, false}}, makeSoftmax},
-    {"Transpose", 1, 1, all, {{"perm", Takes::tensor, true}, none}, makeTranspose},
+    {"Relu", 1, 1, numbers, true, {none, none}, makeRelu},
+    {"Reshape", 1, 1, all, true, {none, none}, makeReshape},
+    {"Softmax", 1, 1, numbers, true, {{"axis", Takes::count, false}, {"beta", Takes::real, false}}, makeSoftmax},
+    {"Transpose", 1, 1, all, true, {{"perm", Takes::tensor, true}, none}, makeTranspose},
 };
 
 const OpRow* find(const char* name) {
@@ -123,7 +124,7 @@ Qnn_ErrorHandle_t check(const OpRow& row, Checked& node) {
   for (std::uint32_t i = 0; i < config.numOfInputs; ++i) {
     const bool omitted = node.inputs[i].family() == noFamily;
     if (omitted && i < row.fewest) return node.refuse("needs input %u", i);
-    if (!omitted && node.inputs[i].type() != node.outputs[0].type()) {
+    if (row.alike && !omitted && node.inputs[i].type() != node.outputs[0].type()) {
       return node.refuse("has tensors of one data type, not 0x%04x and 0x%04x",
                          static_cast<unsigned>(node.inputs[i].type()), static_cast<unsigned>(node.outputs[0].type()));
     }
