@@ -425,6 +425,10 @@ def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None
     as_json.write_text('{\n "contexts": ["' + str(folder) + '"],\n "links": {\n  "x": 3\n }}')
     with pytest.raises(ConfigError, match=r"model\.json:4: error: `x` must be a string, not 3"):
         read_description(as_json)
+    as_json.write_text('{\n "contexts": ["' + str(folder) + '"],\n "sessions": 1,\n "sessions": 2}')
+    with pytest.raises(ConfigError, match=r"model\.json:4: warning: the key `sessions` occurs twice") as caught:
+        read_description(as_json)
+    assert not caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ def read_keys(
     return {name: value for name, value in values.items() if value is not INVALID}
 
 
-def instance(node: Node, kind: type[T], *, strict: bool = True) -> T | None:
+def instance(node: Node, kind: type[T]) -> T | None:
     """A dataclass with the values of an object; None, with a problem, if it cannot be made."""
-    values = read_keys(node, keys_of(cast(type, kind)), strict=strict)
+    values = read_keys(node, keys_of(cast(type, kind)))
     given = node.value if isinstance(node.value, dict) else None
     required = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]  # type: ignore[arg-type]
     for name in required if given is not None else ():

@@ -13,7 +13,7 @@ from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
 from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
-from udogen.opdef.problems import Problems, suggestion
+from udogen.opdef.problems import ConfigError, Problems, suggestion
 from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -138,8 +138,8 @@ def read_description(path: Path) -> ModelDescription:
     problems = Problems()
     found = parse(data, str(path), problems)
     description = None if found is None else _description(found.top)
-    problems.stop_if_any(strict=True, what="the model")
-    assert description is not None
+    if description is None or problems.all():  # warnings too: other programs refuse such JSON
+        raise ConfigError(problems.all(), what="the model")
     return description
 
 
