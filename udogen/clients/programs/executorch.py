@@ -151,6 +151,5 @@ CLIENT = Client(
         "tensor arguments of the torch operator are inputs, its other arguments parameters: by order, not by name",
         f"{torch_name(packages[0], packages[0].ops[0])} is a placeholder: use the name of your operator",
         "custom_op.interface needs Qualcomm's generator; `python -m udogen.compat.qti YOUR_PROGRAM.py` replaces it",
-        "udogen.clients.executorch.op_package_options(packages, {op: torch operator}) creates and checks the options",
     ],
 )
