@@ -1,7 +1,7 @@
 """ExecuTorch: the printed code runs on ExecuTorch's own Python (from its wheel, without torch).
 
-The second half runs where UDOGEN_TEST_EXECUTORCH names a Python with torch, executorch 1.5 and what udogen needs, and is
-skipped elsewhere (torch is 0.5 GB): ExecuTorch's Qualcomm backend lowers models with a package of udogen on the real
+The second half runs where UDOGEN_TEST_EXECUTORCH names a Python with torch, executorch 1.5 and what udogen needs, and
+is skipped elsewhere (torch is 0.5 GB): ExecuTorch's Qualcomm backend lowers models with a package of udogen on the real
 libQnnHtp.so, its runtime runs them, and udogen executes the contexts in their .pte files.
 """
 

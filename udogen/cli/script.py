@@ -12,9 +12,7 @@ from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
 
-# Repeated here so that --help imports no client; tests compare them with the tables.
-CLIENTS = "cpp ort qnn-net-run qnn-context-binary-generator snpe-net-run executorch litert".split()
-OTHERS = "genie tflite java snpe-dlc-quantize".split()  # refused, with an alternative
+CLIENTS = "cpp ort qnn-net-run snpe-net-run".split()  # so that --help imports none; a test compares it with their table
 
 
 def _pairs(_context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -40,7 +38,7 @@ class ScriptArguments:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=click.Choice([*CLIENTS, *OTHERS]), metavar="NAME",
+        "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
     device: str = option(
@@ -71,17 +69,8 @@ class ScriptArguments:
         "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
-    devices: int = option(
-        "--devices", type=click.IntRange(1, 64), default=1, metavar="N", help="Run on HTP0 … HTP(N-1) at once."
-    )
     signed: bool = option("--signed-pd", help="HTP: in a signed process domain.")
-    logcat: bool = option("--logcat", help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
     prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
-    rules: Path | None = option(
-        "--rules", metavar="FILE.py",
-        help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
-    )  # fmt: skip
-    remote: str = option("--folder", metavar="DIR", help="The folder on the device; `run.py --remote` overrides it.")
     as_json: bool = json_option()
 
 

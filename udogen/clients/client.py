@@ -26,7 +26,6 @@ class ClientRule(NamedTuple):
     faults: Callable[[Sequence[Package]], Iterator[str]]  # one sentence per fault
     consequence: str
     remedy: str
-    script_remedy: str = ""  # the remedy in options of `udogen script`, where they differ
 
 
 class Client(NamedTuple):
@@ -45,22 +44,22 @@ class Refused(UsageError):
 
     kind = "client-rule"
 
-    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]], *, script: bool = False) -> None:
+    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]]) -> None:
         first, sentence = faults[0]
         super().__init__(
             f"{client.title}: {sentence}",
             details=[f"rule {first.id}: {first.consequence}"]
             + [line for rule, text in faults[1:] for line in (text, f"rule {rule.id}: {rule.consequence}")],
-            hint="; ".join(dict.fromkeys((script and rule.script_remedy) or rule.remedy for rule, _ in faults)),
+            hint="; ".join(dict.fromkeys(rule.remedy for rule, _ in faults)),
         )
         self.rules = tuple(rule.id for rule, _ in faults)
 
 
-def check_rules(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
-    """Raise `Refused` with every broken rule; for a `script`, remedies name the options of `udogen script`."""
+def check_rules(client: Client, packages: Sequence[Package]) -> None:
+    """Raise `Refused` with every broken rule."""
     faults = [(rule, sentence) for rule in client.rules for sentence in dict.fromkeys(rule.faults(packages))]
     if faults:
-        raise Refused(client, faults, script=script)
+        raise Refused(client, faults)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,6 @@ QUANTIZE = Client(
             lambda package: "it runs on a PC with x86-64" if package.platform.is_device else "",
             "it does not exist for devices",
             "leave --target and --android out",
-            "--device local",
         ),
         REGISTRATION,
         BUILT,

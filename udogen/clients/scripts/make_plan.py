@@ -31,7 +31,7 @@ from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
-from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
+from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
@@ -42,6 +42,8 @@ from udogen.runtime.sessions import libraries as device_libraries
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files there
 _REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
+# Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
+_FORBIDDEN = ":;\n"
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
@@ -62,11 +64,11 @@ class _Model:
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
     """The plan, and the references; reads files and writes none."""
-    script_client, client = find_client(options)
+    script_client, client = commands.ALL[options.client], programs.ALL[options.client]
     built = _find_built(options)
     packages = built[0][1]
-    check_rules(client, packages, script=True)
-    check_options(options, script_client, packages)
+    check_rules(client, packages)
+    check_options(options, packages)
     if options.prove:
         check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
@@ -77,7 +79,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         references = tensors.typed(model.graph.outputs, references)
     run = ClientRun(
         client=options.client,
-        packages=tuple(_in_the_run(package, options) for package in packages),
+        packages=tuple(_in_folder(package, RUN) for package in packages),
         system=options.system,
         archs=tuple(arch for arch, _ in built if arch),
         model=model.name,
@@ -111,8 +113,8 @@ def _plan(
         system=options.system,
         backend=run.backend,
         archs=run.archs,
-        remote=options.remote or _REMOTE[options.system],
-        forbidden=_forbidden(client, packages),
+        remote=_REMOTE[options.system],
+        forbidden=_FORBIDDEN + script_client.separators,
         command=command,
         files=_with_keys(
             [
@@ -123,10 +125,9 @@ def _plan(
                 *_input_files(run),
             ]
         ),
-        devices=options.devices,
         devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
         signed=options.signed,
-        logcat=options.logcat or (options.prove and run.hexagon),  # the log has the counts of Hexagon
+        logcat=options.prove and run.hexagon,  # the log has the counts of Hexagon
         prove=tuple((each.name, op) for each in packages for op in each.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
@@ -153,11 +154,10 @@ def hexagon_versions() -> dict[str, str]:
 def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions) -> Iterator[OutputCheck]:
     types = {each.name: each.dtype for each in run.graph.outputs} if run.graph else {}
     for each in run.references:
-        assert client.output is not None
         dtype = each.dtype or "float32"
         absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(each.name, ""))
         reference = f"references/{each.sample}/{each.file}"
-        yield OutputCheck(each.sample, each.name, client.output(run, each), reference, dtype, absolute, relative)
+        yield OutputCheck(each.sample, each.name, client.output(each), reference, dtype, absolute, relative)
 
 
 # --- many cases on one device -----------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> Scrip
         system=script.system,
         backend=run.backend,
         archs=run.archs,
-        forbidden=_forbidden(programs.ALL["cpp"], packages),
+        forbidden=_FORBIDDEN,
         command=command,
         files=_with_keys(files),
         cases=max(len(cases), 1),
@@ -259,7 +259,7 @@ def _find_built(options: ScriptOptions) -> list[Built]:
         return [("", find_packages(options.paths, PackageOptions(options.target, ops=options.ops)))]
     android = options.system == ANDROID
     target = options.target or _only_backend(options.paths)
-    chosen = PackageOptions(android=android, ops=options.ops, folder=options.remote)
+    chosen = PackageOptions(android=android, ops=options.ops)
     if target not in backends.RUNTIMES or not backends.ALL[target].two_halves:
         target = f"{target}_{'android' if android else 'aarch64'}" if target in backends.RUNTIMES else target
         found = _find_for_device(options.paths, replace(chosen, target=target))
@@ -297,16 +297,6 @@ def _only_backend(paths: Sequence[Path]) -> str:
     )
 
 
-def _in_the_run(package: Package, options: ScriptOptions) -> Package:
-    """The package in the folder of the run; for ExecuTorch, in the folder that the model names."""
-    remote = options.remote or DEVICE_FOLDER
-    if not PurePosixPath(remote).is_absolute():
-        raise UsageError(f"--folder {remote} is not an absolute path", hint=f"as in {DEVICE_FOLDER}")
-    if options.client != "executorch":
-        return _in_folder(package, RUN)
-    return _in_folder(package, package.folder or f"{remote.rstrip('/')}/{package.name}")
-
-
 def _in_folder(package: Package, folder: str) -> Package:
     """The package with the paths it has in another folder."""
     libraries = tuple(
@@ -317,23 +307,6 @@ def _in_folder(package: Package, folder: str) -> Package:
         libraries = tuple(replace(each, file=Path(each.path)) for each in libraries)
         registration = Path(f"{folder}/{registration.name}") if registration else None
     return replace(package, libraries=libraries, folder=folder, registration=registration)
-
-
-_SEPARATORS = ',:;"\n'
-_ALWAYS_FORBIDDEN = (
-    ":;\n"  # separators of LD_LIBRARY_PATH (glibc accepts two), ADSP_LIBRARY_PATH, and run.py's list of links
-)
-
-
-def _forbidden(client: Client, packages: Sequence[Package]) -> str:
-    """The characters that the client refuses in paths; run.py looks for them in its folder, which only it knows."""
-    rules = [rule for rule in client.rules if rule.id == "separators"]
-
-    def refused(char: str) -> bool:
-        moved = [_in_folder(each, f"/{char}") for each in packages]
-        return char in _ALWAYS_FORBIDDEN or any(True for rule in rules for _ in rule.faults(moved))
-
-    return "".join(filter(refused, _SEPARATORS))
 
 
 # --- files ----------------------------------------------------------------------------------------------
@@ -353,13 +326,12 @@ def _library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFil
 
 def _files_of(package: Package, run: ClientRun) -> Iterator[tuple[Path, str, bool]]:
     """(file, its name on the device, whether Hexagon loads it)."""
-    if run.client.startswith("snpe-"):
+    if run.client == "snpe-net-run":
         for file, name in snpe.device_files(package):
             yield file, name, name.startswith(f"{snpe.DSP_FOLDER}/")
         return
-    folder = f"{package.folder or DEVICE_FOLDER}/" if run.client == "executorch" else ""
     for each in package.libraries:
-        yield each.file, f"{folder}{each.name}", each.hexagon
+        yield each.file, each.name, each.hexagon
 
 
 def _input_files(run: ClientRun) -> Iterator[ScriptFile]:
@@ -411,7 +383,7 @@ def _prepare_model(
     path, kind = _model_path(options, client)
     name = f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}"
     if options.client == "ort":
-        content, beside = _prepare_onnx(path, packages, options.rules)
+        content, beside = _prepare_onnx(path, packages)
         return _Model(name, kind, content, beside)
     if kind == "context" and (needs_graph or options.client == "cpp"):
         return _Model(name, kind, path, graph=_graph_of(path, options, packages[0].backend))
@@ -462,14 +434,12 @@ def _check_tensors(
         )
 
 
-def _prepare_onnx(
-    path: Path, packages: Sequence[Package], rules: Path | None
-) -> tuple[Path | bytes, tuple[ScriptFile, ...]]:
+def _prepare_onnx(path: Path, packages: Sequence[Package]) -> tuple[Path | bytes, tuple[ScriptFile, ...]]:
     """The model with schemas for its custom ops, and the files that it names: external data, context binaries."""
     if nodes := contexts.nodes_of(path):
         contexts.check(path, nodes, packages)
         return path, tuple(_beside(path, name) for name in dict.fromkeys(each.file for each in nodes if each.file))
-    found = schema.for_packages(path, packages, rules)
+    found = schema.for_packages(path, packages)
     preflight.check_model(found.model, packages)
     if missing := schema.without_shape(found):
         raise UsageError(

@@ -105,7 +105,6 @@ class ScriptPlan:
     forbidden: str = ""  # characters that the client's options cannot have in a path
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
-    devices: int = 1
     devices_refused: str = ""  # why the client cannot select an HTP device; empty if it can
     signed: bool = False
     logcat: bool = False
