@@ -104,6 +104,13 @@ class Package:
         return next((each.resolve() for each in files if each.is_file()), None)
 
     @property
+    def registration_path(self) -> str:
+        """The absolute path of SNPE's registration library, where the program runs; empty if there is none."""
+        if self.registration is None:
+            return ""
+        return f"{self.folder}/{self.registration.name}" if self.platform.is_device else str(self.registration)
+
+    @property
     def config(self) -> Path | None:
         """The XML config of the package; None if it has none."""
         return next((each for each in self.built.configs if each.suffix == ".xml"), None) if self.built else None

@@ -42,7 +42,7 @@ def render_file(file: PlannedFile) -> bytes:
         return file.content
     if file.copy:
         return _static(file.copy)
-    return _render_template(file.template, file.data).encode("utf-8")
+    return render_template(file.template, file.data).encode("utf-8")
 
 
 @cache
@@ -51,7 +51,8 @@ def _static(name: str) -> bytes:
     return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
 
 
-def _render_template(template: str, data: Mapping[str, Any]) -> str:
+def render_template(template: str, data: Mapping[str, Any]) -> str:
+    """The text of a template."""
     try:
         try:
             return str(_lookup().get_template(template).render_unicode(**data))

@@ -1,23 +1,8 @@
-"""All clients, one row each."""
+"""All clients, by name."""
 
 from __future__ import annotations
 
 from udogen.clients.client import Client
-from udogen.clients.programs import cpp, executorch, java, litert, net_run, ort, snpe, tflite
+from udogen.clients.programs import ort, rows
 
-ALL: dict[str, Client] = {
-    row.name: row
-    for row in (
-        ort.CLIENT,
-        executorch.CLIENT,
-        litert.CLIENT,
-        net_run.NET_RUN,
-        net_run.GENERATOR,
-        tflite.CLIENT,
-        snpe.NET_RUN,
-        snpe.QUANTIZE,
-        net_run.GENIE,
-        cpp.CLIENT,
-        java.CLIENT,
-    )
-}
+ALL: dict[str, Client] = {client.name: client for client in (ort.CLIENT, *rows.CLIENTS)}

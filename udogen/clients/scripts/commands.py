@@ -18,9 +18,8 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
-from udogen.clients import programs
+from udogen.clients import programs, snpe
 from udogen.clients.package import ANDROID, LINUX, PC, Package
-from udogen.clients.programs import snpe
 from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import ToolMissing, UsageError

@@ -14,7 +14,7 @@ from udogen import backends, resources
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
-from udogen.clients import programs
+from udogen.clients import programs, snpe
 from udogen.clients.client import Client, check_rules
 from udogen.clients.ort import contexts, preflight, schema
 from udogen.clients.package import (
@@ -27,7 +27,6 @@ from udogen.clients.package import (
     PackageOptions,
     find_packages,
 )
-from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
