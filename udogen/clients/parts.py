@@ -17,7 +17,7 @@ from udogen.opdef.names import cpp_string
 _PART = re.compile(r"^=== (\S+) (\S+)\n", re.MULTILINE)
 
 
-class Text(str):
+class Literal(str):
     """A text, and its literals in each language of the templates."""
 
     @property
@@ -56,19 +56,19 @@ def _row(number: int, package: Package) -> SimpleNamespace:
     registration = package.registration_path
     return SimpleNamespace(
         number=number,
-        name=Text(package.name),
-        provider=Text(package.provider),
-        ops=[Text(op) for op in package.ops],
+        name=Literal(package.name),
+        provider=Literal(package.provider),
+        ops=[Literal(op) for op in package.ops],
         op_count=len(package.ops),
-        registration=Text(registration),
-        registration_file=Text("/" + registration.rpartition("/")[2]),
-        not_registered=Text(f"{package.name} was not registered"),
+        registration=Literal(registration),
+        registration_file=Literal("/" + registration.rpartition("/")[2]),
+        not_registered=Literal(f"{package.name} was not registered"),
         libraries=[
             SimpleNamespace(
-                path=Text(library.path),
-                in_folder=Text(f"/{library.name}"),
-                target=Text(library.target),
-                core=Text(library.target or "CPU"),
+                path=Literal(library.path),
+                in_folder=Literal(f"/{library.name}"),
+                target=Literal(library.target),
+                core=Literal(library.target or "CPU"),
             )
             for library in package.libraries
         ],

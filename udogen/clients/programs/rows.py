@@ -13,7 +13,7 @@ from udogen.clients import rules, snpe
 from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Library, Package
-from udogen.clients.parts import Text, parts
+from udogen.clients.parts import Literal, parts
 from udogen.opdef.model import Tensor
 
 # --- ExecuTorch -----------------------------------------------------------------------------------------
@@ -38,11 +38,11 @@ def _executorch(packages: Sequence[Package]) -> Iterator[Snippet]:
     first = packages[0]
     infos = [
         SimpleNamespace(
-            package=Text(package.name),
-            provider=Text(package.provider),
-            op=Text(op),
-            torch_name=Text(_torch_name(package, op)),
-            path=Text(path),
+            package=Literal(package.name),
+            provider=Literal(package.provider),
+            op=Literal(op),
+            torch_name=Literal(_torch_name(package, op)),
+            path=Literal(path),
             target=target,
             platform=platform,
         )
@@ -56,9 +56,9 @@ def _executorch(packages: Sequence[Package]) -> Iterator[Snippet]:
         "executorch",
         packages,
         infos=infos,
-        config=Text(config),
-        provider=Text(first.provider),
-        names=", ".join(f"{Text(op).python}: torch.ops.{_torch_name(first, op)}" for op in first.ops),
+        config=Literal(config),
+        provider=Literal(first.provider),
+        names=", ".join(f"{Literal(op).python}: torch.ops.{_torch_name(first, op)}" for op in first.ops),
         libraries=[each for each in infos if each.op == first.ops[0]],
     )
     yield from device_snippets(packages)
@@ -117,7 +117,7 @@ def _litert_libraries(package: Package) -> Sequence[Library]:
     return [*package.libraries, *([Library(host, str(host), host.name)] if host else [])]
 
 
-def _litert_flag(fields: dict[str, Text]) -> str:
+def _litert_flag(fields: dict[str, Literal]) -> str:
     value = "".join(f"{name}:{text};" for name, text in fields.items())
     return f"--qualcomm_custom_op_package={shlex.quote(value)}"
 
@@ -125,15 +125,15 @@ def _litert_flag(fields: dict[str, Text]) -> str:
 def _litert(packages: Sequence[Package]) -> Iterator[Snippet]:
     package = packages[0]
     fields = {
-        "name": Text(package.name),
-        "interface_provider": Text(package.provider),
-        "compile_package_path": Text(package.host_library),
-        "dispatch_package_path": Text((package.hexagon or package.library).path),
+        "name": Literal(package.name),
+        "interface_provider": Literal(package.provider),
+        "compile_package_path": Literal(package.host_library),
+        "dispatch_package_path": Literal((package.hexagon or package.library).path),
         # Dispatch passes it to QNN: HTP on a device, CPU on a PC, where libQnnHtp.so refuses HTP (4003).
-        "target": Text("HTP" if package.platform.is_device else "CPU"),
+        "target": Literal("HTP" if package.platform.is_device else "CPU"),
     }
     # To compile on the device itself, the plug-in registers the ARM library for CPU.
-    on_device = _litert_flag({**fields, "compile_package_path": Text(package.library.path)})
+    on_device = _litert_flag({**fields, "compile_package_path": Literal(package.library.path)})
     yield from parts(
         "litert",
         packages,
