@@ -73,14 +73,13 @@ def options(base: Path, package: Path, client: str, device: str, *, awkward: boo
         client=client,
         device=device,
         target="htp" if client.startswith("snpe-") else "",
-        linux=client == "ort" and device == "adb",
         model=None if context else base / "model; rm.xyz",
         context=base / "model; rm.xyz" if context else None,
         inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),),
         references=(("out[0]" if awkward else "output", str(base / "y.npy")),),
         tolerance=(0.125, 0.001) if awkward else None,
         signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-        prove=device == "adb" and client != "ort",
+        prove=device == "adb",
     )
 
 
@@ -91,7 +90,6 @@ def text(options: ScriptOptions, *, base: Path) -> str:
     try:
         with (
             patch(f"{here}._graph_of", lambda *_: graph),
-            patch(f"{here}._prepare_onnx", lambda path, *_: (path, ())),
             patch(f"{here}.build_own_client", lambda *_, **__: _program(base)),
         ):
             plan, kept = make_plan(options)
@@ -112,7 +110,7 @@ def text(options: ScriptOptions, *, base: Path) -> str:
         rows = ({key: value for key, value in row.items() if key not in ("key", "size")} for row in manifest[name])
         manifest[name] = grouped(map(_row, rows))
     shown += ["", "# plan.json", json.dumps(manifest, indent=1, ensure_ascii=False)]
-    for name in ("input_list.txt", "graph.txt", "inputs.json"):
+    for name in ("input_list.txt", "graph.txt"):
         if name in rendered:
             shown += ["", f"# {name}", rendered[name].decode().rstrip()]
     found = "\n".join(shown).replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE")

@@ -12,7 +12,7 @@ from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
 
-CLIENTS = "cpp ort qnn-net-run snpe-net-run".split()  # so that --help imports none; a test compares it with their table
+CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
 
 
 def _pairs(_context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -53,7 +53,6 @@ class ScriptArguments:
         help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
     )  # fmt: skip
     linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")
-    ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op of the packages; may repeat.")
     model: Path | None = option("--model", metavar="FILE", help="The model, in the format of the client.")
     context: Path | None = option("--context", metavar="FILE", help="A context binary instead of a model.")
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")

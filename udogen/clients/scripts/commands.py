@@ -5,7 +5,6 @@ Op packages are passed in the form that `udogen register` prints.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -161,7 +160,7 @@ def _snpe_net_run(run: ClientRun) -> Command:
     return Command(tuple(words), (_input_list(run),), tuple(needed), dsp_folders=folders)
 
 
-# --- udogen's own client, and ONNX Runtime in Python ----------------------------------------------------
+# --- udogen's own client ----------------------------------------------------
 
 
 def _own_client(run: ClientRun) -> Command:
@@ -194,21 +193,6 @@ def graph_text(graph: GraphInfo) -> bytes:
 
 def _plain_result(tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.file}"
-
-
-def _ort(run: ClientRun) -> Command:
-    option = run.registration("option")[0].removeprefix("op_packages=")
-    words = ["python3", "ort_client.py", "--model", run.model, "--backend", run.backend, "--op-packages", option]
-    words += ["--inputs", "inputs.json", "--samples", str(run.samples), "--output", OUT]
-    if run.hexagon:
-        words += ["--device", CHOSEN]
-    program = (resources.templates() / "scripts" / "ort_client.py.in").read_bytes()
-    inputs = {each.name: each.file for each in run.inputs}
-    files = (
-        ScriptFile("bin/ort_client.py", "ort_client.py", program),
-        ScriptFile("inputs.json", "inputs.json", (json.dumps(inputs, indent=2) + "\n").encode()),
-    )
-    return Command(tuple(words), files)
 
 
 _SOURCE = Path(__file__).with_name("client.c")
@@ -279,5 +263,4 @@ ALL = {
         signs=True,
     ),
     "cpp": ScriptClient(_own_client, ("context",), _plain_result),
-    "ort": ScriptClient(_ort, ("model",), _plain_result, ","),
 }

@@ -8,7 +8,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from udogen import backends, resources
 from udogen.backends import architectures
@@ -16,7 +16,6 @@ from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients import programs, snpe
 from udogen.clients.client import Client, check_rules
-from udogen.clients.ort import contexts, preflight, schema
 from udogen.clients.package import (
     ANDROID,
     DEVICE_FOLDER,
@@ -27,7 +26,6 @@ from udogen.clients.package import (
     PackageOptions,
     find_packages,
 )
-from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options
@@ -50,17 +48,6 @@ Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the pa
 _CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
 
 
-@dataclass(frozen=True)
-class _Model:
-    """The model or context binary to run, and the files that belong to it."""
-
-    name: str  # in the folder of the run
-    kind: str  # context or model
-    content: Path | bytes
-    beside: tuple[ScriptFile, ...] = ()
-    graph: GraphInfo | None = None  # of a context binary, if it is needed
-
-
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
     """The plan, and the references; reads files and writes none."""
     script_client, client = commands.ALL[options.client], programs.ALL[options.client]
@@ -71,26 +58,28 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     if options.prove:
         check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
-    model = _prepare_model(options, script_client, packages, needs_graph=bool(inputs or references))
-    if model.graph is not None:
-        _check_tensors(model.graph, options, inputs, references)
-        inputs = tensors.typed(model.graph.inputs, inputs)
-        references = tensors.typed(model.graph.outputs, references)
+    path, kind = _model_path(options, script_client)
+    graph = None
+    if kind == "context" and (inputs or references or options.client == "cpp"):
+        graph = _graph_of(path, options, packages[0].backend)
+        _check_tensors(graph, options, inputs, references)
+        inputs = tensors.typed(graph.inputs, inputs)
+        references = tensors.typed(graph.outputs, references)
     run = ClientRun(
         client=options.client,
         packages=tuple(_in_folder(package, RUN) for package in packages),
         system=options.system,
         archs=tuple(arch for arch, _ in built if arch),
-        model=model.name,
-        kind=model.kind,
+        model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
+        kind=kind,
         inputs=inputs,
         references=references,
         samples=tensors.samples(inputs, references),
         signed=options.signed,
-        graph=model.graph,
+        graph=graph,
         program=_own_client(options),
     )
-    return _plan(options, script_client, client, built, model, run), references
+    return _plan(options, script_client, client, built, path, run), references
 
 
 def _plan(
@@ -98,7 +87,7 @@ def _plan(
     script_client: ScriptClient,
     client: Client,
     built: Sequence[Built],
-    model: _Model,
+    model: Path,
     run: ClientRun,
 ) -> ScriptPlan:
     packages = built[0][1]
@@ -119,8 +108,7 @@ def _plan(
             [
                 *_library_files(built, run),
                 *command.files,
-                ScriptFile(f"models/{run.model}", run.model, model.content),
-                *model.beside,
+                ScriptFile(f"models/{run.model}", run.model, model),
                 *_input_files(run),
             ]
         ),
@@ -131,7 +119,7 @@ def _plan(
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
         checks=tuple(_output_checks(run, script_client, options)),
-        notes=tuple(each for each in client.notes(packages) if each != SCHEMA_NEEDED),  # the model has schemas
+        notes=tuple(client.notes(packages)),
     )
 
 
@@ -255,10 +243,10 @@ def _find_built(options: ScriptOptions) -> list[Built]:
     if options.system == PC:
         if re.fullmatch(r"v\d+", options.target):
             raise UsageError(f"--target {options.target} is a device", hint="--target htp is Qualcomm's HTP on this PC")
-        return [("", find_packages(options.paths, PackageOptions(options.target, ops=options.ops)))]
+        return [("", find_packages(options.paths, PackageOptions(options.target)))]
     android = options.system == ANDROID
     target = options.target or _only_backend(options.paths)
-    chosen = PackageOptions(android=android, ops=options.ops)
+    chosen = PackageOptions(android=android)
     if target not in backends.RUNTIMES or not backends.ALL[target].two_halves:
         target = f"{target}_{'android' if android else 'aarch64'}" if target in backends.RUNTIMES else target
         found = _find_for_device(options.paths, replace(chosen, target=target))
@@ -376,19 +364,6 @@ def _content(path: Path) -> bytes:
 _HOW_TO_CONTEXT = "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary"
 
 
-def _prepare_model(
-    options: ScriptOptions, client: ScriptClient, packages: Sequence[Package], *, needs_graph: bool
-) -> _Model:
-    path, kind = _model_path(options, client)
-    name = f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}"
-    if options.client == "ort":
-        content, beside = _prepare_onnx(path, packages)
-        return _Model(name, kind, content, beside)
-    if kind == "context" and (needs_graph or options.client == "cpp"):
-        return _Model(name, kind, path, graph=_graph_of(path, options, packages[0].backend))
-    return _Model(name, kind, path)
-
-
 def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str]:
     """The file to run, and its kind."""
     given = [(path, kind) for path, kind in ((options.model, "model"), (options.context, "context")) if path]
@@ -431,31 +406,3 @@ def _check_tensors(
         raise UsageError(
             f"{options.context}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
         )
-
-
-def _prepare_onnx(path: Path, packages: Sequence[Package]) -> tuple[Path | bytes, tuple[ScriptFile, ...]]:
-    """The model with schemas for its custom ops, and the files that it names: external data, context binaries."""
-    if nodes := contexts.nodes_of(path):
-        contexts.check(path, nodes, packages)
-        return path, tuple(_beside(path, name) for name in dict.fromkeys(each.file for each in nodes if each.file))
-    found = schema.for_packages(path, packages)
-    preflight.check_model(found.model, packages)
-    if missing := schema.without_shape(found):
-        raise UsageError(
-            f"{path}: {missing[0]}; QNN takes only fixed shapes", details=missing[1:], hint=schema.SHAPE_HINT
-        )
-    return (found.of(path) if found.changes else path), tuple(_beside(path, name) for name in found.external)
-
-
-def _beside(model: Path, name: str) -> ScriptFile:
-    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise UsageError(
-            f"{model} names the file {name}, which is not below its own folder",
-            hint="keep all of the model in one folder",
-        )
-    file = model.parent / name
-    if not file.is_file():
-        raise UsageError(
-            f"{model} names the file {name}, and {file} does not exist", hint="keep the file beside the model"
-        )
-    return ScriptFile(f"models/{name}", name, file)

@@ -23,7 +23,6 @@ class ScriptOptions:
     device: str  # adb, ssh or local
     target: str = ""
     linux: bool = False  # the device behind adb has Linux
-    ops: tuple[str, ...] = ()
     model: Path | None = None
     context: Path | None = None
     graph: str = ""
@@ -72,10 +71,6 @@ def check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
             "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
         ),
         (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
-        (
-            options.client == "ort" and options.system == ANDROID,
-            "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
-        ),
     )
     if faults := [text for wrong, text in rows if wrong]:
         raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
