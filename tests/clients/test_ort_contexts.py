@@ -22,7 +22,8 @@ from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package
 from udogen.build import elf
 from udogen.clients.ort import context_model, contexts, placement_reasons, session
-from udogen.clients.package import Package, PackageOptions, find_packages
+from udogen.clients.package import Package, PackageOptions
+from udogen.clients.package_files import find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo

@@ -408,7 +408,8 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     import onnxruntime_qnn
 
     from udogen.clients.ort import schema
-    from udogen.clients.package import PackageOptions, find_packages
+    from udogen.clients.package import PackageOptions
+    from udogen.clients.package_files import find_packages
     from udogen.clients.programs import ort as ort_client
 
     found = find_packages([Path(each) for each in packages], PackageOptions(backend))

@@ -21,7 +21,8 @@ from udogen import backends
 from udogen.clients.client import check_rules
 from udogen.clients.ort import contexts, placement_reasons, preflight, schema, versions
 from udogen.clients.ort.placement_reasons import LogReasons, Reason, read_log
-from udogen.clients.package import Package, PackageOptions, find_packages
+from udogen.clients.package import Package, PackageOptions
+from udogen.clients.package_files import find_packages
 from udogen.clients.programs import ort as ort_client
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import STANDARD, OnnxModel, walk

@@ -23,7 +23,8 @@ from udogen import backends, process
 from udogen.backends.backend import Place, Target
 from udogen.clients.ort.case_model import Chain
 from udogen.clients.ort.op_session import digest
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions
+from udogen.clients.package_files import find_packages
 from udogen.clients.scripts import write
 from udogen.clients.scripts.make_plan import Built as BuiltPackages
 from udogen.clients.scripts.make_plan import CaseFiles, CaseScript, make_case_plan, make_probe_plan

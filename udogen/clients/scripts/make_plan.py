@@ -16,16 +16,8 @@ from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients import programs, snpe
 from udogen.clients.client import Client, check_rules
-from udogen.clients.package import (
-    ANDROID,
-    DEVICE_FOLDER,
-    LINUX,
-    PC,
-    Package,
-    PackageNotBuilt,
-    PackageOptions,
-    find_packages,
-)
+from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package, PackageOptions
+from udogen.clients.package_files import PackageNotBuilt, find_packages
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options
