@@ -12,7 +12,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import called, environment, interrupt, run
+from tests.scripts.standing import run
 
 
 def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backend: str = "cpu") -> Path:
@@ -171,27 +171,3 @@ def test_a_refusal_of_the_runtime_is_reported_by_udogens_client(made: Made, wron
     assert done.returncode == 5
     assert "udogen-client: deviceCreate failed with 14001" in done.stdout
     assert "error: cpp ended with 1 on HTP0\n" in done.stderr
-
-
-def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path) -> None:
-    _copying(wrong, tmp_path / "out")
-    seen = tmp_path / "pid"
-    (tmp_path / "out/bin/x86_64/udogen-client").write_text(f"#!/bin/sh\necho $$ >'{seen}'\nexec sleep 100\n")
-    interrupt(tmp_path / "out" / "run.py", client=seen)
-    assert not list((tmp_path / "out" / ".run").glob("*/runs/*"))
-
-
-def test_runs_at_once_do_not_meet(scripted: Path) -> None:
-    if "htp" in str(scripted.parent):
-        pytest.skip("one backend is enough")
-    before = len(list((scripted / "outputs").iterdir())) if (scripted / "outputs").is_dir() else 0
-    runs = [
-        subprocess.Popen(called(scripted / "run.py"), env=environment(None), stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL, text=True)
-        for _ in range(3)
-    ]  # fmt: skip
-    for each in runs:
-        out, _ = each.communicate(timeout=60)
-        assert each.returncode == 0, out
-        assert "right, 24 values" in out
-    assert len(list((scripted / "outputs").iterdir())) == before + 3

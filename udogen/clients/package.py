@@ -67,7 +67,6 @@ class Package:
     built: PackageLibrary | None = None  # the generated package, if udogen generated it
     models: tuple[Op, ...] = ()  # the ops of its config, with the rules of this backend applied
     registration: Path | None = None  # SNPE's registration library
-    layout: str = "qnn"
 
     @property
     def library(self) -> Library:

@@ -107,7 +107,6 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
         folder=folder,
         built=part,
         registration=registration,
-        layout=part.layout,
     )
 
 
@@ -276,7 +275,6 @@ def _of_registration(path: Path, platform: Platform, options: PackageOptions) ->
         folder=_device_folder(options, platform, name),
         built=folder,
         registration=path.resolve(),
-        layout="snpe",
     )
 
 
