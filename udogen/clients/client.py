@@ -75,15 +75,15 @@ class ClientSetup:
         """Each snippet under its name; with `only`, the text of the first one."""
         if only:
             return self.snippets[0].text
-        return "\n\n".join(f"# {each.kind}\n{each.text}" for each in self.snippets)
+        return "\n\n".join(f"# {snippet.kind}\n{snippet.text}" for snippet in self.snippets)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain data."""
         return {
             "client": self.client.name,
             "taken_from": self.client.source,
-            "packages": [_package_json(each) for each in self.packages],
-            "parts": [each._asdict() for each in self.snippets],
+            "packages": [_package_json(package) for package in self.packages],
+            "parts": [snippet._asdict() for snippet in self.snippets],
             "notes": list(self.notes),
         }
 
@@ -93,8 +93,8 @@ def register(client: Client, packages: Sequence[Package], *, only: str = "") -> 
     check_rules(client, packages)
     snippets = tuple(client.snippets(packages))
     if only:
-        kinds = [each.kind for each in snippets]
-        snippets = tuple(each for each in snippets if each.kind == only)
+        kinds = [snippet.kind for snippet in snippets]
+        snippets = tuple(snippet for snippet in snippets if snippet.kind == only)
         if not snippets:
             have = f"it has: {', '.join(kinds)}"
             raise UsageError(f"{client.title} has no part `{only}`", hint=f"{suggestion(only, kinds)} {have}".strip())
@@ -111,7 +111,12 @@ def _package_json(package: Package) -> dict[str, Any]:
         "arch": package.platform.arch or None,
         "registration": str(package.registration) if package.registration else None,
         "libraries": [
-            {"file": str(each.file), "path": each.path, "target": each.target or None, "hexagon": each.hexagon}
-            for each in package.libraries
+            {
+                "file": str(library.file),
+                "path": library.path,
+                "target": library.target or None,
+                "hexagon": library.hexagon,
+            }
+            for library in package.libraries
         ],
     }

@@ -38,24 +38,24 @@ class PackageNotBuilt(UsageError):
 def find_packages(paths: Sequence[Path], options: PackageOptions) -> tuple[Package, ...]:
     """The packages in libraries and folders; the two libraries of one HTP package may be given separately."""
     platform = platform_of(options)
-    found: dict[tuple[str, str], Package] = {}
+    by_name: dict[tuple[str, str], Package] = {}
     for path in paths:
         package = _find(path, platform, options)
-        other = found.get((package.name, package.provider))
-        found[package.name, package.provider] = _merged(other, package) if other else package
-    for package in found.values():
-        if package.libraries and all(each.hexagon for each in package.libraries):
+        other = by_name.get((package.name, package.provider))
+        by_name[package.name, package.provider] = _merged(other, package) if other else package
+    for package in by_name.values():
+        if package.libraries and all(library.hexagon for library in package.libraries):
             raise UsageError(
                 f"{_files(package)} is the Hexagon half of package {package.name}; the ARM half is missing",
                 hint="give both libraries, or the package folder with --target " + (package.platform.arch or "v75"),
             )
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def _merged(first: Package, second: Package) -> Package:
     """The ARM and the Hexagon library of one HTP package as one."""
-    libraries = sorted((*first.libraries, *second.libraries), key=lambda each: each.hexagon)
-    if len(first.libraries) != 1 or [each.hexagon for each in libraries] != [False, True]:
+    libraries = sorted((*first.libraries, *second.libraries), key=lambda library: library.hexagon)
+    if len(first.libraries) != 1 or [library.hexagon for library in libraries] != [False, True]:
         raise UsageError(
             f"package {first.name} is given twice: {_files(first)} and {_files(second)}",
             hint="leave one out: a runtime accepts each package once (4007)",
@@ -71,7 +71,7 @@ def _merged(first: Package, second: Package) -> Package:
 
 
 def _files(package: Package) -> str:
-    return ", ".join(str(each.file) for each in package.libraries)
+    return ", ".join(str(library.file) for library in package.libraries)
 
 
 def _find(path: Path, platform: Platform, options: PackageOptions) -> Package:
@@ -92,7 +92,7 @@ def _find(path: Path, platform: Platform, options: PackageOptions) -> Package:
 
 
 def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    parts = [each for each in open_packages(path) if each.backend != "converter"]
+    parts = [candidate for candidate in open_packages(path) if candidate.backend != "converter"]
     registration = _registration_of(parts, platform)
     part = _part_of(path, parts, platform, has_registration=registration is not None)
     platform = replace(platform, backend=part.backend)
@@ -101,7 +101,9 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
         name=part.name,
         provider=part.provider,
         backend=part.backend,
-        ops=tuple(dict.fromkeys(op for each in parts if each.backend == part.backend for op in each.ops)),
+        ops=tuple(
+            dict.fromkeys(op for candidate in parts if candidate.backend == part.backend for op in candidate.ops)
+        ),
         libraries=_libraries(path, part, platform, folder, registration),
         platform=platform,
         folder=folder,
@@ -114,19 +116,19 @@ def _part_of(
     path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
 ) -> PackageLibrary:
     """The part of a folder for the chosen backend, or for its only one."""
-    parts = [each for each in parts if each.backend in backends.RUNTIMES]
-    found = list(dict.fromkeys(each.backend for each in parts))
+    parts = [part for part in parts if part.backend in backends.RUNTIMES]
+    available = list(dict.fromkeys(part.backend for part in parts))
     if not parts:
         raise UsageError(
             f"{path} has no package for cpu, gpu or htp",
             hint="choose a client of SNPE: only SNPE registers packages for DSP V65/V66",
         )
-    if not platform.backend and len(found) > 1 and not has_registration:
-        raise UsageError(f"{path} has packages for {', '.join(found)}", hint=f"choose with --target {found[0]}")
-    backend = platform.backend or found[0]
-    if backend not in found:
-        raise UsageError(f"{path} has no package for {backend}", hint=f"it has: {', '.join(found)}")
-    return next(each for each in parts if each.backend == backend)
+    if not platform.backend and len(available) > 1 and not has_registration:
+        raise UsageError(f"{path} has packages for {', '.join(available)}", hint=f"choose with --target {available[0]}")
+    backend = platform.backend or available[0]
+    if backend not in available:
+        raise UsageError(f"{path} has no package for {backend}", hint=f"it has: {', '.join(available)}")
+    return next(part for part in parts if part.backend == backend)
 
 
 def _libraries(
@@ -206,15 +208,15 @@ def _device_folder(options: PackageOptions, platform: Platform, name: str) -> st
 def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package:
     if is_registration(path):
         return _of_registration(path, platform, options)
-    found = elf.read(path)
-    kind = kinds.identify(found)
+    binary = elf.read(path)
+    kind = kinds.identify(binary)
     if not kind.is_package:
         raise UsageError(f"{path} is {kind.kind.words}", hint=kind.kind.remedy or "give an op package")
     built = find_built(path.resolve(), backend=platform.backend or kind.kind.backend)
     backend = (built.folder.backend if built.folder else "") or platform.backend or kind.kind.backend
-    _check_file(path, found, backend, platform, options)
-    hexagon = found.machine == "hexagon"
-    platform = Platform(_system_of(found, options), backend, platform.arch or (found.arch if hexagon else ""))
+    _check_file(path, binary, backend, platform, options)
+    hexagon = binary.machine == "hexagon"
+    platform = Platform(_system_of(binary, options), backend, platform.arch or (binary.arch if hexagon else ""))
     folder = _device_folder(options, platform, built.package)
     return Package(
         name=built.package,
@@ -228,24 +230,26 @@ def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package
     )
 
 
-def _system_of(found: elf.Elf, options: PackageOptions) -> str:
-    return PC if found.machine == "x86_64" else ANDROID if options.android else LINUX
+def _system_of(binary: elf.Elf, options: PackageOptions) -> str:
+    return PC if binary.machine == "x86_64" else ANDROID if options.android else LINUX
 
 
-def _check_file(path: Path, found: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
+def _check_file(path: Path, binary: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
     """Raise if a library is not built for the platform."""
     if platform.backend and platform.backend != backend:
         raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
-    if found.machine not in ("x86_64", "aarch64", "hexagon"):
-        raise UsageError(f"{path} is built for {found.processor}", hint="give a library for x86_64, aarch64 or Hexagon")
-    if platform.is_device and found.machine == "x86_64":
+    if binary.machine not in ("x86_64", "aarch64", "hexagon"):
+        raise UsageError(
+            f"{path} is built for {binary.processor}", hint="give a library for x86_64, aarch64 or Hexagon"
+        )
+    if platform.is_device and binary.machine == "x86_64":
         raise UsageError(
             f"{path} is built for x86_64, and --target {options.target} is a device",
             hint="give the folder of the package, or the libraries for the device",
         )
-    if found.machine == "hexagon" and platform.arch and found.arch != platform.arch:
+    if binary.machine == "hexagon" and platform.arch and binary.arch != platform.arch:
         raise UsageError(
-            f"{path} is built for Hexagon {found.arch}", hint=f"--target {found.arch}, or build {platform.arch}"
+            f"{path} is built for Hexagon {binary.arch}", hint=f"--target {binary.arch}, or build {platform.arch}"
         )
 
 
@@ -261,8 +265,8 @@ def _library(file: Path, platform: Platform, folder: str, *, hexagon: bool) -> L
 def _of_registration(path: Path, platform: Platform, options: PackageOptions) -> Package:
     """The package of a registration library; the loader finds its implementation libraries."""
     folder = package_of(path)
-    found = elf.read(path)
-    system = _system_of(found, options)
+    binary = elf.read(path)
+    system = _system_of(binary, options)
     name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
     platform = replace(platform, system=system)
     return Package(

@@ -26,7 +26,7 @@ def parts_of(package: Package) -> list[PackageLibrary]:
 
 def implementations(package: Package) -> list[tuple[Path, bool]]:
     """(library, whether it is for Hexagon) for every implementation that is built for the platform."""
-    found: dict[Path, bool] = {}
+    hexagon_by_file: dict[Path, bool] = {}
     # The toolchain decides whether an ARM target is built for Android or Linux; the folder shows which.
     folder = {"pc": "x86-64_linux_clang", ANDROID: "arm64-v8a", "linux": "aarch64-linux-gnu"}[package.platform.system]
     for part in parts_of(package):
@@ -36,18 +36,18 @@ def implementations(package: Package) -> list[tuple[Path, bool]]:
             hexagon = package.platform.is_device and row.arch and row.arch == package.platform.arch
             for file in part.artifacts(row):
                 if file.is_file() and (hexagon or file.parent.name == folder):
-                    found[file.resolve()] = bool(hexagon)
-    return list(found.items())
+                    hexagon_by_file[file.resolve()] = bool(hexagon)
+    return list(hexagon_by_file.items())
 
 
 def device_files(package: Package) -> list[tuple[Path, str]]:
     """The registration library and its implementations, with their names in the folder on the device."""
     assert package.registration is not None
     # Hexagon libraries need a separate folder: SNPE searches for them by the name of the ARM library.
-    found = [
+    files = [
         (file, f"{DSP_FOLDER}/{file.name}" if hexagon else file.name) for file, hexagon in implementations(package)
     ]
-    return [(package.registration, package.registration.name), *found]
+    return [(package.registration, package.registration.name), *files]
 
 
 def device_setup(packages: Sequence[Package]) -> Iterator[Snippet]:

@@ -31,7 +31,9 @@ def _places(package: Package) -> Iterator[tuple[str, str, str]]:
         yield str(package.host_library), "CPU", "X86_64"
     if package.platform.is_device:
         # The Hexagon library also has its full path, as in ExecuTorch's own example.
-        yield from ((f"{package.folder}/{each.name}", each.target, "AARCH64_ANDROID") for each in package.libraries)
+        yield from (
+            (f"{package.folder}/{library.name}", library.target, "AARCH64_ANDROID") for library in package.libraries
+        )
 
 
 def _executorch(packages: Sequence[Package]) -> Iterator[Snippet]:
@@ -59,7 +61,7 @@ def _executorch(packages: Sequence[Package]) -> Iterator[Snippet]:
         config=Literal(config),
         provider=Literal(first.provider),
         names=", ".join(f"{Literal(op).python}: torch.ops.{_torch_name(first, op)}" for op in first.ops),
-        libraries=[each for each in infos if each.op == first.ops[0]],
+        libraries=[info for info in infos if info.op == first.ops[0]],
     )
     yield from device_snippets(packages)
 
@@ -81,7 +83,7 @@ EXECUTORCH = Client(
         rules.ops_once("the first one wins"),
         rules.each_param(
             "attributes",
-            lambda param: "is a STRING" if "STRING" in {each.name for each in param.datatypes} else "",
+            lambda param: "is a STRING" if "STRING" in {datatype.name for datatype in param.datatypes} else "",
             "a string argument cannot be lowered",
             "make it a number, or an input",
         ),
@@ -108,7 +110,7 @@ _OPTION_TYPES = {"BOOL_8", "INT_32", "UINT_32", "FLOAT_32", "BACKEND_SPECIFIC"}
 
 
 def _option_fault(param: Tensor) -> str:
-    types = {each.name for each in param.datatypes}
+    types = {datatype.name for datatype in param.datatypes}
     return "" if types & _OPTION_TYPES else f"is {' or '.join(sorted(types))}"
 
 
@@ -209,7 +211,10 @@ GENERATOR = Client(
     "qnn-context-binary-generator",
     "qnn-context-binary-generator",
     "QNN SDK 2.25, docs/QNN/general/tools.html: PATH:PROVIDER, without a target",
-    (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS, libraries=lambda each: [each.library])),
+    (
+        rules.ONE_PLATFORM,
+        rules.no_characters(":,", consequence=_SEPARATORS, libraries=lambda package: [package.library]),
+    ),
     lambda packages: _op_packages(packages, "qnn-context-binary-generator", targets=False),
     lambda _packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
 )
@@ -240,8 +245,10 @@ def _not_built(package: Package) -> str:
 
 
 def _no_cpu(package: Package) -> str:
-    found = {each.backend for each in snpe.parts_of(package)}
-    return f"package {package.name} has no CPU implementation" if found and cpu.BACKEND.id not in found else ""
+    implemented = {part.backend for part in snpe.parts_of(package)}
+    return (
+        f"package {package.name} has no CPU implementation" if implemented and cpu.BACKEND.id not in implemented else ""
+    )
 
 
 _BUILT = rules.each_package(
@@ -388,7 +395,11 @@ def _unless_snpe(rule: ClientRule) -> ClientRule:
 
 
 def _library_names(package: Package) -> str:
-    odd = [each.name for each in package.libraries if not (each.name.startswith("lib") and each.name.endswith(".so"))]
+    odd = [
+        library.name
+        for library in package.libraries
+        if not (library.name.startswith("lib") and library.name.endswith(".so"))
+    ]
     return "; ".join(f"the file {name} has no name of the form lib….so" for name in odd)
 
 

@@ -62,7 +62,7 @@ class ClientRun:
     def registration(self, kind: str) -> list[str]:
         """The words that `udogen register --only KIND` prints."""
         snippets = programs.ALL[self.client].snippets(self.packages)
-        return shlex.split(next(each.text for each in snippets if each.kind == kind))
+        return shlex.split(next(snippet.text for snippet in snippets if snippet.kind == kind))
 
 
 class ScriptClient(NamedTuple):
@@ -130,9 +130,9 @@ def _net_run(run: ClientRun) -> Command:
 
 def _native(run: ClientRun) -> Iterator[str]:
     """The flags for files in the tensors' own types, if one of them is not float; otherwise files are converted."""
-    if any(each.dtype not in ("float32", "") for each in run.inputs):
+    if any(tensor.dtype not in ("float32", "") for tensor in run.inputs):
         yield "--use_native_input_files"
-    if any(each.dtype not in ("float32", "") for each in run.references):
+    if any(tensor.dtype not in ("float32", "") for tensor in run.references):
         yield "--use_native_output_files"
 
 
@@ -183,11 +183,11 @@ def graph_text(graph: GraphInfo) -> bytes:
     """A graph's tensors in the format of client.c."""
     lines = [f"graph {graph.name}"]
     for side, row in (("in", graph.inputs), ("out", graph.outputs)):
-        for each in row:
-            scale, offset = each.scale_offset or (0.0, 0)
-            head = f"{side} {each.id} {type_code(each.dtype)} {each.nbytes} {scale!r} {offset} "
-            dimensions = f" {len(each.shape)} {' '.join(map(str, each.shape))}".rstrip()
-            lines.append(f"{head}{file_name(each.name)}.raw{dimensions}")
+        for tensor in row:
+            scale, offset = tensor.scale_offset or (0.0, 0)
+            head = f"{side} {tensor.id} {type_code(tensor.dtype)} {tensor.nbytes} {scale!r} {offset} "
+            dimensions = f" {len(tensor.shape)} {' '.join(map(str, tensor.shape))}".rstrip()
+            lines.append(f"{head}{file_name(tensor.name)}.raw{dimensions}")
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
@@ -239,13 +239,15 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
 
 def _input_list(run: ClientRun) -> ScriptFile:
     """The input list: a line for each sample, with `name:=file` for each input."""
-    if odd := [each.name for each in run.inputs if any(char.isspace() for char in each.name) or ":=" in each.name]:
+    if odd := [
+        tensor.name for tensor in run.inputs if any(char.isspace() for char in tensor.name) or ":=" in tensor.name
+    ]:
         raise UsageError(
             f"input {odd[0]!r} cannot be in an input list: blanks separate its entries",
             hint="rename it in the model, or use --client cpp",
         )
     lines = [
-        " ".join(f"{each.name}:=inputs/{sample}/{each.file}" for each in run.inputs if each.sample == sample)
+        " ".join(f"{tensor.name}:=inputs/{sample}/{tensor.file}" for tensor in run.inputs if tensor.sample == sample)
         for sample in range(run.samples)
     ]
     return ScriptFile(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())

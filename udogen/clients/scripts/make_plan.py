@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import tarfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from udogen import backends, resources
@@ -30,14 +28,12 @@ from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.sessions import libraries as device_libraries
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files there
-_REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
+REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
 # Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
-_FORBIDDEN = ":;\n"
+FORBIDDEN = ":;\n"
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
-
-_CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
 
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
@@ -59,7 +55,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         references = tensors.typed(graph.outputs, references)
     run = ClientRun(
         client=options.client,
-        packages=tuple(_in_folder(package, RUN) for package in packages),
+        packages=tuple(in_folder(package, RUN) for package in packages),
         system=options.system,
         archs=tuple(arch for arch, _ in built if arch),
         model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
@@ -87,18 +83,18 @@ def _plan(
     title = "udogen's client" if options.client == "cpp" else client.title
     return ScriptPlan(
         name=file_name(f"{packages[0].name}-{options.client}"),
-        title=f"{', '.join(each.name for each in packages)} with {title} on {_TITLES[options.device]}",
+        title=f"{', '.join(package.name for package in packages)} with {title} on {_TITLES[options.device]}",
         client=options.client,
         device=options.device,
         system=options.system,
         backend=run.backend,
         archs=run.archs,
-        remote=_REMOTE[options.system],
-        forbidden=_FORBIDDEN + script_client.separators,
+        remote=REMOTE[options.system],
+        forbidden=FORBIDDEN + script_client.separators,
         command=command,
-        files=_with_keys(
+        files=with_keys(
             [
-                *_library_files(built, run),
+                *library_files(built, run),
                 *command.files,
                 ScriptFile(f"models/{run.model}", run.model, model),
                 *_input_files(run),
@@ -107,7 +103,7 @@ def _plan(
         devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
         signed=options.signed,
         logcat=options.prove and run.hexagon,  # the log has the counts of Hexagon
-        prove=tuple((each.name, op) for each in packages for op in each.ops) if options.prove else (),
+        prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
         checks=tuple(_output_checks(run, script_client, options)),
@@ -123,108 +119,20 @@ def _own_client(options: ScriptOptions) -> bytes:
 
 def hexagon_versions() -> dict[str, str]:
     """Every name that a device may report, in upper case -> its Hexagon version (data/devices.toml, qnn.socs)."""
-    found = {row.name: row.arch for row in socs.ALL.values()}
+    versions = {row.name: row.arch for row in socs.ALL.values()}
     for row in resources.facts("devices")["device"]:
         names = [row["name"], *row.get("code_names", ()), *map(str, row.get("ids", ()))]
-        found |= {name.upper(): row["arch"] for name in names}
-    return found
+        versions |= {name.upper(): row["arch"] for name in names}
+    return versions
 
 
 def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions) -> Iterator[OutputCheck]:
-    types = {each.name: each.dtype for each in run.graph.outputs} if run.graph else {}
-    for each in run.references:
-        dtype = each.dtype or "float32"
-        absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(each.name, ""))
-        reference = f"references/{each.sample}/{each.file}"
-        yield OutputCheck(each.sample, each.name, client.output(each), reference, dtype, absolute, relative)
-
-
-# --- many cases on one device -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CaseFiles:
-    """One case: a graph, and its inputs by the names of its tensors."""
-
-    name: str  # of its folder
-    context: bytes
-    graph: GraphInfo
-    inputs: tuple[tuple[str, bytes], ...]
-
-
-@dataclass(frozen=True)
-class CaseScript:
-    """The common part of scripts for cases of one package."""
-
-    name: str  # of its folder on the device
-    device: str  # ssh or adb
-    system: str
-    built: Built
-    seconds: int  # of a case
-    on_step: Callable[[str], None] = lambda _line: None
-
-
-def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
-    """A plan in which udogen's client runs each case in a separate process; the caller compares the fetched outputs."""
-    arch, packages = script.built
-    run = ClientRun(
-        client="cpp",
-        packages=tuple(_in_folder(each, RUN) for each in packages),
-        system=script.system,
-        archs=(arch,) if arch else (),
-        model="model.bin",
-        kind="context",
-        inputs=(),
-        references=(),
-        samples=1,
-        signed=False,
-        program=build_own_client(script.system, on_step=script.on_step).read_bytes(),
-        loops=_CASE_LOOPS,
-        seconds=script.seconds,
-    )
-    command = commands.ALL["cpp"].command(run)
-    files = [
-        *_library_files([script.built], run),
-        *command.files,
-        ScriptFile("cases.tar", "cases.tar", _archive(cases)),
-    ]
-    return replace(
-        make_probe_plan(script.device),
-        name=script.name,
-        system=script.system,
-        backend=run.backend,
-        archs=run.archs,
-        forbidden=_FORBIDDEN,
-        command=command,
-        files=_with_keys(files),
-        cases=max(len(cases), 1),
-    )
-
-
-def make_probe_plan(device: str) -> ScriptPlan:
-    """A plan for any device, for `run.py --probe`."""
-    return ScriptPlan(
-        name="probe",
-        title="cases of `udogen test`",
-        client="cpp",
-        device=device,
-        remote=_REMOTE[ANDROID if device == "adb" else LINUX],
-        socs=tuple(sorted(hexagon_versions().items())),
-    )
-
-
-def _archive(cases: Sequence[CaseFiles]) -> bytes:
-    """All cases as one tar file, because sending many files is slow."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for case in cases:
-            files = {"model.bin": case.context, "graph.txt": commands.graph_text(case.graph)}
-            files |= {f"inputs/0/{file_name(name)}.raw": data for name, data in case.inputs}
-            for name, data in files.items():
-                entry = tarfile.TarInfo(f"cases/{case.name}/{name}")
-                entry.size = len(data)
-                archive.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
+    types = {tensor.name: tensor.dtype for tensor in run.graph.outputs} if run.graph else {}
+    for tensor in run.references:
+        dtype = tensor.dtype or "float32"
+        absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(tensor.name, ""))
+        reference = f"references/{tensor.sample}/{tensor.file}"
+        yield OutputCheck(tensor.sample, tensor.name, client.output(tensor), reference, dtype, absolute, relative)
 
 
 # --- packages -------------------------------------------------------------------------------------------
@@ -241,8 +149,8 @@ def _find_built(options: ScriptOptions) -> list[Built]:
     chosen = PackageOptions(android=android)
     if target not in backends.RUNTIMES or not backends.ALL[target].two_halves:
         target = f"{target}_{'android' if android else 'aarch64'}" if target in backends.RUNTIMES else target
-        found = _find_for_device(options.paths, replace(chosen, target=target))
-        return [(found[0].platform.arch, found)]
+        packages = _find_for_device(options.paths, replace(chosen, target=target))
+        return [(packages[0].platform.arch, packages)]
     built, faults = [], []
     for arch in architectures.of_backend(target):
         try:
@@ -267,23 +175,24 @@ def _find_for_device(paths: Sequence[Path], options: PackageOptions) -> tuple[Pa
 
 def _only_backend(paths: Sequence[Path]) -> str:
     folders = [path for path in paths if path.is_dir()]
-    found = {each.backend for path in folders for each in open_packages(path)} & backends.RUNTIMES.keys()
-    if len(found) == 1:
-        return found.pop()
+    candidates = {part.backend for path in folders for part in open_packages(path)} & backends.RUNTIMES.keys()
+    if len(candidates) == 1:
+        return candidates.pop()
     raise UsageError(
-        "the backend is not clear" + (f": it could be {', '.join(sorted(found))}" if found else ""),
+        "the backend is not clear" + (f": it could be {', '.join(sorted(candidates))}" if candidates else ""),
         hint="--target cpu, gpu, htp (every Hexagon version that is built) or v75",
     )
 
 
-def _in_folder(package: Package, folder: str) -> Package:
+def in_folder(package: Package, folder: str) -> Package:
     """The package with the paths it has in another folder."""
     libraries = tuple(
-        each if each.hexagon else replace(each, path=f"{folder}/{each.name}") for each in package.libraries
+        library if library.hexagon else replace(library, path=f"{folder}/{library.name}")
+        for library in package.libraries
     )
     registration = package.registration
     if not package.platform.is_device:  # on this machine a client opens the file itself
-        libraries = tuple(replace(each, file=Path(each.path)) for each in libraries)
+        libraries = tuple(replace(library, file=Path(library.path)) for library in libraries)
         registration = Path(f"{folder}/{registration.name}") if registration else None
     return replace(package, libraries=libraries, folder=folder, registration=registration)
 
@@ -291,7 +200,8 @@ def _in_folder(package: Package, folder: str) -> Package:
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def _library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile]:
+def library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile]:
+    """The libraries of the packages, below libs/."""
     seen = set()
     for arch, packages in built:
         for package in packages:
@@ -309,19 +219,19 @@ def _files_of(package: Package, run: ClientRun) -> Iterator[tuple[Path, str, boo
         for file, name in snpe.device_files(package):
             yield file, name, name.startswith(f"{snpe.DSP_FOLDER}/")
         return
-    for each in package.libraries:
-        yield each.file, each.name, each.hexagon
+    for library in package.libraries:
+        yield library.file, library.name, library.hexagon
 
 
 def _input_files(run: ClientRun) -> Iterator[ScriptFile]:
-    for each in run.inputs:
-        name = f"inputs/{each.sample}/{each.file}"
-        yield ScriptFile(name, name, each.content)
+    for tensor in run.inputs:
+        name = f"inputs/{tensor.sample}/{tensor.file}"
+        yield ScriptFile(name, name, tensor.content)
 
 
-def _with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
+def with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
     """The files with their checksums; an error if two would have the same name."""
-    found = []
+    keyed = []
     taken: dict[tuple[str, str], ScriptFile] = {}
     for file in files:
         for arch in (file.arch, ""):
@@ -332,8 +242,8 @@ def _with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
                     hint="rename the library of one package, or generate them as one package",
                 )
         taken[file.arch, file.name] = file
-        found.append(replace(file, key=_checksum(file.content)))
-    return tuple(found)
+        keyed.append(replace(file, key=_checksum(file.content)))
+    return tuple(keyed)
 
 
 def _checksum(content: bytes | Path) -> str:
@@ -385,7 +295,7 @@ def _graph_of(path: Path, options: ScriptOptions, backend: str) -> GraphInfo:
     if options.graph:
         return info.graph(options.graph)
     if len(info.graphs) != 1:
-        names = ", ".join(each.name for each in info.graphs)
+        names = ", ".join(graph.name for graph in info.graphs)
         raise UsageError(f"{path} has {len(info.graphs)} graphs: {names}", hint="choose one with --graph")
     return info.graphs[0]
 
