@@ -322,7 +322,7 @@ def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
     shown = json.loads(done.stdout)
     assert shown["ok"] is True
     assert shown["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
-    assert set(shown["written"]) >= {"run.py", "device.sh", "README.txt", "plan.json"}
+    assert set(shown["written"]) >= {"run.py", "device.sh", "plan.json"}
     done = udogen("script", base / "htp", *arguments, "--tolerance", "-1")
     assert (done.returncode, done.stderr.splitlines()[-2:]) == (
         2,

@@ -1,4 +1,4 @@
-"""Writes a plan as a folder: the files to push, run.py, device.sh, README.txt and the manifest."""
+"""Writes a plan as a folder: the files to push, run.py, device.sh and the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
 from udogen.clients.device import dsp_path
-from udogen.clients.scripts.plan import RUN, ScriptPlan, as_shell, readable
+from udogen.clients.scripts.plan import RUN, ScriptPlan, as_shell
 from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
 from udogen.generate.render import render_file
@@ -26,16 +26,12 @@ _FOREIGN = "choose an empty folder, or one that `udogen script` wrote"
 
 def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str, bytes | Path]:
     """Path in the folder -> content, for all files of the script."""
-    data = _template_data(plan)
-    scripts = {
-        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data=data)))
-        for name in ("device.sh", "README.txt")
-    }
+    device_sh = render_file(PlannedFile("device.sh", template="scripts/device.sh.mako", data=_template_data(plan)))
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},
         **{f"references/{each.sample}/{each.file}": each.content for each in references},
-        **scripts,
+        "device.sh": _tidy(device_sh),
         "run.py": _run_py(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
     }
@@ -57,28 +53,21 @@ def _tidy(text: bytes) -> bytes:
 
 
 def _template_data(plan: ScriptPlan) -> dict[str, object]:
-    """The variables of the templates: quoted texts, and flags."""
+    """The variables of device.sh: quoted texts, and flags."""
     dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
     return {
         "title": " ".join(plan.title.split()),
-        "not_local": plan.device != "local",
         "label": plan.label,
-        "archs": " ".join(plan.archs),
-        "hexagon": bool(plan.archs),
         "dsp": dsp,
         "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         "words": " ".join(as_shell(word) for word in plan.command.words),
-        "command": " ".join(shlex.quote(readable(word)) for word in plan.command.words),
         "pd_session": "signed" if plan.signed else "unsigned",
         "extensions": plan.command.extensions,
-        "root": plan.root,
         "proves": bool(plan.prove),
         "proves_on_dsp": bool(plan.prove) and dsp,
         "program": shlex.quote(plan.command.words[0].rpartition("/")[2]),
         "cases": bool(plan.cases),
-        "has_references": bool(plan.checks),
-        "notes": tuple(" ".join(note.split()) for note in plan.notes),
     }
 
 
