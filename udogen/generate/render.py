@@ -45,7 +45,7 @@ def render_file(file: PlannedFile) -> bytes:
         return _static(file.copy)
     if file.joined:
         return _join(file.head, file.joined)
-    return _render_template(file.template, file.data).encode("utf-8")
+    return render_template(file.template, file.data).encode("utf-8")
 
 
 @cache
@@ -86,7 +86,8 @@ def _support_names() -> tuple[str, ...]:
     return tuple(sorted({path.name for path in resources.templates().glob("qnn/*/support/*.hpp")}))
 
 
-def _render_template(template: str, data: Mapping[str, Any]) -> str:
+def render_template(template: str, data: Mapping[str, Any]) -> str:
+    """The text of a template."""
     try:
         try:
             return str(_lookup().get_template(template).render_unicode(**data))
