@@ -59,13 +59,18 @@ def load(group: str, name: str) -> Any:
     value = _of_folders(group).get(name) or _of_distributions(group).get(name)
     if value is None:
         return None
-    module, _, attribute = value.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return load_object(value)
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"the plug-in `{name}` (udogen.{group}) cannot be loaded: {error}", hint="update or uninstall it"
         ) from error
+
+
+def load_object(value: str) -> Any:
+    """The object of MODULE:OBJECT."""
+    module, _, attribute = value.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 class Registry(Mapping[str, _Object]):

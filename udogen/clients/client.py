@@ -38,7 +38,7 @@ class Client(NamedTuple):
     rules: tuple[ClientRule, ...]
     snippets: Callable[[Sequence[Package]], Iterable[Snippet]]
     notes: Callable[[Sequence[Package]], Iterable[str]] = lambda _packages: ()
-    script: Callable[[], Any] = lambda: None  # its `ScriptClient`, if it is a plug-in
+    script: str = ""  # MODULE:OBJECT, its `ScriptClient`, if it is a plug-in
 
 
 class Refused(UsageError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen import backends, resources
+from udogen import backends, plugins, resources
 from udogen.backends.targets import ALL as TARGETS
 from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
@@ -312,8 +312,8 @@ def find(client: str) -> ScriptClient | None:
     """The client of a name, of udogen or of a plug-in; None without a script."""
     if client in ALL:
         return ALL[client]
-    found: ScriptClient | None = programs.ALL[client].script()
-    return found
+    script = programs.ALL[client].script
+    return plugins.load_object(script) if script else None
 
 
 _NO_OPTION = "it has no option for the number of the device"
