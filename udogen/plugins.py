@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import UsageError
 
@@ -94,8 +93,7 @@ class Registry(Mapping[str, _Object]):
         return len(list(iter(self)))
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Models of another program: projects are made from them, and their nodes are shown."""
 
     title: str  # as in "an ONNX model"

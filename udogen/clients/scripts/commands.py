@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen import backends, plugins, resources
+from udogen import backends, resources
 from udogen.backends.targets import ALL as TARGETS
 from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
@@ -23,6 +23,7 @@ from udogen.clients.programs import snpe
 from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import ToolMissing, UsageError
+from udogen.plugins import load_object
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import type_code
 from udogen.runtime.library import SDK_FOLDERS
@@ -313,7 +314,7 @@ def find(client: str) -> ScriptClient | None:
     if client in ALL:
         return ALL[client]
     script = programs.ALL[client].script
-    return plugins.load_object(script) if script else None
+    return load_object(script) if script else None
 
 
 _NO_OPTION = "it has no option for the number of the device"
