@@ -2,20 +2,24 @@
 
 They are entry points `NAME = MODULE:OBJECT` of these groups:
 
-* `udogen.backends`: a `Backend`; NAME is its id
+* `udogen.backends`: a `Backend`
 * `udogen.places`: a `Place` of `udogen test`; with a `Program`, it needs no backend
 * `udogen.clients`: a `Client` of `udogen register` and `udogen script`
 * `udogen.verbs`: a command of click; NAME is `VERB`, or `GROUP VERB` as in `run model`
 * `udogen.sources`: a `Source` that `udogen new --from-NAME` and `udogen inspect` read
 
 Folders of udogen list theirs in `ENTRY_POINTS`.  The metadata of distributions is read only for a name that is unknown,
-or for a list of all names, because that takes longer than most verbs.
+or for a list of all names, because that takes longer than most verbs; for backends, which are always listed, only where
+a distribution has some.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -50,6 +54,20 @@ def _of_distributions(group: str) -> Mapping[str, str]:
 def names(group: str) -> list[str]:
     """The names of all plug-ins of a group, those of udogen first."""
     return list({**_of_folders(group), **_of_distributions(group)})
+
+
+def installed(group: str) -> list[str]:
+    """The names of all plug-ins of a group, for every start: metadata is read only if a distribution has the group."""
+    return names(group) if any(f"[udogen.{group}]".encode() in text for text in _entry_points()) else []
+
+
+def _entry_points() -> Iterator[bytes]:
+    for path in sys.path:
+        with suppress(OSError), os.scandir(path) as rows:
+            for row in rows:
+                if row.name.endswith(".dist-info"):
+                    with suppress(OSError), open(f"{row.path}/entry_points.txt", "rb") as file:
+                        yield file.read()
 
 
 @cache
