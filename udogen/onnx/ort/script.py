@@ -11,8 +11,8 @@ from udogen.clients.package import Package
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, plain_result
 from udogen.clients.scripts.plan import CHOSEN, OUT, Command, ScriptFile
 from udogen.errors import UsageError
+from udogen.onnx.client import SCHEMA_NEEDED
 from udogen.onnx.ort import contexts, preflight, schema
-from udogen.onnx.ort.client import SCHEMA_NEEDED
 
 
 def _command(run: ClientRun) -> Command:

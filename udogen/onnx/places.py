@@ -32,7 +32,7 @@ class OnnxRuntime(Program):
 
     def param_fault(self, param: Tensor) -> str:
         """Why an ONNX attribute cannot carry a parameter."""
-        from udogen.onnx.ort.client import attribute_fault
+        from udogen.onnx.client import attribute_fault
 
         return attribute_fault(param)
 
