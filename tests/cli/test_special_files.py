@@ -49,8 +49,6 @@ LINES = [
     "onnx schema FIFO.onnx CONFIG",
     "onnx context FIFO.bin",
     "onnx fuse FIFO.onnx --nodes a..b --name Fused",
-    "bisect FIFO.onnx",
-    "bisect FIFO.toml",
     "build -C FIFO.xml",
     "inspect FIFO.py --config CONFIG",
     "doctor FIFO.xml",
