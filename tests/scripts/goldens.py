@@ -27,6 +27,7 @@ from udogen.clients.scripts import write
 from udogen.clients.scripts.make_plan import make_plan
 from udogen.clients.scripts.options import ScriptOptions
 from udogen.errors import UdogenError
+from udogen.onnx.ort.script import SCRIPT
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo, TensorInfo
 
@@ -97,7 +98,7 @@ def text(options: ScriptOptions, *, base: Path) -> str:
     try:
         with (
             patch(f"{here}._graph_of", lambda *_: graph),
-            patch(f"{here}._prepare_onnx", lambda path, *_: (path, ())),
+            patch("udogen.onnx.ort.script.SCRIPT", SCRIPT._replace(prepare=lambda path, *_: (path, ()))),
             patch(f"{here}.build_own_client", lambda *_, **__: _program(base)),
         ):
             plan, kept = make_plan(options)

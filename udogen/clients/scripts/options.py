@@ -109,6 +109,6 @@ def _of_clients(options: ScriptOptions, client: ScriptClient) -> Iterator[tuple[
     yield no_outputs, f"{name} writes no outputs to compare: leave --reference out"
     for option, given in (("--input", options.inputs), ("--prove", options.prove)):
         yield given and not client.executes, f"{name} executes nothing: leave {option} out"
-    yield options.rules and client.prepare is None, f"{name} takes no --rules: shapes are added only to models of ort"
+    yield options.rules and client.prepare is None, "--rules are for ort: shapes are added only to its models"
     yield options.graph and options.context is None, "--graph chooses among the graphs of --context"
     yield options.system == ANDROID and client.no_android, client.no_android
