@@ -216,7 +216,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
 
 
 def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> dict[int, list[str]]:
-    """The answer to each call, as words; a function at which QEMU dies is not called again."""
+    """The result of each call, as words; a function at which QEMU dies is not called again."""
     argv = [tools.program("qemu-hexagon"), "-cpu", tools.QEMU_CPU, str(program), "request"]
     answers: dict[int, list[str]] = {}
     dead: set[int] = set()

@@ -75,7 +75,7 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 
 
 def _typed(proto: Any, file: str, notes: list[str], outputs: Outputs) -> tuple[Any, OnnxModel]:
-    """Inference by onnx, and what `outputs` knows of nodes, by turns, until nothing new comes."""
+    """Infer types by onnx and by `outputs`, in turn, until neither adds a type."""
     while True:
         seen = reading.inferred(proto, notes)
         model = freeze(seen, file)
