@@ -88,7 +88,6 @@ def test_the_sharded_model(sharded_llm: Callable[[str], Path], kind: str, tmp_pa
     rows = json.loads(plan.read_text())["tensors"]
     assert {row["shard"] for row in rows} == set(range(8))
     assert all(row["offset"] % 128 == 0 for row in rows)
-    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
 
 
 def test_inputs_from_files_and_outputs_to_files(shards: Path, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ VERBS = {
     "inspect": ("inspect", "Show what a library, context, config, model or kernel contains."),
     "run": ("run", "Run an op, a model or context binaries in the QNN runtime."),
     "test": ("test", "Compare ops with their references on every backend."),
-    "bisect": ("bisect", "Find the first tensor of a model that is wrong."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
     "onnx": ("onnx", "Prepare ONNX models for custom ops and context binaries."),
@@ -40,7 +39,7 @@ SECTIONS = {
     "Ship": "register script",
     "Help": "doctor explain",
 }
-MODELS = "For models: udogen onnx (schemas, fused ops), udogen bisect (wrong tensors)."
+MODELS = "For models: udogen onnx (schemas, fused ops), udogen run model (wrong layers)."
 
 
 @click.command(

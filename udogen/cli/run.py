@@ -13,9 +13,7 @@ ROWS = {
 }
 
 
-@click.group(
-    "run", cls=LazyGroup, rows=ROWS, epilog="If a model is wrong, udogen bisect finds the first tensor that is."
-)
+@click.group("run", cls=LazyGroup, rows=ROWS)
 def command() -> None:
     """Example: udogen run op out Scale --input x=2x3x4
 

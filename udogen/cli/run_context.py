@@ -83,14 +83,6 @@ class RunContextOptions:
         help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
     )  # fmt: skip
     until: str = option("--until", metavar="CONTEXT|K", help="A model: end each step with this context.")
-    replaced: tuple[str, ...] = option(
-        "--replace", metavar="CONTEXT=FILE.py:FUNCTION",
-        help="A model: compute a context with a Python function of (graph, inputs); may repeat.",
-    )  # fmt: skip
-    shard_runtimes: tuple[str, ...] = option(
-        "--shard-runtime", metavar="CONTEXT=RUNTIME[:FILE]",
-        help="A model: run a context in another runtime (emulator, cpu, htp …), from a binary for it; may repeat.",
-    )  # fmt: skip
     dry_run: bool = option("--dry-run", help="A model: show links and state; execute nothing.")
     backend: str | None = option(
         "--backend", type=LazyChoice(_runtimes), help="Default: htp; for a model: the backend of its binaries."
@@ -143,8 +135,7 @@ class RunContextOptions:
         from udogen.runtime.contexts.commands import is_description
 
         asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
-        changed = self.until or self.replaced or self.shard_runtimes
-        return bool(asked or changed) or any(is_description(each) for each in self.paths)
+        return bool(asked or self.until) or any(is_description(each) for each in self.paths)
 
 
 @verb("context", RunContextOptions)
@@ -198,13 +189,7 @@ def _started(module: str) -> Iterator[WorkerProcess]:
             worker.end()
 
 
-def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsRan, ContextsOpened]:
-    """Run the contexts as one model; returns the results of its steps, and the runtime."""
-    with _started(_WORKER) as worker:
-        return _steps(options, worker, stop)
-
-
-def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tuple[StepsRan, ContextsOpened]:
+def _steps(options: RunContextOptions, worker: WorkerProcess) -> tuple[StepsRan, ContextsOpened]:
     from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.runs import ContextSession
     from udogen.runtime.failures import Situation
@@ -224,14 +209,13 @@ def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tup
         output.warn(text)
     command = RunSteps(
         description=description,
-        steps=options.steps or (0 if stop else 1),
+        steps=options.steps or (0 if options.against else 1),
         feeds=feeds,
         output_dir=options.output_dir,
         dry_run=options.dry_run,
         against=options.against,
         profile=how.profile,
         tolerance=options.tolerance,
-        stop=stop,
     )
     with (
         output.emulator_steps(how.backend, how.kind) as advance,
@@ -246,10 +230,11 @@ def _run_model(options: RunContextOptions) -> UdogenError | None:
     from udogen.runtime.contexts.profile import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
-    ran, runtime = run_steps(options)
+    with _started(_WORKER) as worker:
+        ran, runtime = _steps(options, worker)
     counts = summary(list(ran.proof or ()))
     unproven = unproved(counts) if options.prove and not options.dry_run else None
-    fault: UdogenError | None = unproven or difference(ran.first)
+    fault: UdogenError | None = unproven or _difference(ran.first)
     if options.plan_file and ran.plan:
         _write_plans(options.plan_file, [ran.plan])
     if options.trace_file and ran.profiles:
@@ -277,8 +262,8 @@ def _print_model(
 
 
 def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
-    found = {name: value for name, value in asdict(replace(ran, first=None, plan=None)).items() if name not in _PRINTED}
-    return {**found, "first": first_as_json(ran.first), "runtime": asdict(runtime)}
+    found = {name: value for name, value in asdict(replace(ran, plan=None)).items() if name not in _PRINTED}
+    return {**found, "runtime": asdict(runtime)}
 
 
 def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
@@ -286,21 +271,13 @@ def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: boo
     output.print_json({"ok": not wrong and not fault, **report, **({"error": fault.as_json()} if fault else {})})
 
 
-def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
-    """The first tensor that differs, without its arrays."""
-    if first is None:
-        return None
-    return {key: value for key, value in asdict(replace(first, arrays=())).items() if key != "arrays"}
-
-
-def difference(first: Divergence | None) -> VerificationFailed | None:
+def _difference(first: Divergence | None) -> VerificationFailed | None:
     """The error for a model with a tensor that differs; None if none does."""
     if first is None:
         return None
     return VerificationFailed(
         f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
-        hint=f"--replace {first.context}=FILE.py:FUNCTION, --shard-runtime {first.context}=RUNTIME:FILE: "
-        "is the rest right then?  --tolerance X allows more",
+        hint="--tolerance X allows more; `until` ends the model with an earlier context",
     )
 
 
@@ -330,7 +307,6 @@ def _description(options: RunContextOptions) -> ModelDescription:
 def _changes(options: RunContextOptions) -> dict[str, Any]:
     """The fields of a description that options replace; an empty value replaces nothing."""
     from udogen.runtime.contexts.commands import parse_package
-    from udogen.runtime.models.description import parse_shard_runtime
 
     return {
         "packages": tuple(map(parse_package, options.packages)),
@@ -344,10 +320,6 @@ def _changes(options: RunContextOptions) -> dict[str, Any]:
         "session_limit": options.session_limit and _limit(options.session_limit, options.sessions or 0, None),
         "memory": "shared" if options.shared else "",
         "until": options.until,
-        "replace": dict(pairs(options.replaced, "--replace")),
-        "shard_runtimes": {
-            name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
-        },
     }
 
 

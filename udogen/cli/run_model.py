@@ -70,24 +70,25 @@ def command(options: RunModelOptions) -> int:
     wrong, or if no node ran on QNN.
     """
     from udogen.runtime.contexts import arrays
-    from udogen.verify.network import text
+    from udogen.verify.network import compare, text
 
-    result = run_network(options)
+    result = _run(options)
     for name, array in result.outputs.items() if options.output_dir else ():
         arrays.write(Path(options.output_dir or "", f"{arrays.file_name(name)}.npy"), array)
     if options.as_json:
-        output.print_json(text.as_json(result))
+        output.print_json({**text.as_json(result), "reasons": [vars(cause) for cause in compare.causes(result)]})
     else:
         for line in text.lines(result):
             output.print_result(line)
-        if result.first_wrong is not None:
-            output.print_next(f"`{_bisect(options)}` names the likely cause in the first wrong layer")
-        elif not result.fault:
-            print_next_when_right(options)
+        for cause in compare.causes(result):
+            output.print_result(f"  likely reason: {cause.sentence} ({cause.evidence})")
+            output.print_result(f"    {cause.hint}")
+        if not result.fault:
+            _print_next(options)
     return VerificationFailed.exit_code if result.fault else 0
 
 
-def print_next_when_right(options: RunModelOptions) -> None:
+def _print_next(options: RunModelOptions) -> None:
     """Print the next step for a model that is right: quantize it, or use its packages in a program."""
     if options.bits == "float":
         words = [each for each in sys.argv[1:] if each != "--json"]
@@ -99,23 +100,9 @@ def print_next_when_right(options: RunModelOptions) -> None:
         )
 
 
-def _bisect(options: RunModelOptions) -> str:
-    """The command that finds the cause in the first wrong layer of the same network."""
-    repeated = {
-        "--package": options.packages,
-        "--feed": options.inputs,
-        "--reference": options.references,
-        "--tests": options.tests,
-        "--replace": options.replaced,
-    }
-    words = ["udogen", "bisect", options.model, "--backend", options.backend, "--bits", options.bits]
-    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    return shlex.join(map(str, words))
-
-
-def run_network(options: RunModelOptions) -> NetworkResult:
+def _run(options: RunModelOptions) -> NetworkResult:
     """Run the network, and compare its tensors."""
-    from udogen.verify.network.compare import run_network as run
+    from udogen.verify.network.compare import run_network
     from udogen.verify.network.execute import NetworkOptions
 
     replaced = pairs(options.replaced, "--replace")
@@ -125,14 +112,14 @@ def run_network(options: RunModelOptions) -> NetworkResult:
             f"--replace {'='.join(strange[0])}: ops of an ONNX model are replaced by their reference",
             hint=f"--replace {strange[0][0]}=reference; --reference {strange[0][0]}=FILE.py:FUNCTION names it",
         )
-    return run(
+    return run_network(
         NetworkOptions(
             model=options.model,
             packages=options.packages,
             backend=options.backend,
             bits=options.bits,
             inputs={name: Path(file) for name, file in pairs(options.inputs, "--input")},
-            references=references_of(options),
+            references=_references(options),
             tolerance=options.tolerance,
             until=options.until,
             replaced=tuple(name for name, _ in replaced),
@@ -141,7 +128,7 @@ def run_network(options: RunModelOptions) -> NetworkResult:
     )
 
 
-def references_of(options: RunModelOptions) -> dict[str, ReferenceFunction]:
+def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:
     """The references of custom ops, by type."""
     from udogen.verify.test_files import references
     from udogen.verify.test_files.read import load_test_files

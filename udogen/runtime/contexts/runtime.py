@@ -44,7 +44,6 @@ from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import ANY, SPILL_FILL, WEIGHTS, Registrations
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.computed import ComputedContext, ComputedHandle
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
@@ -158,7 +157,6 @@ class Context(Closing):
     ) -> None:
         self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
         self.restored = restored  # from a binary
-        self.registers = not isinstance(handle, ComputedHandle)  # whether memory can be registered with it
         self.deferred = options.deferred  # True until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
@@ -573,7 +571,7 @@ class Runtime(Closing):
 
     def restore(
         self,
-        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext | ComputedContext,
+        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext,
         *,
         name: str = "",
         info: BinaryInfo | None = None,
@@ -584,8 +582,6 @@ class Runtime(Closing):
         check_manifest: bool = True,
     ) -> Context:
         """Restore the context of a binary: a path, which is mapped and never read into memory, or bytes.
-
-        The graphs of a `ComputedContext` are computed by a function.
 
         A file is compared with its manifest, unless `check_manifest` is False; a file that differs is an error, a file
         without a manifest causes a warning (`warnings`).
@@ -598,9 +594,6 @@ class Runtime(Closing):
         arguments.expect(info, (BinaryInfo, type(None)), "info", "a BinaryInfo (`StoredContext.info`), or None")
         self.check_open()
         self._check_device(device)
-        if isinstance(binary, ComputedContext):
-            computed = ComputedHandle(self._interface, binary)
-            return self._opened(Context(self, computed, binary.info, name=name or binary.name, options=chosen))
         with ExitStack() as stack:
             if isinstance(binary, Closing):
                 from udogen.runtime.contexts.binaries import StoredContext  # 15 ms that restoring a file does not need

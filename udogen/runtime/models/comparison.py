@@ -13,7 +13,6 @@ import numpy as np
 from udogen.errors import UsageError
 from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.commands import TensorBytes
 from udogen.runtime.models.commands import ComparedTensor, Divergence
 from udogen.runtime.models.model import Model
 
@@ -36,10 +35,7 @@ class _Written:
 
 
 class Expected:
-    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step.
-
-    Only the file is used; functions that replace contexts are not compared.
-    """
+    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step."""
 
     def __init__(self, file: Path, tolerance: float) -> None:
         self._file, self._tolerance, self._arrays = file, tolerance, arrays.load_all(file)
@@ -154,13 +150,8 @@ class Expected:
             expected=str(stored[worst]) if off.size else "",
             after=next((each.tensor for each in reversed(self._compared) if not each.wrong), ""),
             reason=self._reason(every, written, stored, zeros),
-            scale_offset=written.info.scale_offset,
             dtype=str(written.array.dtype),
             shape=written.array.shape,
-            arrays=(
-                TensorBytes("found", written.array.shape, written.array),
-                TensorBytes("expected", stored.shape, np.ascontiguousarray(stored)),
-            ),
         )
 
     def _reason(self, every: Iterable[_Written], written: _Written, expected: Array, zeros: Iterable[str]) -> str:

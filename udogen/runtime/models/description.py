@@ -13,7 +13,7 @@ from typing import Any
 from udogen import backends
 from udogen.backends import htp
 from udogen.errors import UdogenError, UsageError, open_plain, write_file
-from udogen.opdef.problems import nearest, suggestion
+from udogen.opdef.problems import nearest
 from udogen.resources import read_toml, toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -27,46 +27,10 @@ from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
 MEMORY = ("raw", "shared")
 FILE = "model.toml"
-EMULATOR = "emulator"
-
-
-@dataclass(frozen=True)
-class ShardRuntime:
-    """The runtime of one context of a model, instead of the model's: `emulator`, a backend, or `<backend>-emulator`."""
-
-    kind: str
-    file: Path | None = None  # its binary for that runtime; None: the model's
-
-    def __post_init__(self) -> None:
-        if self.kind not in SHARD_RUNTIMES:
-            raise UsageError(
-                f"a context is to run on `{self.kind}`, which is not a runtime",
-                hint=suggestion(self.kind, SHARD_RUNTIMES, f"one of: {', '.join(SHARD_RUNTIMES)}"),
-            )
-
-    @property
-    def emulator(self) -> bool:
-        """Whether it is udogen's emulator."""
-        return self.kind.endswith(EMULATOR)
-
-    @property
-    def backend(self) -> str:
-        """Its backend; empty for that of the model."""
-        return self.kind.removesuffix(EMULATOR).rstrip("-")
-
-    def __str__(self) -> str:
-        return self.kind
 
 
 # The values of a key; the first is its default.
 CHOICES: Mapping[str, Sequence[str]] = {"backend": ("", *backends.RUNTIMES), "runtime": KINDS, "memory": MEMORY}
-SHARD_RUNTIMES = (EMULATOR, *backends.RUNTIMES, *(f"{each}-{EMULATOR}" for each in backends.RUNTIMES))
-
-
-def parse_shard_runtime(text: str) -> ShardRuntime:
-    """Read `RUNTIME[:FILE]`."""
-    kind, _, file = text.partition(":")
-    return ShardRuntime(kind, Path(file) if file else None)
 
 
 @dataclass(frozen=True)
@@ -81,8 +45,7 @@ class ModelDescription:
     backend and runtime: "" and "auto" select those that made the binaries.
     memory of inputs and outputs: raw (the caller's arrays, unchanged) or shared (registered with each context).
     file and lines: the source of the description, for errors; a line for each key and each row of a table ("links.x").
-    until: the last context that runs, by name or number.  replace: contexts that a Python function computes
-    (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
+    until: the last context that runs, by name or number.
 
     >>> ModelDescription(contexts=(Path("llm"),), links={"hidden": "hidden_out"}, state={"past_key": "key"})
     """
@@ -99,8 +62,6 @@ class ModelDescription:
     session_limit: int = DEFAULT_LIMIT
     memory: str = "raw"
     until: str = ""
-    replace: Mapping[str, str] = field(default_factory=dict)
-    shard_runtimes: Mapping[str, ShardRuntime] = field(default_factory=dict)
     file: Path | None = field(default=None, compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -210,8 +171,6 @@ class _Reader:
             **dict.fromkeys(("session_limit",), self._size),
             **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._choice),
             "until": lambda key, value: str(value) if type(value) is int else self._name(key, value),
-            "replace": self._functions,
-            "shard_runtimes": self._runtimes,
         }
         values = {key: readers[key](key, value) for key, value in found.items() if key in known}
         if not values.get("contexts") and not self.faults:
@@ -275,27 +234,6 @@ class _Reader:
             if not isinstance(each, str):
                 self._fault(key, f"`{name}` of `{key}` is {each!r}, not a name", name=name, hint=hint)
         return {name: each for name, each in value.items() if isinstance(each, str)}
-
-    def _functions(self, key: str, value: Any) -> Mapping[str, str]:
-        found = {}
-        for name, text in self._names_of_names(key, value).items():
-            found[name] = str(self.path.parent / text)
-            file, colon, _ = found[name].rpartition(":")
-            self._missing(key, Path(file if colon else found[name]), "file", name=name)
-        return found
-
-    def _runtimes(self, key: str, value: Any) -> Mapping[str, ShardRuntime]:
-        found = {}
-        for name, text in self._names_of_names(key, value).items():
-            try:
-                row = parse_shard_runtime(text)
-            except UsageError as fault:
-                self._fault(key, fault.message, name=name, hint=fault.hint)
-                continue
-            found[name] = replace(row, file=self.path.parent / row.file) if row.file else row
-            if file := found[name].file:
-                self._missing(key, file, "file", name=name)
-        return found
 
     def _number(self, key: str, value: Any) -> int:
         if type(value) is not int or value < 0:
@@ -371,24 +309,14 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     row("memory", toml_text(description.memory))
     if description.until:
         row("until", toml_text(description.until))
-    for key, table in _tables(description, folder):
+    for key, table in (("links", description.links), ("state", description.state)):
+        if table is None:  # an empty table means that the model has none
+            continue
         rows.append("")
         note(key)
         rows.append(f"[{key}]")
         rows.extend(f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
     return "\n".join(rows) + "\n"
-
-
-def _tables(description: ModelDescription, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The tables of a description that are written; empty links and states mean that the model has none."""
-    for key, table in (("links", description.links), ("state", description.state)):
-        if table is not None:
-            yield key, table
-    if description.replace:
-        yield "replace", {name: _function_text(text, folder) for name, text in description.replace.items()}
-    if description.shard_runtimes:
-        runtimes = description.shard_runtimes.items()
-        yield "shard_runtimes", {name: _runtime_text(each, folder) for name, each in runtimes}
 
 
 def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:
@@ -406,15 +334,6 @@ def _list(values: Sequence[str]) -> str:
 def _relative(path: Path, folder: Path) -> str:
     here, there = path.resolve(), folder.resolve()
     return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(here)
-
-
-def _function_text(text: str, folder: Path) -> str:
-    file, colon, name = text.rpartition(":")
-    return f"{_relative(Path(file), folder)}{colon}{name}"
-
-
-def _runtime_text(runtime: ShardRuntime, folder: Path) -> str:
-    return f"{runtime.kind}:{_relative(runtime.file, folder)}" if runtime.file else runtime.kind
 
 
 def _package_text(package: OpLibrary, folder: Path) -> str:

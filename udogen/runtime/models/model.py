@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,13 +32,10 @@ from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.description import (
     ModelDescription,
-    ShardRuntime,
     describe,
-    parse_shard_runtime,
     resolved,
     shards_of,
 )
-from udogen.runtime.models.substitutes import ShardFunction, Substitutes
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
 from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.placement import (
@@ -170,12 +167,11 @@ class Model(Closing):
         profile: bool = False,
         log: LogSink | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
-        functions: Mapping[str, ShardFunction] | None = None,
     ) -> None:
         """Open the described model; `runtime` is an open one in which its packages are registered already.
 
         `guarded`: untrusted binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
-        measures executions (`profile_of`), which makes them slower.  `functions`: contexts that Python computes.
+        measures executions (`profile_of`), which makes them slower.
         """
         self.description = description
         self._lock = threading.RLock()
@@ -191,10 +187,7 @@ class Model(Closing):
                 self.wiring: Wiring = wire_contexts(description, stored)
                 self.names = self.wiring.contexts
                 self.session_plan = plan_sessions(description, self.wiring, stored, runtime)
-                description = replace(description, backend=runtime.backend)
-                substitutes = Substitutes(description, functions or {}, self.names, stack)
-                pairs = zip(self.names, stored, strict=False)
-                binaries = {name: substitutes.of(name, each) for name, each in pairs}
+                binaries = dict(zip(self.names, stored, strict=False))  # `until` omits the last ones
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
@@ -221,8 +214,6 @@ class Model(Closing):
         runtime: str | None = None,
         memory: str | None = None,
         until: str | int | None = None,
-        replace: Mapping[str, ShardFunction | str] | None = None,
-        shard_runtimes: Mapping[str, str] | None = None,
         profile: bool = False,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
@@ -232,20 +223,15 @@ class Model(Closing):
         proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
         step: `model.profile_of("step")`.
 
-        To find the cause of wrong results: `until` is its last context, by name or number.  `replace` gives contexts a
-        function of (graph, inputs) that returns outputs by name (fixed-point tensors are real numbers), or
-        "FILE.py:FUNCTION".  `shard_runtimes` gives contexts another runtime: {"forward_1": "emulator:FILE.bin"}.
+        `until` is the last context to execute, by name or number.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         given = {
             "packages": packages, "links": links, "state": state, "sessions": sessions, "graphs": graphs,
-            "runtime": runtime, "memory": memory, "until": until, "replace": replace, "shard_runtimes": shard_runtimes,
+            "runtime": runtime, "memory": memory, "until": until,
         }  # fmt: skip
         changes = {name: _CHECKS[name](value) for name, value in given.items() if value is not None}
-        functions = {name: each for name, each in changes.get("replace", {}).items() if not isinstance(each, str)}
-        if functions:
-            changes["replace"] = {name: each for name, each in changes["replace"].items() if isinstance(each, str)}
-        return cls(description.changed(changes), functions=functions, profile=profile)
+        return cls(description.changed(changes), profile=profile)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -545,24 +531,6 @@ def _until(given: Any) -> str:
     return str(given)
 
 
-def _replacements(given: Any) -> dict[str, ShardFunction | str]:
-    arguments.mapping(given, "what replaces contexts", hint='give a dict: {"forward_1": function}')
-    for name, each in given.items():
-        if not callable(each) and not isinstance(each, str):
-            raise UsageError(
-                f"context {name} is replaced by {arguments.kind_of(each)}",
-                hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
-            )
-    return dict(given)
-
-
-def _shard_runtimes(given: Any) -> dict[str, ShardRuntime]:
-    arguments.mapping(given, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
-    for name, text in given.items():
-        arguments.expect(text, str, f"the runtime of context {name}", "RUNTIME, or RUNTIME:FILE.bin")
-    return {name: parse_shard_runtime(text) for name, text in given.items()}
-
-
 # Argument of `Model.open` -> the function that checks it and returns the field of the description.
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "packages": _packages,
@@ -573,8 +541,6 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "runtime": partial(_text, "runtime"),
     "memory": partial(_text, "memory"),
     "until": _until,
-    "replace": _replacements,
-    "shard_runtimes": _shard_runtimes,
 }
 
 

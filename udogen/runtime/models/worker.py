@@ -23,7 +23,6 @@ from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, Steps
 from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
 from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
-from udogen.runtime.models.substitutes import check_names
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
 from udogen.runtime.worker import float_state
@@ -76,8 +75,6 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         ran.append(_step(command, model, feeds, expected, graph, number))
         if command.profile:
             profiles[graph] = model.profile_of(graph)
-        if command.stop and expected and expected.first:
-            break
     found = _described(model.wiring, model.session_plan)
     if expected:
         found = replace(found, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
@@ -115,7 +112,6 @@ def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) 
             stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
         ]
         wiring = wire_contexts(description, stored)
-        check_names(description, {}, wiring.contexts)
         phase("place the contexts on sessions")
         found = _described(wiring, plan_sessions(description, wiring, stored, runtime))
         order = description.graphs or tuple(each.chain.name for each in wiring.chains)

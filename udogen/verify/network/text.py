@@ -70,22 +70,6 @@ def _stored(layer: LayerResult) -> str:
     return "" if layer.steps is None else f" ({layer.steps:.2f} steps of 8 bits)"
 
 
-def first_lines(result: NetworkResult) -> Iterator[str]:
-    """A description of the first wrong layer, in the order of execution."""
-    first = result.first_wrong
-    if first is None:
-        yield from _elsewhere_lines(result)
-        yield ("no difference: " if not result.fault else "") + f"{verdict(result)} on {result.runtime}"
-        return
-    before = next((each.tensor for each in reversed(result.layers[: result.layers.index(first)])), "")
-    yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}"
-    numbers = sorted({each.number for each in result.layers})
-    yield f"  node `{first.node}` ({first.op}), {numbers.index(first.number) + 1} of {len(numbers)}"
-    off = f"{first.own:.3g} of its range{_stored(first)} off from its own inputs"
-    yield f"  {off}, {first.error:.3g} since the first layer"
-    yield f"  last tensor that agrees: `{before}`" if before else "  it is the first layer"
-
-
 def as_json(result: NetworkResult) -> dict[str, object]:
     """The result as `--json` prints it."""
     first = result.first_wrong
