@@ -184,7 +184,7 @@ def resident() -> int:
 def test_links_and_states_are_proposed(folder: Path) -> None:
     with Model.open(folder) as model:
         assert (model.wiring.links, model.wiring.state) == (LINKS, STATE)
-        assert model.wiring.proposed == ("--state past_total=total", "--link x=x_out")
+        assert model.wiring.proposed == ("state past_total = total", "link x = x_out")
     with Model.open(folder, links=LINKS, state={}) as model:
         assert model.wiring.proposed == () and not model.state
         assert set(model.inputs("step")) == {"x", "past_total"}
@@ -284,7 +284,7 @@ def test_what_is_wrong_in_a_description_is_reported_with_its_line(
     with pytest.raises(UsageError) as caught:
         Model.open(file)
     assert f"{file}:{place}: " in str(caught.value) and text in str(caught.value) and caught.value.hint
-    done = udogen("run", "context", file, "--dry-run")
+    done = udogen("run", "steps", file, "--dry-run")
     assert done.returncode == 2 and f"{file}:{place}: " in done.stderr and text in done.stderr
 
 
@@ -322,13 +322,12 @@ def test_a_model_that_does_not_fit_is_refused_with_the_table(
         Model.open(small)
     assert any("HTP0" in line for line in caught.value.details)
     file = tmp_path / "model.toml"
-    file.write_text(f'contexts = ["{folder}"]\nsessions = 3\nsession_limit = {size}\n')
-    for option, fault in (
-        ((), f"{file}:2: 3 sessions are requested for 2 layers"),
-        (("--sessions", 1), f"{file}:3: 2 layers that map "),
-        (("--sessions", 0, "--session-limit", f"{size // 1000}kB"), "error: 2 layers that map "),
+    for sessions, fault in (
+        (3, f"{file}:2: 3 sessions are requested for 2 layers"),
+        (1, f"{file}:3: 2 layers that map "),
     ):
-        done = udogen("run", "context", file, "--dry-run", *option)
+        file.write_text(f'contexts = ["{folder}"]\nsessions = {sessions}\nsession_limit = {size}\n')
+        done = udogen("run", "steps", file, "--dry-run")
         assert done.returncode == 2 and fault in done.stderr, done.stderr
 
 
@@ -400,7 +399,7 @@ def test_a_device_that_is_lost_in_a_step_is_named(
     done = subprocess.run([sys.executable, "-c", LOST, folder], capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "a device of the model was lost: stage 1 (graph `step`" in done.stdout and "open it again" in done.stdout
-    ran = udogen("run", "context", folder, "--graph", "step", "--steps", "3", "--json")
+    ran = udogen("run", "steps", folder, "--graph", "step", "--steps", "3", "--json")
     assert ran.returncode == 5 and "a device of the model was lost" in ran.stdout, ran.stdout + ran.stderr
     assert json.loads(ran.stdout)["error"]["details"][0] == "in step 1 of the model, graph `step`"
 
@@ -456,7 +455,9 @@ def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     done = udogen("new", "--from-contexts", folder)
     assert done.returncode == 0 and (folder / "model.toml").is_file(), done.stderr
     feed = ("--feed", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
-    found = run_json(folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json")
+    found = run_json(
+        "steps", folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json"
+    )
     expected = Numpy()
     for number in range(3):
         made = np.load(tmp_path / "out" / f"step_{number}" / "x_out.npy")
@@ -465,12 +466,14 @@ def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     assert found["links"] == LINKS and found["state"] == STATE and found["copied"]["state"] == 0
     plan = json.loads((tmp_path / "plan.json").read_text())
     jsonschema.validate(plan, json.loads((ROOT / "schemas/bind_plan.schema.json").read_text()))
-    text = udogen("run", "context", folder, "--link", "x=x_out", "--graph", "step", "--steps", 2).stdout
+    done = udogen("run", "context", folder / "model.toml")
+    assert done.returncode == 2 and f"`udogen run steps {folder / 'model.toml'}` executes it" in done.stderr
+    text = udogen("run", "steps", folder, "--graph", "step", "--steps", 2).stdout
     assert "zeros: x" in text and "step: 2 steps" in text and "copied: 0 bytes of state" in text
 
 
 def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
-    done = udogen("run", "context", folder, "--dry-run")
+    done = udogen("run", "steps", folder, "--dry-run")
     assert done.returncode == 0, done.stderr
     for line in (
         "step: 2 contexts",
@@ -479,7 +482,7 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
         "  │ ↺  past_total FLOAT_32 1x1x8  state past_total = total",
         "  │ ─▼ x_out FLOAT_32 1x1x8  → x of forward_1",
         "  │ ◀─ x_out FLOAT_32 1x1x8",
-        "proposed from names, types and shapes: --state past_total=total --link x=x_out",
+        "proposed from names, types and shapes: state past_total = total, link x = x_out",
     ):
         assert line in done.stdout.splitlines()
     assert "executed" not in done.stdout
@@ -488,21 +491,18 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--state", "past_total=gone"), "state `past_total` has no output"),
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
-        (("--steps", "2", "--loops", "2"), "--loops is for contexts alone"),
-        (("--steps", "2", "--separate"), "--separate is for contexts alone"),
-        (("--steps", "2", "--tolerance", "1"), "--tolerance is for --against"),
+        (("--tolerance", "1"), "--tolerance is for --against"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, options: tuple[str, ...], text: str) -> None:
-    done = udogen("run", "context", folder, *options)
+    done = udogen("run", "steps", folder, *options)
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_feed_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
-    done = udogen("run", "context", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
+    done = udogen("run", "steps", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
     assert done.returncode == 2 and "has 2 arrays for input `x`, step 3 of graph `step` needs one more" in done.stderr
 
 
@@ -567,19 +567,18 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
         for shard in range(2):
             rows[f"forward_{shard}.total"].append(expected.totals[shard])
     np.savez(tmp_path / "right.npz", **{name: np.stack(each) for name, each in rows.items()})
-    found = run_json(folder, *options, "--against", tmp_path / "right.npz")
+    found = run_json("steps", folder, *options, "--against", tmp_path / "right.npz")
     assert len(found["compared"]) == 6 and not any(row["wrong"] for row in found["compared"])
     rows["forward_1.total"][1] = rows["forward_1.total"][1] + 1
     np.savez(tmp_path / "wrong.npz", **{name: np.stack(each) for name, each in rows.items()})
-    done = udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz")
+    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz")
     assert done.returncode == 6
     assert "`forward_1.total` is the first tensor that differs, in step 1" in done.stderr
     assert (
-        udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode
-        == 0
+        udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode == 0
     )
     np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
-    done = udogen("run", "context", folder, *options, "--against", tmp_path / "other.npz")
+    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "other.npz")
     assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
 
 
@@ -607,7 +606,7 @@ def test_the_likely_reason_for_the_first_difference_is_named(folder: Path, tmp_p
     def first(arrays: dict[str, np.ndarray], *feed: object) -> dict:
         np.savez(tmp_path / "expected.npz", **arrays)
         against = ("--against", tmp_path / "expected.npz", "--json")
-        done = udogen("run", "context", folder, "--graph", "step", *feed, *against)
+        done = udogen("run", "steps", folder, "--graph", "step", *feed, *against)
         found: dict = json.loads(done.stdout)
         assert done.returncode == (0 if found["ok"] else 6) and len(found["steps"]) == 3, done.stderr
         return found["first"] or {}
@@ -635,7 +634,7 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
         right = model.tensors("step")
     last = "forward_1.x_out"
     assert set(right) == {f"forward_{shard}.{name}" for shard in range(2) for name in ("total", "x_out")}
-    command = ("run", "context", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
+    command = ("run", "steps", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
     none: dict[str, list[str]] = {"model": [], "file": []}
 
     def ran(arrays: dict[str, np.ndarray], *options: object) -> tuple[int, str, dict]:
@@ -652,7 +651,7 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
     code, text, found = ran({name: each for name, each in right.items() if name != last})
     assert code == 0 and f"not compared: 1, which only the model has: {last}" in text
     assert found["not_compared"] == none | {"model": [last]}
-    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()})
+    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()}, "--steps", 1)
     assert code == 0 and "not compared: 4, which only the file has: " in text
     assert f"{last} from step 1 on" in found["not_compared"]["file"]
     code, text, found = ran(right | {"forward_1.old": right[last]})
@@ -676,7 +675,7 @@ def test_a_profile_has_the_ops_and_is_a_trace(
     """Qualcomm's HTP counts cycles per op, by the name of its output; a value that is not measured is not 0."""
     trace = tmp_path / "trace.json"
     done = udogen(
-        "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
+        "run", "steps", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
     )
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stdout.splitlines() if line.endswith((" 0 µs", " 0 cycles"))]

@@ -125,7 +125,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield from ran.picture
         yield ""
     if ran.proposed:
-        yield "proposed from names, types and shapes: " + " ".join(ran.proposed)
+        yield "proposed from names, types and shapes: " + ", ".join(ran.proposed)
     if ran.zeros:
         yield f"zeros: {', '.join(ran.zeros)}"
     if not ran.steps:

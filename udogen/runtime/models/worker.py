@@ -1,4 +1,4 @@
-"""The worker of `udogen run context` for a model: its steps, their inputs from files, and their results."""
+"""The worker of `udogen run steps`: its steps, their inputs from files, and their results."""
 
 from __future__ import annotations
 
