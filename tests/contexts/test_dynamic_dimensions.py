@@ -14,7 +14,8 @@ from tests.making import need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.runtime import MemoryDomain, Role, TensorSpec
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 LARGEST = (2, 8)
 

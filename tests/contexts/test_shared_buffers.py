@@ -31,7 +31,8 @@ from udogen.runtime.buffers.planning import (
     state_links,
 )
 from udogen.runtime.buffers.pools import FileRange, open_pool
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 ALL_OPTIONS = [
     BufferOptions(),

@@ -29,7 +29,7 @@ from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
-    from udogen.runtime.contexts.runtime import Context
+    from udogen.runtime.contexts.context import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
 _COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # kinds of `Session.charge_buffer`

@@ -48,8 +48,8 @@ from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Context
 
 
 class ContextWorker:

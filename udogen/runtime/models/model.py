@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,32 +17,31 @@ from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn import socs
-from udogen.qnn.handles import ION, Closing
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
+from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.models.chain import Chain, plan_of
 from udogen.runtime.models.description import (
     ModelDescription,
     describe,
     resolved,
     shards_of,
 )
+from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
 from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.placement import (
-    MIB,
     SessionPlan,
     SessionSpec,
     SizedShard,
-    columns,
     glob_free,
     layers_of,
     place_layers,
@@ -61,91 +59,6 @@ _LOST = (
     "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
     "QNN_GRAPH_ERROR_INVALID_HANDLE",
 )
-
-
-@dataclass(frozen=True)
-class MemoryRow:
-    """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
-
-    `print(row.name, row.used, row.free)`
-    """
-
-    name: str
-    model: int  # weights
-    context: int  # state
-    compute: int  # activations between contexts, inputs and outputs, spill-fill
-    total: int | None = None
-
-    @property
-    def used(self) -> int:
-        """The sum of all kinds."""
-        return self.model + self.context + self.compute
-
-    @property
-    def free(self) -> int | None:
-        """The bytes that the session may still map; None without a limit."""
-        return None if self.total is None else self.total - self.used
-
-
-@dataclass(frozen=True)
-class MemoryBreakdown:
-    """The memory of a model, a row for each session and one for the host: `print(model.memory)`.
-
-    Sizes of weights are those of the binaries, unless the runtime reports them.
-    """
-
-    rows: tuple[MemoryRow, ...]
-
-    def __str__(self) -> str:
-        head = ("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")
-        body = [
-            (
-                row.name,
-                *(_mib(each) for each in (row.total, row.free, row.used, row.model, row.context, row.compute)),
-                "",
-            )
-            for row in self.rows
-        ]
-        return "\n".join(columns([head, *body]))
-
-    def as_json(self) -> list[dict[str, object]]:
-        """The rows, in bytes."""
-        names = ("name", "total", "free", "used", "model", "context", "compute")
-        return [{name: getattr(row, name) for name in names} for row in self.rows]
-
-
-@dataclass
-class Timing:
-    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
-
-    steps: int = 0
-    total: float = 0.0
-    least: float = float("inf")
-    last: float = 0.0
-    contexts: tuple[float, ...] = ()  # seconds of each context in the last step
-
-    @property
-    def mean(self) -> float:
-        """The mean seconds of a step."""
-        return self.total / self.steps if self.steps else 0.0
-
-    def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
-        """Add a step."""
-        self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
-        self.least, self.contexts = min(self.least, seconds), contexts
-
-
-class _Chain:
-    """The graphs that one step executes, with the shared memory of its inputs and outputs, if it has any."""
-
-    def __init__(self, wired: WiredChain, pipeline: Pipeline, states: Collection[str]) -> None:
-        self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
-        self.inputs = {each.name: each.info for each in wired.inputs}
-        self.outputs = {each.name: each.info for each in wired.outputs}
-        self.states = states
-        self.last: dict[str, Array] = {}  # the outputs that the last step returned
-        self.given: dict[str, ManagedBuffer] = {}
-        self.got: dict[str, ManagedBuffer] = {}
 
 
 class Model(Closing):
@@ -266,7 +179,7 @@ class Model(Closing):
             self.timings[chain.name].add(perf_counter() - began, chain.pipeline.seconds)
             return outputs
 
-    def _execute(self, chain: _Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
+    def _execute(self, chain: Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
         for name, buffer in chain.given.items():
             buffer.copy_from(arrays[name])
         try:
@@ -301,7 +214,7 @@ class Model(Closing):
             details=fault.details,
         )
 
-    def _chain_of(self, given: Mapping[str, Array], graph: str) -> _Chain:
+    def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
             arguments.expect(graph, str, "the graph of a step", "its name")
             if graph not in self._chains:
@@ -339,7 +252,7 @@ class Model(Closing):
         """The outputs of a step, by name."""
         return dict(self._one(graph).outputs)
 
-    def _one(self, graph: str) -> _Chain:
+    def _one(self, graph: str) -> Chain:
         return self._chain_of({}, graph or next(iter(self._chains)))
 
     @property
@@ -424,7 +337,7 @@ class Model(Closing):
         found: Graph = context.graph(chain if chain in context.names else context.names[0])
         return found
 
-    def _open_chain(self, wired: WiredChain, stack: ExitStack) -> _Chain:
+    def _open_chain(self, wired: WiredChain, stack: ExitStack) -> Chain:
         chain = wired.chain
         graphs = [self._graph(self.sessions.context(self.names[each]), chain.name) for each in chain.contexts]
         written = [
@@ -446,7 +359,7 @@ class Model(Closing):
             for end, tensor in each.targets
         }
         reads = {state.uses[chain.name][0] for state in self.wiring.states if chain.name in state.uses}
-        made = _Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)), reads)
+        made = Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)), reads)
         made.given, made.got = given, got
         return made
 
@@ -490,7 +403,7 @@ class Model(Closing):
         """The buffer of each tensor, in one step of each graph."""
         self.check_open()
         states = list(zip(self.wiring.states, self._pairs, strict=True))
-        return _plan(self._chains.values(), states, registers=self.domain.registers)
+        return plan_of(self._chains.values(), states, registers=self.domain.registers)
 
     # --- closing ------------------------------------------------------------------------------------------------------
 
@@ -602,13 +515,13 @@ def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callab
     return made
 
 
-def _takes(chain: _Chain, given: Mapping[str, Array]) -> bool:
+def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
     return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
 
 
-def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
+def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults = []
     linked = {tensor.name: each for each in chain.wired.connections for _, tensor in each.targets}
     for name in given:
@@ -627,64 +540,3 @@ def _check_inputs(chain: _Chain, given: Mapping[str, Array]) -> None:
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:
     return ", ".join(f"{name} {info.dtype} {list(info.shape)}" for name, info in tensors.items()) or "nothing"
-
-
-def _mib(size: int | None) -> str:
-    return "" if size is None else f"{size / MIB:.2f}"
-
-
-class _Bound(NamedTuple):
-    """A tensor of a chain in a buffer; `steps` are the first and last step in which it is used (None: all steps)."""
-
-    buffer: ManagedBuffer
-    stage: int
-    tensor: str
-    steps: tuple[int, int] | None
-
-
-def _bound(chain: _Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> Iterator[_Bound]:
-    """Every tensor of a chain that is in a buffer of the model."""
-    for connection in chain.wired.connections:
-        buffer = chain.pipeline.buffers[connection.name]
-        ends = [(connection.source, connection.output.name)]
-        ends += [(stage, tensor.name) for stage, tensor in connection.targets]
-        lifetime = connection.source, max(stage for stage, _ in ends)
-        yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends)
-    for state, pair in states:
-        for tensor, buffer in zip(state.uses.get(chain.name, ()), (pair.reading, pair.writing), strict=False):
-            if tensor:
-                yield _Bound(buffer, chain.wired.chain.contexts.index(state.context), tensor, None)
-    for buffers, rows in ((chain.given, chain.wired.inputs), (chain.got, chain.wired.outputs)):
-        ends_of = {row.name: row.ends for row in rows}
-        for name, buffer in buffers.items():
-            lifetime = 0, len(chain.pipeline.graphs) - 1
-            yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends_of[name])
-
-
-def _plan(
-    chains: Collection[_Chain], states: Sequence[tuple[StateTensor, BufferPair]], *, registers: bool
-) -> BufferPlan:
-    """The allocated buffers as a plan: one step of each chain."""
-    steps: list[PlannedStep] = []
-    tensors: list[PlannedTensor] = []
-    buffers: dict[str, PlannedBuffer] = {}
-    values: dict[ManagedBuffer, int] = {}
-    total = sum(len(each.pipeline.graphs) for each in chains)
-    for chain in chains:
-        first, graphs, contexts = len(steps), chain.pipeline.graphs, chain.wired.chain.contexts
-        steps += [PlannedStep(shard, graph.name) for shard, graph in zip(contexts, graphs, strict=True)]
-        for each in _bound(chain, states):
-            binding = graphs[each.stage].binding(each.tensor)
-            value = values.setdefault(each.buffer, len(values))
-            name = f"{value}: {each.buffer.name}"  # connections of several chains may have the same name
-            buffers[name] = PlannedBuffer(name, max(each.buffer.capacity, 1), 128, each.buffer.allocator)
-            begin, end = each.steps or (-first, total - 1 - first)
-            tensors.append(
-                PlannedTensor(
-                    value=value, buffer=name, shard=contexts[each.stage], graph=graphs[each.stage].name,
-                    tensor=each.tensor, role=binding.role, dtype=binding.info.dtype, shape=tuple(binding.info.shape),
-                    offset=0, nbytes=binding.info.nbytes,
-                    first=first + begin, last=first + end, bound=ION if registers else RAW,
-                )
-            )  # fmt: skip
-    return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")

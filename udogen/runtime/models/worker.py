@@ -22,7 +22,8 @@ from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
-from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
+from udogen.runtime.models.measures import Timing
+from udogen.runtime.models.model import Model, plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
 from udogen.runtime.worker import float_state

@@ -27,8 +27,9 @@ from udogen.runtime.sessions.placement import (
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Context, Runtime
+    from udogen.runtime.contexts.runtime import Runtime
 
 KINDS = (CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE)
 
