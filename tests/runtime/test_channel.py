@@ -68,7 +68,7 @@ def test_a_message_of_everything() -> None:
         content.T,
         b"",
         b"l" * 9999,
-        np.float32(0.5),
+        np.float64(0.5),
     )
     one.send(sent)
     found = other.receive([Text, Everything], time.monotonic() + 10)

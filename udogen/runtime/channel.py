@@ -268,7 +268,7 @@ class _Pickler(pickle.Pickler):
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=5)
         numpy = sys.modules.get("numpy")
-        self._data = (Block, memoryview, *([numpy.ndarray] if numpy else []))
+        self._data = (Block, memoryview, *([numpy.ndarray, numpy.generic] if numpy else []))
         self.descriptors: list[int] = []
         self.loose: list[tuple[int, memoryview]] = []  # (offset, data) to copy to shared memory
         self.end = 0  # of the memory for that data, the last memory of the message
@@ -277,7 +277,7 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> tuple[int, int, int, bool] | None:
         """The place of data in shared memory, and whether it is received as bytes; None for all other values."""
         is_bytes = type(value) is bytes and len(value) > _SHORT
-        if not is_bytes and not isinstance(value, self._data):
+        if not is_bytes and (not isinstance(value, self._data) or isinstance(value, (float, str))):
             return None
         if (place := _place_of(value)) and self._refer_to(place):
             return self.descriptors.index(place.fd), place.offset, place.nbytes, False
@@ -287,9 +287,7 @@ class _Pickler(pickle.Pickler):
         return -1, offset, view.nbytes, is_bytes
 
     def reducer_override(self, value: Any) -> Any:
-        """Numbers of numpy, and names in enumerations, are sent as Python's own."""
-        if hasattr(value, "dtype") and hasattr(value, "item"):
-            value = value.item()
+        """Classes derived from numbers and texts, as float64 of numpy, are sent as the plain ones."""
         if isinstance(value, (int, float, str)):
             plain = next(kind for kind in (bool, int, float, str) if isinstance(value, kind))
             return plain, (plain(value),)

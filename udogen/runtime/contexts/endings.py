@@ -20,7 +20,13 @@ opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  
 lost: dict[Path, int] = {}  # unusable libraries: in use when this process was forked (path -> parent)
 
 
-@atexit.register
+def remember(runtime: Runtime) -> None:
+    """Close it at exit, before its backend, which is freed at exit too."""
+    opened[runtime] = None
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+
+
 def _close_all() -> None:
     """Close open runtimes at exit, last to first, before the destructors of libraries run.
 

@@ -136,7 +136,7 @@ class Runtime(Closing):
             self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
-        endings.opened[self] = None
+        endings.remember(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.contexts)} contexts, {len(self._packages)} op packages"
