@@ -50,7 +50,7 @@ class Expected:
         self.first: Divergence | None = None
 
     def steps(self, model: Model) -> int:
-        """The number of steps for which the file has arrays."""
+        """The number of steps for which the file has arrays; at least 1."""
         ranks = {
             f"{model.names[context]}.{info.name}": len(arrays.layout(info)[0])
             for wired in model.wiring.chains
@@ -58,7 +58,7 @@ class Expected:
             for info in stage.outputs
         }
         counts = [len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1]
-        return max(counts, default=1)
+        return max([1, *counts])
 
     def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
         """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""

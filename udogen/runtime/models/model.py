@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest, suggestion
-from udogen.qnn import socs
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import LogSink, QnnError
+from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
@@ -32,21 +29,13 @@ from udogen.runtime.models.chain import Chain, plan_of
 from udogen.runtime.models.description import (
     ModelDescription,
     describe,
-    resolved,
     shards_of,
 )
 from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
+from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
+from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
 from udogen.runtime.sessions.pipeline import Copies, Pipeline
-from udogen.runtime.sessions.placement import (
-    SessionPlan,
-    SessionSpec,
-    SizedShard,
-    glob_free,
-    layers_of,
-    place_layers,
-)
-from udogen.runtime.sessions.session import Sessions, sessions_of
+from udogen.runtime.sessions.session import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -76,25 +65,20 @@ class Model(Closing):
         description: ModelDescription,
         *,
         runtime: Runtime | None = None,
-        guarded: bool = True,
         profile: bool = False,
-        log: LogSink | None = None,
-        on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """Open the described model; `runtime` is an open one in which its packages are registered already.
+        """Open the described model; `runtime` is an open one of a worker, in which its packages are registered already.
 
-        `guarded`: untrusted binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
-        measures executions (`profile_of`), which makes them slower.
+        `profile`: the runtime measures executions (`profile_of`), which makes them slower.
         """
         self.description = description
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            if runtime is None:
-                runtime = stack.enter_context(_runtime(description, log, on_step))
-            self.runtime = runtime
+            here = runtime is None  # and not in a worker: untrusted binaries are read in a child process first
+            self.runtime = runtime = runtime or stack.enter_context(open_runtime(description))
             with ExitStack() as reading:
                 stored = [
-                    reading.enter_context(StoredContext(each, guarded=guarded, warn=guarded, on_step=on_step))
+                    reading.enter_context(StoredContext(each, guarded=here, warn=here))
                     for each in shards_of(description)
                 ]
                 self.wiring: Wiring = wire_contexts(description, stored)
@@ -455,64 +439,6 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "memory": partial(_text, "memory"),
     "until": _until,
 }
-
-
-def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
-    """The wiring of the contexts of a model, up to the last one that runs."""
-    names = [each.name for each in stored]
-    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
-    return wire(
-        [(name, each.info) for name, each in zip(unique, stored, strict=True)],
-        graphs=description.graphs,
-        links=description.links,
-        state=description.state,
-        until=description.until,
-        place=description.place,
-    )
-
-
-def plan_sessions(
-    description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
-) -> SessionPlan:
-    """The session of each context of a model; raises if the sessions cannot map them."""
-    pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
-    shards = [SizedShard(name, each.info, len(each.data)) for name, each in pairs]
-    count = min(description.sessions, len(shards)) if description.until else description.sessions
-    states = glob_free([*wiring.state, *wiring.state.values()])
-    layers = layers_of(shards, links=wiring.links, states=states)
-    if runtime.backend == htp.BACKEND.id:
-        specs = sessions_of(runtime, count, limit=description.session_limit)
-    elif description.sessions > 1:
-        raise UsageError(
-            f"{description.place('sessions')}a model on {runtime.backend} has one session, not {description.sessions}",
-            hint="choose the backend htp, or leave sessions out",
-        )
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
-    try:
-        return place_layers(layers, specs, exactly=count)
-    except UsageError as fault:
-        where = description.place("sessions" if count > min(len(layers), len(specs)) else "session_limit")
-        raise UsageError(where + fault.message, hint=fault.hint, details=fault.details) from fault
-
-
-def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
-    description = resolved(description)
-    soc = socs.model_of(description.soc) if description.soc else 0
-    if soc is None:
-        raise UsageError(
-            f"{description.place('soc')}the soc of the model, {description.soc!r}, is unknown",
-            hint=f"one of {', '.join(socs.ALL)}",
-        )
-    made = Runtime(description.backend, kind=description.runtime, soc=soc, log=log, on_step=on_step)
-    try:
-        for each in description.packages:
-            made.register(each.path, each.provider, each.target or None)
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:

@@ -23,7 +23,8 @@ from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, Steps
 from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
 from udogen.runtime.models.measures import Timing
-from udogen.runtime.models.model import Model, plan_sessions, wire_contexts
+from udogen.runtime.models.model import Model
+from udogen.runtime.models.opening import plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan, table_lines
 from udogen.runtime.worker import float_state
@@ -57,7 +58,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     phase("open the model")
     with (
         warnings.catch_warnings(record=True) as notes,
-        Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
+        Model(command.description, runtime=runtime, profile=command.profile) as model,
     ):
         ran = _run_steps(command, model, phase)
         phase("close the model")
